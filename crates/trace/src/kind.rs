@@ -1,0 +1,162 @@
+//! The closed sets of the trace model: one list each, with the name that stands on disk.
+
+use serde::{Deserialize, Serialize};
+
+/// Declares a closed set: an enum, `ALL`, `name()` and `from_name()`, from one list.
+macro_rules! closed_set {
+    ($(#[$doc:meta])* $set:ident { $($(#[$item_doc:meta])* $item:ident = $name:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[repr(u8)]
+        pub enum $set { $($(#[$item_doc])* $item),+ }
+
+        impl $set {
+            /// Every member, in the order of its number.
+            pub const ALL: &'static [$set] = &[$($set::$item),+];
+
+            /// The name that stands in recordings and documents.
+            pub const fn name(self) -> &'static str {
+                match self { $($set::$item => $name),+ }
+            }
+
+            /// The member with this name, if there is one.
+            pub fn from_name(name: &str) -> Option<$set> {
+                match name { $($name => Some($set::$item),)+ _ => None }
+            }
+        }
+    };
+}
+
+closed_set! {
+    /// What a span is.
+    SpanKind {
+        /// Opening or creating a file.
+        FileOpen = "file.open",
+        /// Reading from a file.
+        FileRead = "file.read",
+        /// Writing to a file.
+        FileWrite = "file.write",
+        /// Putting a file's data on media.
+        FileSync = "file.sync",
+        /// Reading or changing attributes.
+        FileStat = "file.stat",
+        /// Reading a directory.
+        FileList = "file.list",
+        /// Closing a file.
+        FileClose = "file.close",
+        /// Any other call on a file (rename, unlink, truncate, lock, ...).
+        FileOther = "file.other",
+        /// Setting up a connection.
+        NetConnect = "net.connect",
+        /// Handing bytes to a connection.
+        NetSend = "net.send",
+        /// Taking bytes from a connection, or waiting for them.
+        NetReceive = "net.receive",
+        /// The client's side of one RPC, from post to completion.
+        RpcCall = "rpc.call",
+        /// The server working on one RPC.
+        RpcServe = "rpc.serve",
+        /// The server holding one RPC before it works on it.
+        RpcQueue = "rpc.queue",
+        /// A device reading.
+        DiskRead = "disk.read",
+        /// A device writing.
+        DiskWrite = "disk.write",
+        /// A device flushing its cache.
+        DiskFlush = "disk.flush",
+        /// MPI file I/O.
+        MpiIo = "mpi.io",
+        /// MPI point to point.
+        MpiMessage = "mpi.message",
+        /// MPI collective.
+        MpiCollective = "mpi.collective",
+        /// Waiting in MPI for what was posted before.
+        MpiWait = "mpi.wait",
+        /// Any other MPI call.
+        MpiOther = "mpi.other",
+        /// A thread running.
+        CpuRun = "cpu.run",
+        /// A thread runnable and not running.
+        WaitRunqueue = "wait.runqueue",
+        /// A thread blocked on a device.
+        WaitDisk = "wait.disk",
+        /// A thread blocked on the network.
+        WaitNetwork = "wait.network",
+        /// A thread blocked on a lock, a condition or a queue of another thread's.
+        WaitLock = "wait.lock",
+        /// A thread asleep until a time.
+        WaitTimer = "wait.timer",
+        /// A thread blocked on memory: reclaim, faults, dirty throttling.
+        WaitMemory = "wait.memory",
+        /// A thread blocked on something else.
+        WaitOther = "wait.other",
+        /// One request: what an application asks in one piece. Parent of what it consists of.
+        AppRequest = "app.request",
+        /// Computing a checksum.
+        AppChecksum = "app.checksum",
+        /// Any other work of the application.
+        AppOther = "app.other",
+    }
+}
+
+closed_set! {
+    /// What an instant marks.
+    MarkKind {
+        /// TCP sent a segment again. `value`: bytes.
+        TcpRetransmit = "tcp.retransmit",
+        /// TCP's retransmission timer expired.
+        TcpTimeout = "tcp.timeout",
+        /// The peer's receive window closed.
+        TcpZeroWindow = "tcp.zero_window",
+        /// An RPC was sent again.
+        RpcRetransmit = "rpc.retransmit",
+        /// An RPC's timer expired.
+        RpcTimeout = "rpc.timeout",
+        /// Events were lost on this track up to this instant. `value`: how many; the interval began
+        /// at the track's previous event.
+        Lost = "lost",
+    }
+}
+
+closed_set! {
+    /// What a counter counts. Units are in the names.
+    CounterName {
+        /// TCP's congestion window, in bytes.
+        TcpCwndBytes = "tcp.cwnd",
+        /// TCP's slow-start threshold, in bytes.
+        TcpSsthreshBytes = "tcp.ssthresh",
+        /// TCP's smoothed round-trip time.
+        TcpSrttUs = "tcp.srtt_us",
+        /// Bytes sent and not acknowledged.
+        TcpInFlightBytes = "tcp.in_flight_bytes",
+        /// The window the peer offers.
+        TcpReceiveWindowBytes = "tcp.receive_window_bytes",
+        /// The size of the send buffer, as `getsockopt` reports it.
+        TcpSendBufferBytes = "tcp.send_buffer_bytes",
+        /// RPCs sent and unanswered.
+        RpcPending = "rpc.pending",
+        /// How many RPCs a client lets itself have pending.
+        RpcWindow = "rpc.window",
+        /// A thread's accumulated time running.
+        CpuRunNs = "cpu.run_ns",
+        /// A thread's accumulated time runnable and not running.
+        CpuRunqueueNs = "cpu.runqueue_ns",
+        /// Dirty pages of the page cache.
+        MemoryDirtyBytes = "memory.dirty_bytes",
+    }
+}
+
+closed_set! {
+    /// The context in which a wait was ended. Only in `Task` is the waker's track the cause; in
+    /// interrupt context the interrupted thread is not the waker.
+    WakerContext {
+        /// A thread ended the wait.
+        Task = "task",
+        /// A software interrupt did (the network).
+        Softirq = "softirq",
+        /// A hardware interrupt did (a device).
+        Hardirq = "hardirq",
+        /// A timer did.
+        Timer = "timer",
+    }
+}

@@ -1,0 +1,21 @@
+//! The trace: what was recorded, on one time axis, and the recording that keeps it on disk.
+//!
+//! **In:** events ([`Event`]) from any recorder, through a [`Sink`]. **Out:** a recording directory
+//! `NAME.thw/` that survives a kill of its recorder, the reader ([`Source`]) through which everything
+//! else sees it, and exports. **Never:** what an event *means*: causes, transfers and gaps are `explain`'s.
+//!
+//! The tables and their columns are in `SCHEMA.md` beside this crate.
+
+pub mod kind;
+pub mod model;
+pub mod sink;
+pub mod source;
+pub mod time;
+pub mod tracer;
+
+pub use kind::{CounterName, MarkKind, SpanKind, WakerContext};
+pub use model::*;
+pub use sink::{Discard, Memory, Sink};
+pub use source::{Source, SourceError, SpanBatch};
+pub use time::Time;
+pub use tracer::{About, Begun, Mode, Tracer};

@@ -1,0 +1,300 @@
+//! What a thread that traces itself holds: makes spans, with the CPU time and run-queue time inside
+//! each, at the cost of two clock reads, and hands them on in batches.
+//!
+//! The thread's CPU time comes from its `CLOCK_THREAD_CPUTIME_ID`. Its run-queue time comes from
+//! `/proc/thread-self/schedstat`, which costs a microsecond; it is read only at the end of a span in
+//! which the thread was off the processor for more than [`OFF_CPU_WORTH_ASKING_NS`]: where it was not,
+//! there is nothing to divide.
+
+use crate::{Event, ObjectId, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use crate::{HostId, IdSpace};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Below this much off-CPU time in a span the run queue is not asked.
+pub const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
+
+/// Events kept before they are handed to the sink.
+const BATCH: usize = 256;
+
+/// One recording's writer on one host: where events go, and which identifiers they may use.
+#[derive(Clone)]
+pub struct Mode {
+    inner: Option<Arc<Inner>>,
+}
+
+struct Inner {
+    sink: Arc<dyn Sink>,
+    host: HostId,
+    role: Role,
+    space: IdSpace,
+    next: AtomicU64,
+}
+
+impl std::fmt::Debug for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_on() { "Mode::on" } else { "Mode::off" })
+    }
+}
+
+impl Mode {
+    /// Nothing is recorded.
+    pub const fn off() -> Mode {
+        Mode { inner: None }
+    }
+
+    /// Events go to `sink`, from tracks on `host`, with identifiers of `space`.
+    pub fn on(sink: Arc<dyn Sink>, host: HostId, role: Role, space: IdSpace) -> Mode {
+        Mode { inner: Some(Arc::new(Inner { sink, host, role, space, next: AtomicU64::new(1) })) }
+    }
+
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.inner.is_some()
+    }
+
+    /// A fresh identifier of this writer's; 0 when off.
+    pub fn fresh(&self) -> u64 {
+        self.fresh_block(1)
+    }
+
+    fn fresh_block(&self, many: u64) -> u64 {
+        self.inner.as_ref().map_or(0, |i| (u64::from(i.space.0) << 40) | i.next.fetch_add(many, Ordering::Relaxed))
+    }
+
+    /// A fresh request number; `None` when off.
+    pub fn fresh_request(&self) -> Option<RequestId> {
+        RequestId::new(self.fresh())
+    }
+
+    /// Hands one event on at once (hosts, clocks, counters, marks).
+    pub fn event(&self, event: Event) {
+        if let Some(inner) = &self.inner {
+            inner.sink.take(&mut vec![event]);
+        }
+    }
+
+    /// Names an object; `None` when off.
+    pub fn object(&self, kind: crate::ObjectKind, name: &str, attributes: &[(&str, String)]) -> Option<ObjectId> {
+        let inner = self.inner.as_ref()?;
+        let object = ObjectId::new(self.fresh())?;
+        let attributes = attributes.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+        self.event(Event::Object(crate::Object { object, host: inner.host, kind, name: name.to_owned(), attributes }));
+        Some(object)
+    }
+
+    /// A tracer for the calling thread. Stays on that thread.
+    pub fn thread(&self, name: &str) -> Tracer {
+        let Some(inner) = &self.inner else { return Tracer { on: None } };
+        let track = TrackId::new(self.fresh()).expect("fresh identifiers start at 1");
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        self.event(Event::Track(Track {
+            track,
+            host: inner.host,
+            kind: TrackKind::Thread,
+            role: inner.role,
+            pid: Some(std::process::id()),
+            tid: Some(tid),
+            name: name.to_owned(),
+        }));
+        Tracer { on: Some(Box::new(On::new(self.clone(), track))) }
+    }
+}
+
+/// Makes the spans of one thread. Not `Sync`, and of use only on the thread that asked for it.
+pub struct Tracer {
+    on: Option<Box<On>>,
+}
+
+struct On {
+    mode: Mode,
+    track: TrackId,
+    batch: Vec<Event>,
+    next_span: u64,
+    last_span: u64,
+    schedstat: Option<OwnedFd>,
+    runqueue_seen_ns: u64,
+}
+
+/// A span that has begun. Dropping it unfinished records nothing.
+#[derive(Debug)]
+#[must_use = "a span is recorded when it is ended"]
+pub struct Begun {
+    id: Option<SpanId>,
+    start: Time,
+    cpu_start_ns: u64,
+}
+
+impl Begun {
+    /// The span's number, for its children's `parent`; `None` when recording is off.
+    pub fn id(&self) -> Option<SpanId> {
+        self.id
+    }
+    /// When it began.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+}
+
+/// What is known of a span at its end besides its times.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct About {
+    pub count: Option<u32>,
+    pub object: Option<ObjectId>,
+    pub offset_bytes: Option<u64>,
+    pub size_bytes: Option<u64>,
+    pub result: Option<i64>,
+    pub parent: Option<SpanId>,
+    pub request: Option<RequestId>,
+    pub waker_track: Option<TrackId>,
+}
+
+impl On {
+    fn new(mode: Mode, track: TrackId) -> On {
+        use rustix::fs::{Mode as Permissions, OFlags, open};
+        let schedstat = open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Permissions::empty()).ok();
+        let mut on = On { mode, track, batch: Vec::with_capacity(BATCH), next_span: 0, last_span: 0, schedstat, runqueue_seen_ns: 0 };
+        on.runqueue_seen_ns = on.runqueue_total_ns().unwrap_or(0);
+        on
+    }
+
+    fn fresh_span(&mut self) -> SpanId {
+        if self.next_span == self.last_span {
+            self.next_span = self.mode.fresh_block(1024);
+            self.last_span = self.next_span + 1024;
+        }
+        self.next_span += 1;
+        SpanId::new(self.next_span - 1).expect("fresh identifiers start at 1")
+    }
+
+    fn runqueue_total_ns(&self) -> Option<u64> {
+        let mut text = [0_u8; 96];
+        let n = rustix::io::pread(self.schedstat.as_ref()?, &mut text, 0).ok()?;
+        std::str::from_utf8(&text[..n]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// Run-queue time since the last time it was asked, or 0 when the span was not off the CPU.
+    fn runqueue_within(&mut self, off_cpu_ns: u64) -> Option<u64> {
+        if off_cpu_ns <= OFF_CPU_WORTH_ASKING_NS {
+            return self.schedstat.as_ref().map(|_| 0);
+        }
+        let total = self.runqueue_total_ns()?;
+        let within = total.saturating_sub(self.runqueue_seen_ns).min(off_cpu_ns);
+        self.runqueue_seen_ns = total;
+        Some(within)
+    }
+}
+
+/// The calling thread's accumulated CPU time.
+fn thread_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+impl Tracer {
+    /// Records nothing.
+    pub const fn off() -> Tracer {
+        Tracer { on: None }
+    }
+
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.on.is_some()
+    }
+
+    /// The thread's track.
+    pub fn track(&self) -> Option<TrackId> {
+        self.on.as_ref().map(|on| on.track)
+    }
+
+    /// Begins a span now.
+    pub fn begin(&mut self) -> Begun {
+        match &mut self.on {
+            None => Begun { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0 },
+            Some(on) => Begun { id: Some(on.fresh_span()), start: Time::now(), cpu_start_ns: thread_cpu_ns() },
+        }
+    }
+
+    /// Ends a span on this thread now, with its CPU and run-queue time.
+    pub fn end(&mut self, begun: Begun, kind: SpanKind, about: About) {
+        let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
+        let duration_ns = Time::now().since(begun.start);
+        let cpu_ns = thread_cpu_ns().saturating_sub(begun.cpu_start_ns).min(duration_ns);
+        let runqueue_ns = on.runqueue_within(duration_ns - cpu_ns);
+        on.push(span, kind, begun.start, duration_ns, about, Some(cpu_ns), runqueue_ns);
+        self.flush_if_full();
+    }
+
+    /// Records a span that this thread only observed (an RPC from post to completion): no CPU time.
+    pub fn observed(&mut self, begun: Begun, kind: SpanKind, about: About) {
+        let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
+        let duration_ns = Time::now().since(begun.start);
+        on.push(span, kind, begun.start, duration_ns, about, None, None);
+        self.flush_if_full();
+    }
+
+    /// Records a counter's value now, on this thread's track.
+    pub fn counter(&mut self, name: crate::CounterName, value: i64) {
+        if let Some(on) = &mut self.on {
+            on.batch.push(Event::Counter(crate::Counter { of: crate::CounterOf::Track(on.track), name, at: Time::now(), value }));
+            self.flush_if_full();
+        }
+    }
+
+    /// Hands on what is kept. Also done on drop.
+    pub fn flush(&mut self) {
+        if let Some(on) = &mut self.on
+            && let Some(inner) = &on.mode.inner
+            && !on.batch.is_empty()
+        {
+            inner.sink.take(&mut on.batch);
+        }
+    }
+
+    fn flush_if_full(&mut self) {
+        if self.on.as_ref().is_some_and(|on| on.batch.len() >= BATCH) {
+            self.flush();
+        }
+    }
+}
+
+impl On {
+    #[allow(clippy::too_many_arguments)]
+    fn push(
+        &mut self,
+        span: SpanId,
+        kind: SpanKind,
+        start: Time,
+        duration_ns: u64,
+        about: About,
+        cpu_ns: Option<u64>,
+        runqueue_ns: Option<u64>,
+    ) {
+        self.batch.push(Event::Span(Span {
+            span,
+            track: self.track,
+            kind,
+            start,
+            duration_ns,
+            count: about.count.unwrap_or(1),
+            object: about.object,
+            offset_bytes: about.offset_bytes,
+            size_bytes: about.size_bytes,
+            result: about.result,
+            parent: about.parent,
+            request: about.request,
+            waker_track: about.waker_track,
+            waker_context: about.waker_track.map(|_| WakerContext::Task),
+            cpu_ns,
+            runqueue_ns,
+        }));
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
