@@ -1,0 +1,154 @@
+//! The causes: one closed list. What each means, and when the walk charges it, is in `MODEL.md`.
+
+use serde::{Deserialize, Serialize};
+
+/// Declares the closed set of causes from one list: name on paper, and what a sentence calls it.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $cause:ident = $name:literal, $phrase:literal);+ $(;)?) => {
+        /// What an instant of wall time is charged to.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[repr(u8)]
+        pub enum Cause { $($(#[$doc])* #[serde(rename = $name)] $cause),+ }
+
+        impl Cause {
+            /// Every cause, in the order of its number.
+            pub const ALL: &'static [Cause] = &[$(Cause::$cause),+];
+
+            /// The name that stands in documents.
+            pub const fn name(self) -> &'static str {
+                match self { $(Cause::$cause => $name),+ }
+            }
+
+            /// What a sentence says the time was spent on, after "it was".
+            pub const fn phrase(self) -> &'static str {
+                match self { $(Cause::$cause => $phrase),+ }
+            }
+
+            /// The cause with this name, if there is one.
+            pub fn from_name(name: &str) -> Option<Cause> {
+                match name { $($name => Some(Cause::$cause),)+ _ => None }
+            }
+        }
+    };
+}
+
+causes! {
+    /// The client blocked reading its source.
+    ClientRead = "client.read", "the client waiting for its source";
+    /// The client blocked writing its sink.
+    ClientWrite = "client.write", "the client waiting for its sink";
+    /// The client blocked putting its sink on media.
+    ClientSync = "client.sync", "the client waiting for its sink to be on media";
+    /// The client's part of names and attributes.
+    ClientMetadata = "client.metadata", "the client working on names and attributes";
+    /// The client blocked on memory: faults, reclaim, dirty throttling.
+    ClientMemory = "client.memory", "the client waiting for memory";
+    /// The client computing.
+    ClientCpu = "client.cpu", "the client's CPU at work";
+    /// The client runnable and not running.
+    ClientRunqueue = "client.runqueue", "the client waiting for a CPU";
+    /// The client blocked on a lock whose holder is not known.
+    ClientLock = "client.lock", "the client waiting for a lock";
+    /// The client asleep by its own choice, or stopped.
+    ClientThink = "client.think", "the client doing nothing";
+    /// The server blocked reading a datafile.
+    ServerRead = "server.read", "the server waiting for its disk to read";
+    /// The server blocked writing a datafile.
+    ServerWrite = "server.write", "the server waiting for its disk to write";
+    /// The server blocked putting data on media.
+    ServerSync = "server.sync", "the server waiting for data to be on media";
+    /// The server's part of names and attributes.
+    ServerMetadata = "server.metadata", "the server working on names and attributes";
+    /// The server blocked on memory: faults, reclaim, dirty throttling.
+    ServerMemory = "server.memory", "the server waiting for memory";
+    /// The server computing.
+    ServerCpu = "server.cpu", "the server's CPU at work";
+    /// The server runnable and not running.
+    ServerRunqueue = "server.runqueue", "the server waiting for a CPU";
+    /// The server blocked on a lock whose holder is not known.
+    ServerLock = "server.lock", "the server waiting for a lock";
+    /// The server asleep by its own choice, or stopped: it neither ran, nor wanted to, nor waited for anything recorded.
+    ServerThink = "server.think", "the server standing still";
+    /// The server's part, not recorded.
+    ServerUnknown = "server.unknown", "the server, which was not recorded";
+    /// Loss recovery or a retransmission timeout.
+    NetworkLoss = "network.loss", "the network losing packets";
+    /// The send buffer is at its limit, below bandwidth × delay.
+    NetworkSndbuf = "network.sndbuf", "a send buffer that is too small";
+    /// The receive window is at its limit, below bandwidth × delay.
+    NetworkRwnd = "network.rwnd", "a receive window that is too small";
+    /// In flight is below bandwidth × delay and the round-trip time near its minimum.
+    NetworkCwnd = "network.cwnd", "the congestion window";
+    /// One round trip or transit with nothing else to wait for.
+    NetworkLatency = "network.latency", "messages in transit";
+    /// Data moved, or could have, as fast as the path takes it.
+    NetworkBandwidth = "network.bandwidth", "the wire carrying data";
+    /// Our own recording.
+    Recorder = "recorder", "the recorder itself";
+    /// Not known. Counts against us.
+    Unknown = "unknown", "something that was not recorded";
+}
+
+/// On which end a thread works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The program that was recorded, and everything that is no server.
+    Client,
+    /// A server.
+    Server,
+}
+
+/// What a thread's time goes into, before the end it happens at is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Activity {
+    Read,
+    Write,
+    Sync,
+    Metadata,
+    Memory,
+    Cpu,
+    Runqueue,
+    Lock,
+    Think,
+}
+
+impl Activity {
+    /// The cause for this activity at this end.
+    pub const fn at(self, end: End) -> Cause {
+        match (end, self) {
+            (End::Client, Activity::Read) => Cause::ClientRead,
+            (End::Client, Activity::Write) => Cause::ClientWrite,
+            (End::Client, Activity::Sync) => Cause::ClientSync,
+            (End::Client, Activity::Metadata) => Cause::ClientMetadata,
+            (End::Client, Activity::Memory) => Cause::ClientMemory,
+            (End::Client, Activity::Cpu) => Cause::ClientCpu,
+            (End::Client, Activity::Runqueue) => Cause::ClientRunqueue,
+            (End::Client, Activity::Lock) => Cause::ClientLock,
+            (End::Client, Activity::Think) => Cause::ClientThink,
+            (End::Server, Activity::Read) => Cause::ServerRead,
+            (End::Server, Activity::Write) => Cause::ServerWrite,
+            (End::Server, Activity::Sync) => Cause::ServerSync,
+            (End::Server, Activity::Metadata) => Cause::ServerMetadata,
+            (End::Server, Activity::Memory) => Cause::ServerMemory,
+            (End::Server, Activity::Cpu) => Cause::ServerCpu,
+            (End::Server, Activity::Runqueue) => Cause::ServerRunqueue,
+            (End::Server, Activity::Lock) => Cause::ServerLock,
+            (End::Server, Activity::Think) => Cause::ServerThink,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_causes() {
+        for &cause in Cause::ALL {
+            assert_eq!(Cause::from_name(cause.name()), Some(cause));
+            assert_eq!(serde_json::to_value(cause).unwrap(), cause.name());
+        }
+        assert_eq!(Cause::from_name("client.nothing"), None);
+    }
+}

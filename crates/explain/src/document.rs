@@ -1,0 +1,353 @@
+//! The document: what an explanation says, field by field. It is the contract others build on.
+//!
+//! Times are seconds after [`Explanation::start_ns`] on the reference host's axis, unless the name says
+//! otherwise; `where` is a place a person recognises. What could not be had is absent, never 0. Lists are
+//! bounded, so that a document of a recording of any length stays small. `explain.schema.json` describes
+//! the same document to other languages; a test holds the two together.
+
+use crate::cause::Cause;
+use serde::{Deserialize, Serialize};
+
+/// The name and version of this document. A field may be added under one version; none changes its meaning.
+pub const SCHEMA: &str = "thalweg.explain/1";
+
+/// Where the time of one recording went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// The command recorded.
+    pub command: Vec<String>,
+    /// Which recorder made the recording.
+    pub recorder: String,
+    /// How many events were lost; what rests on them is weaker by that much.
+    pub dropped_events: u64,
+    /// Where second 0 of this document is, in nanoseconds on the reference host's axis.
+    pub start_ns: i64,
+    /// How long the interval explained is: the command, from its start to its exit.
+    pub wall_s: f64,
+    /// How many bytes were transferred, all transfers together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_bytes: Option<u64>,
+    /// `size_bytes` over `wall_s`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate_bytes_per_s: Option<f64>,
+    /// What limits, in one word and in one sentence.
+    pub verdict: Verdict,
+    /// The wall time, charged: largest first; seconds sum to `wall_s`, shares to 1 (± 0.001).
+    pub critical_path: Vec<Charge>,
+    /// The critical path in order of time, for pictures: segments touch, and cover the wall time. At most
+    /// [`MAX_SEGMENTS`]; where there were more, a segment stands for its neighbours, under the largest cause among them.
+    pub path: Vec<Segment>,
+    /// What was moved from where to where.
+    pub transfers: Vec<Transfer>,
+    /// The phases of the transfer, in order of time.
+    pub phases: Vec<Phase>,
+    /// The tracks whose bytes are the transfer; first the sum of each direction (`aggregate`), then, at
+    /// most [`MAX_CHANNELS`], the connections that moved most.
+    pub channels: Vec<Channel>,
+    /// Bytes over time; absent when no bytes were seen.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub throughput: Option<Throughput>,
+    /// What each thread did, busiest first; at most [`MAX_TRACKS`].
+    pub tracks: Vec<Utilisation>,
+    /// What a change would give, best first; at most [`MAX_WHAT_IFS`]. Empty when the model does not hold.
+    pub what_if: Vec<WhatIf>,
+    /// How well the model replays what was observed.
+    pub model: Model,
+    /// What a reader must know besides: what was not recorded and how to record it, why there is no prediction.
+    pub notes: Vec<String>,
+}
+
+/// At most this many segments in [`Explanation::path`].
+pub const MAX_SEGMENTS: usize = 4000;
+/// At most this many entries in [`Explanation::critical_path`]; smaller ones with one cause are put together.
+pub const MAX_CHARGES: usize = 40;
+/// At most this many single gaps of one channel.
+pub const MAX_GAPS: usize = 100;
+/// At most this many connections in [`Explanation::channels`], besides the sums.
+pub const MAX_CHANNELS: usize = 64;
+/// At most this many threads in [`Explanation::tracks`].
+pub const MAX_TRACKS: usize = 256;
+/// At most this many changes in [`Explanation::what_if`].
+pub const MAX_WHAT_IFS: usize = 5;
+/// At most this many transfers in [`Explanation::transfers`].
+pub const MAX_TRANSFERS: usize = 1000;
+/// At most this many bins in [`Throughput`].
+pub const MAX_BINS: usize = 1024;
+
+/// What limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether one cause stands out.
+    pub status: Status,
+    /// The largest cause.
+    pub cause: Cause,
+    /// Where its largest part was.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Its share of the wall time, all places together.
+    pub share: f64,
+    /// The second, when the verdict is inconclusive.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub second: Option<Second>,
+    /// One plain sentence.
+    pub sentence: String,
+}
+
+/// The runner-up of an inconclusive verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// The second largest cause.
+    pub cause: Cause,
+    /// Where its largest part was.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Its share of the wall time, all places together.
+    pub share: f64,
+}
+
+/// How sure the verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// The largest cause leads by 5 points or more.
+    Limited,
+    /// The first two are closer than that; both are named.
+    Inconclusive,
+    /// The limiting device or link gives what it can: nothing is wrong.
+    Healthy,
+}
+
+/// Wall time charged to one cause at one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Charge {
+    /// What it is charged to.
+    pub cause: Cause,
+    /// Where.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// How much of the wall time.
+    pub seconds: f64,
+    /// The same as a part of `wall_s`.
+    pub share: f64,
+    /// How much of `seconds` can go before another chain of waits is critical, estimated (`MODEL.md` says how).
+    pub slack_s: f64,
+    /// What was seen: how many intervals, how long, around what.
+    pub evidence: String,
+}
+
+/// A stretch of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// What it is charged to.
+    pub cause: Cause,
+    /// Which entry of `critical_path` it belongs to (an index).
+    pub charge: usize,
+    /// Where it begins.
+    pub start_s: f64,
+    /// Where it ends.
+    pub end_s: f64,
+    /// The track the walk was on, as its number in the recording; absent for the wire.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub track: Option<u64>,
+}
+
+/// Bytes moved from one set of objects to another for one purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The source.
+    pub from: String,
+    /// The sink, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub to: Option<String>,
+    /// How many bytes.
+    pub size_bytes: u64,
+    /// In how many requests.
+    pub requests: u64,
+    /// When its first request began.
+    pub start_s: f64,
+    /// How long until its last ended.
+    pub wall_s: f64,
+}
+
+/// A phase of the transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Which.
+    pub name: PhaseName,
+    /// Where it begins.
+    pub start_s: f64,
+    /// Where it ends.
+    pub end_s: f64,
+}
+
+/// The phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PhaseName {
+    /// Before the first byte.
+    #[serde(rename = "set-up")]
+    SetUp,
+    /// Until the rate is what it will be.
+    #[serde(rename = "ramp")]
+    Ramp,
+    /// At that rate.
+    #[serde(rename = "steady")]
+    Steady,
+    /// From the last rate near that to the last byte.
+    #[serde(rename = "drain")]
+    Drain,
+    /// After the last byte.
+    #[serde(rename = "tear-down")]
+    TearDown,
+}
+
+/// A track whose bytes are the transfer, or the sum of all in one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Channel {
+    /// The connection, `HOST:PORT > HOST:PORT`, in the direction the bytes went; or `all to servers`, `all from servers`, ....
+    pub name: String,
+    /// Whether this is the sum over the connections of one direction: busy when any of them is.
+    pub aggregate: bool,
+    /// The connection's number in the recording (one of the two rows of it); absent for a sum.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub object: Option<u64>,
+    /// How many bytes of payload.
+    pub size_bytes: u64,
+    /// In how many sends.
+    pub sends: u64,
+    /// How many bursts: runs of sends without a gap between them.
+    pub bursts: u64,
+    /// Bytes over time within bursts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub burst_bytes_per_s: Option<f64>,
+    /// The part of the wall time in bursts.
+    pub busy_share: f64,
+    /// The idle intervals between bursts.
+    pub gaps: Gaps,
+}
+
+/// The gaps of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gaps {
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub total_s: f64,
+    /// The median length.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub median_s: Option<f64>,
+    /// The 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p99_s: Option<f64>,
+    /// How many bytes apart they are, when they recur.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub period_bytes: Option<u64>,
+    /// The gaps by what the critical path was charged to within them; most time first.
+    pub groups: Vec<GapGroup>,
+    /// Single gaps in order of time; the longest [`MAX_GAPS`] where there are more.
+    pub longest: Vec<Gap>,
+}
+
+/// Gaps with one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GapGroup {
+    /// What most of each gap was charged to.
+    pub cause: Cause,
+    /// Where most of that was.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// How many gaps.
+    pub count: u64,
+    /// All together.
+    pub total_s: f64,
+    /// The median length.
+    pub median_s: f64,
+    /// The 99th percentile.
+    pub p99_s: f64,
+    /// How many bytes apart they are, when they recur.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub period_bytes: Option<u64>,
+}
+
+/// One gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Where it begins.
+    pub start_s: f64,
+    /// Where it ends.
+    pub end_s: f64,
+    /// How many bytes the channel had carried before it.
+    pub after_bytes: u64,
+    /// What most of it was charged to.
+    pub cause: Cause,
+}
+
+/// Payload bytes over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Width of a bin. The first begins at second 0; the last may reach past the end.
+    pub bin_s: f64,
+    /// Payload bytes sent per second in each bin, all channels together.
+    pub bytes_per_s: Vec<f64>,
+}
+
+/// What one thread did with the wall time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Utilisation {
+    /// Its number in the recording.
+    pub track: u64,
+    /// Its name.
+    pub name: String,
+    /// Whose it is: `client`, `server`, `kernel`, `recorder`, `none`.
+    pub role: String,
+    /// How long it ran, as far as it is known.
+    pub cpu_s: f64,
+    /// How long it was runnable and not running.
+    pub runqueue_s: f64,
+    /// How long it was blocked in files: reading, writing, syncing.
+    pub file_s: f64,
+    /// How long it was blocked in sends and receives that carried something it had begun.
+    pub network_s: f64,
+    /// How long it was blocked on other threads.
+    pub lock_s: f64,
+    /// How many spans it has.
+    pub spans: u64,
+}
+
+/// What one change would give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// The change, in words.
+    pub change: String,
+    /// The wall time the model predicts, corrected for its own error on the observed run.
+    pub predicted_wall_s: f64,
+    /// `wall_s` over that.
+    pub speedup: f64,
+    /// How to make the change with this very program; or what would have to change.
+    pub how: String,
+    /// The flags alone, as (flag, value), where the change is a matter of flags; for scripts.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub flags: Vec<(String, String)>,
+}
+
+/// How well the model replays what was observed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// The wall time it gives for the run as it was; absent when the run cannot be modelled (`reason` says why).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replayed_wall_s: Option<f64>,
+    /// |replayed − observed| / observed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<f64>,
+    /// Why there is no prediction, when there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+impl Explanation {
+    /// The document as JSON, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("the document has no maps with odd keys and no other way to fail")
+    }
+}
