@@ -6,16 +6,24 @@
 //!
 //! The tables and their columns are in `SCHEMA.md` beside this crate.
 
+pub mod axis;
+pub mod codec;
+pub mod error;
 pub mod kind;
+pub mod memory_source;
 pub mod model;
 pub mod sink;
 pub mod source;
 pub mod time;
 pub mod tracer;
 
+pub use axis::Axis;
+pub use codec::{DecodeError, MAX_ENCODED_BYTES, decode_events, encode_events};
+pub use error::{SourceError, TraceError};
 pub use kind::{CounterName, MarkKind, SpanKind, WakerContext};
+pub use memory_source::MemorySource;
 pub use model::*;
 pub use sink::{Discard, Memory, Sink};
-pub use source::{Source, SourceError, SpanBatch};
+pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use time::Time;
 pub use tracer::{About, Begun, Mode, Tracer};

@@ -1,9 +1,16 @@
 //! How everything else reads a recording, wherever it is kept.
 
-use crate::{Clock, Counter, CounterName, Host, Mark, Meta, Object, Sample, SpanKind, Stack, Track};
+use crate::{Clock, Counter, CounterName, Host, Mark, Meta, Object, ObjectId, RequestId, Sample, SourceError, Span, SpanId, SpanKind};
+use crate::{Stack, Time, Track, TrackId, WakerContext};
 
 /// Absent, in a column of a [`SpanBatch`].
 pub const ABSENT: u64 = u64::MAX;
+
+/// Absent, in the column `result` of a [`SpanBatch`].
+pub const ABSENT_RESULT: i64 = i64::MIN;
+
+/// Absent, in the column `waker_context` of a [`SpanBatch`].
+pub const ABSENT_CONTEXT: u8 = u8::MAX;
 
 /// Spans, column by column, on the **reference host's** time axis. Absent identifiers are 0; absent
 /// numbers are [`ABSENT`].
@@ -19,12 +26,12 @@ pub struct SpanBatch {
     pub object: Vec<u64>,
     pub offset_bytes: Vec<u64>,
     pub size_bytes: Vec<u64>,
-    /// `i64::MIN`: absent.
+    /// [`ABSENT_RESULT`]: absent.
     pub result: Vec<i64>,
     pub parent: Vec<u64>,
     pub request: Vec<u64>,
     pub waker_track: Vec<u64>,
-    /// Number of the [`crate::WakerContext`]; 255: absent.
+    /// Number of the [`crate::WakerContext`]; [`ABSENT_CONTEXT`]: absent.
     pub waker_context: Vec<u8>,
     pub cpu_ns: Vec<u64>,
     pub runqueue_ns: Vec<u64>,
@@ -39,10 +46,55 @@ impl SpanBatch {
     pub fn is_empty(&self) -> bool {
         self.span.is_empty()
     }
+
+    /// Adds a span whose start and end on the reference axis are these.
+    pub fn push(&mut self, span: &Span, start_ns: i64, end_ns: i64) {
+        self.span.push(span.span.number());
+        self.track.push(span.track.number());
+        self.kind.push(span.kind);
+        self.start_ns.push(start_ns);
+        self.end_ns.push(end_ns);
+        self.count.push(span.count);
+        self.object.push(span.object.map_or(0, ObjectId::number));
+        self.offset_bytes.push(span.offset_bytes.unwrap_or(ABSENT));
+        self.size_bytes.push(span.size_bytes.unwrap_or(ABSENT));
+        self.result.push(span.result.unwrap_or(ABSENT_RESULT));
+        self.parent.push(span.parent.map_or(0, SpanId::number));
+        self.request.push(span.request.map_or(0, RequestId::number));
+        self.waker_track.push(span.waker_track.map_or(0, TrackId::number));
+        self.waker_context.push(span.waker_context.map_or(ABSENT_CONTEXT, |c| c as u8));
+        self.cpu_ns.push(span.cpu_ns.unwrap_or(ABSENT));
+        self.runqueue_ns.push(span.runqueue_ns.unwrap_or(ABSENT));
+    }
+
+    /// The span in row `row`, its times on the reference axis; `None` where its identifiers are 0.
+    pub fn row(&self, row: usize) -> Option<Span> {
+        let known = |number: u64| (number != ABSENT).then_some(number);
+        let start = Time::from_monotonic_ns(self.start_ns[row]);
+        Some(Span {
+            span: SpanId::new(self.span[row])?,
+            track: TrackId::new(self.track[row])?,
+            kind: self.kind[row],
+            start,
+            duration_ns: Time::from_monotonic_ns(self.end_ns[row]).since(start),
+            count: self.count[row],
+            object: ObjectId::new(self.object[row]),
+            offset_bytes: known(self.offset_bytes[row]),
+            size_bytes: known(self.size_bytes[row]),
+            result: (self.result[row] != ABSENT_RESULT).then_some(self.result[row]),
+            parent: SpanId::new(self.parent[row]),
+            request: RequestId::new(self.request[row]),
+            waker_track: TrackId::new(self.waker_track[row]),
+            waker_context: WakerContext::ALL.get(usize::from(self.waker_context[row])).copied(),
+            cpu_ns: known(self.cpu_ns[row]),
+            runqueue_ns: known(self.runqueue_ns[row]),
+        })
+    }
 }
 
 /// A recording, for reading. The small tables are in memory; spans come in batches, backward in time,
-/// so that a recording larger than memory can be walked.
+/// so that a recording larger than memory can be walked. Times of spans, marks, counters and samples are
+/// on the reference host's axis.
 pub trait Source {
     /// What is said once.
     fn meta(&self) -> &Meta;
@@ -56,23 +108,13 @@ pub trait Source {
     fn objects(&self) -> &[Object];
     /// Spans of all hosts in order of **descending end** on the reference axis (ties: descending
     /// span number), in batches of bounded size.
-    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, crate::SourceError>> + 'a>;
+    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a>;
     /// Marks in order of time.
-    fn marks(&self) -> Result<Vec<Mark>, crate::SourceError>;
+    fn marks(&self) -> Result<Vec<Mark>, SourceError>;
     /// Values of one counter, in order of time.
-    fn counters(&self, name: CounterName) -> Result<Vec<Counter>, crate::SourceError>;
+    fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError>;
     /// Samples in order of time.
-    fn samples(&self) -> Result<Vec<Sample>, crate::SourceError>;
+    fn samples(&self) -> Result<Vec<Sample>, SourceError>;
     /// Stacks, by number.
-    fn stacks(&self) -> Result<Vec<Stack>, crate::SourceError>;
-}
-
-/// A recording cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {problem}")]
-pub struct SourceError {
-    /// The file or directory.
-    pub path: std::path::PathBuf,
-    /// What was found, what was expected, and what to do.
-    pub problem: String,
+    fn stacks(&self) -> Result<Vec<Stack>, SourceError>;
 }

@@ -1,0 +1,131 @@
+//! A recording in memory: for tests, for small recordings that were never finished, and for explaining
+//! a copy that was not asked to keep its recording.
+
+use crate::{Axis, Clock, Counter, CounterName, Event, Host, Mark, Meta, Object, Sample, Source, SourceError, Span, SpanBatch, Stack};
+use crate::{Time, Track};
+
+/// How many spans a batch holds at most.
+pub(crate) const BATCH_ROWS: usize = 65_536;
+
+/// Events as a [`Source`]: everything on the reference axis, in the order that [`Source`] promises.
+#[derive(Clone, Debug)]
+pub struct MemorySource {
+    meta: Meta,
+    hosts: Vec<Host>,
+    clocks: Vec<Clock>,
+    tracks: Vec<Track>,
+    objects: Vec<Object>,
+    batches: Vec<SpanBatch>,
+    marks: Vec<Mark>,
+    counters: Vec<Counter>,
+    samples: Vec<Sample>,
+    stacks: Vec<Stack>,
+}
+
+impl MemorySource {
+    /// A source of these events, in any order, with times on their hosts' own clocks.
+    pub fn from_events(meta: Meta, events: impl IntoIterator<Item = Event>) -> MemorySource {
+        let mut source = MemorySource {
+            meta,
+            hosts: Vec::new(),
+            clocks: Vec::new(),
+            tracks: Vec::new(),
+            objects: Vec::new(),
+            batches: Vec::new(),
+            marks: Vec::new(),
+            counters: Vec::new(),
+            samples: Vec::new(),
+            stacks: Vec::new(),
+        };
+        let mut spans: Vec<Span> = Vec::new();
+        for event in events {
+            match event {
+                Event::Host(row) => source.hosts.push(row),
+                Event::Clock(row) => source.clocks.push(row),
+                Event::Track(row) => source.tracks.push(row),
+                Event::Object(row) => source.objects.push(row),
+                Event::Span(row) => spans.push(row),
+                Event::Mark(row) => source.marks.push(row),
+                Event::Counter(row) => source.counters.push(row),
+                Event::Sample(row) => source.samples.push(row),
+                Event::Stack(row) => source.stacks.push(row),
+            }
+        }
+        source.hosts.sort_by_key(|h| h.host);
+        source.clocks.sort_by_key(|c| (c.host, c.from_ns));
+        source.tracks.sort_by_key(|t| t.track);
+        source.objects.sort_by_key(|o| o.object);
+        source.stacks.sort_by_key(|s| s.stack);
+        source.align(&spans);
+        source
+    }
+
+    /// Puts all times on the reference axis, and everything in the order of time.
+    fn align(&mut self, spans: &[Span]) {
+        let axis = Axis::new(&self.clocks, &self.tracks, &self.objects);
+        let mut order: Vec<(i64, u64, usize)> = spans.iter().enumerate().map(|(i, s)| (end_ns(&axis, s), s.span.number(), i)).collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        for chunk in order.chunks(BATCH_ROWS) {
+            let mut batch = SpanBatch::default();
+            for &(end_ns, _, i) in chunk {
+                let span = &spans[i];
+                batch.push(span, axis.to_reference(axis.host_of_track(span.track.number()), span.start.ns()), end_ns);
+            }
+            self.batches.push(batch);
+        }
+        for mark in &mut self.marks {
+            mark.at = moved(&axis, axis.host_of_track(mark.track.number()), mark.at);
+        }
+        for counter in &mut self.counters {
+            counter.at = moved(&axis, axis.host_of_counter(counter.of), counter.at);
+        }
+        for sample in &mut self.samples {
+            sample.at = moved(&axis, sample.host, sample.at);
+        }
+        self.marks.sort_by_key(|m| m.at);
+        self.counters.sort_by_key(|c| c.at);
+        self.samples.sort_by_key(|s| s.at);
+    }
+}
+
+fn end_ns(axis: &Axis, span: &Span) -> i64 {
+    axis.to_reference(axis.host_of_track(span.track.number()), span.end().ns())
+}
+
+/// A host's instant as an instant of the reference host.
+pub(crate) fn moved(axis: &Axis, host: crate::HostId, at: Time) -> Time {
+    Time::from_monotonic_ns(axis.to_reference(host, at.ns()))
+}
+
+impl Source for MemorySource {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+    fn clocks(&self) -> &[Clock] {
+        &self.clocks
+    }
+    fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+    fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a> {
+        Box::new(self.batches.iter().cloned().map(Ok))
+    }
+    fn marks(&self) -> Result<Vec<Mark>, SourceError> {
+        Ok(self.marks.clone())
+    }
+    fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError> {
+        Ok(self.counters.iter().copied().filter(|c| c.name == name).collect())
+    }
+    fn samples(&self) -> Result<Vec<Sample>, SourceError> {
+        Ok(self.samples.clone())
+    }
+    fn stacks(&self) -> Result<Vec<Stack>, SourceError> {
+        Ok(self.stacks.clone())
+    }
+}
