@@ -1,0 +1,228 @@
+//! Running a command as a whole process: from before it is started until it has been waited for, with
+//! what the kernel accounted to it and to the children it waited for itself.
+//!
+//! The end is waited for on a pidfd: no polling, which would round every time up to its own period.
+
+use crate::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::MemfdFlags;
+use rustix::process::PidfdFlags;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What one run of a process took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// From before it was started until it was waited for.
+    pub wall_s: f64,
+    /// Time in user mode, with that of the children it waited for.
+    pub user_s: f64,
+    /// Time in the kernel, likewise.
+    pub system_s: f64,
+    /// The largest resident set of it or of one such child.
+    pub max_rss_bytes: u64,
+    /// How often it gave up a processor to wait.
+    pub voluntary_switches: u64,
+    /// How often a processor was taken from it.
+    pub involuntary_switches: u64,
+}
+
+/// A command to be run and timed as a whole. Standard input and output are `/dev/null`; the end of
+/// standard error is kept for the error message.
+#[derive(Debug)]
+pub struct Process {
+    command: Command,
+    limit: Option<Duration>,
+    keep_output: bool,
+}
+
+/// How much of standard error an error message shows, from its end.
+const SAID_BYTES: u64 = 2_048;
+
+impl Process {
+    /// Takes the program, its arguments, environment and directory from `command`; its standard
+    /// streams are replaced.
+    pub fn new(command: Command) -> Process {
+        Process { command, limit: None, keep_output: false }
+    }
+
+    /// Kills the command and fails when it takes longer.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Process {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Keeps standard output and hands it to [`Process::run_for_output`]'s caller.
+    #[must_use]
+    pub fn keep_output(mut self) -> Process {
+        self.keep_output = true;
+        self
+    }
+
+    /// The command line, as a person would read it.
+    pub fn line(&self) -> String {
+        let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
+        words.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs it once. Anything but exit code 0 is an error.
+    pub fn run(&mut self) -> Result<Usage> {
+        self.run_for_output().map(|(usage, _)| usage)
+    }
+
+    /// Runs it once, and returns standard output too (empty unless it is kept).
+    pub fn run_for_output(&mut self) -> Result<(Usage, Vec<u8>)> {
+        let line = self.line();
+        let fail = |doing: &'static str| {
+            let command = line.clone();
+            move |source: std::io::Error| Error::Process { command, doing, source }
+        };
+        let mut said = memory_file("stderr").map_err(fail("making room for its messages"))?;
+        let mut wrote = if self.keep_output { Some(memory_file("stdout").map_err(fail("making room for its output"))?) } else { None };
+        self.command.stdin(Stdio::null()).stderr(said.try_clone().map_err(fail("sharing a descriptor"))?);
+        match &wrote {
+            Some(file) => self.command.stdout(file.try_clone().map_err(fail("sharing a descriptor"))?),
+            None => self.command.stdout(Stdio::null()),
+        };
+
+        let start = Instant::now();
+        let child = self.command.spawn().map_err(fail("starting it"))?;
+        let (status, rusage, in_time) = wait(&child, self.limit).map_err(fail("waiting for it"))?;
+        let wall_s = start.elapsed().as_secs_f64();
+
+        if !in_time || !status.success() {
+            let ended =
+                if in_time { status.to_string() } else { format!("killed after its time limit, {:?}", self.limit.unwrap_or_default()) };
+            return Err(Error::Failed { command: line, ended, said: tail(&mut said) });
+        }
+        let mut output = Vec::new();
+        if let Some(file) = &mut wrote {
+            file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut output)).map_err(fail("reading its output"))?;
+        }
+        Ok((usage(wall_s, &rusage), output))
+    }
+}
+
+fn memory_file(name: &str) -> std::io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+/// Waits for the child's end; past the limit it is killed, by its own pid. The last value is whether it
+/// ended in time.
+fn wait(child: &Child, limit: Option<Duration>) -> std::io::Result<(ExitStatus, libc::rusage, bool)> {
+    let pid = rustix::process::Pid::from_child(child);
+    let mut in_time = true;
+    if let Some(limit) = limit {
+        let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        in_time = ends_within(&ended, limit)?;
+        if !in_time {
+            rustix::process::pidfd_send_signal(&ended, rustix::process::Signal::KILL)?;
+        }
+    }
+    let mut status = 0;
+    // SAFETY: a plain structure of integers, for which all bits zero is a value.
+    let mut rusage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live variables of the types wait4 writes. The child is ours and has
+        // not been waited for: `Child` waits only when asked.
+        let code = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut rusage) };
+        if code >= 0 {
+            return Ok((ExitStatus::from_raw(status), rusage, in_time));
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn ends_within(pidfd: &std::os::fd::OwnedFd, limit: Duration) -> std::io::Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match rustix::event::poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn usage(wall_s: f64, rusage: &libc::rusage) -> Usage {
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    Usage {
+        wall_s,
+        user_s: seconds(rusage.ru_utime),
+        system_s: seconds(rusage.ru_stime),
+        max_rss_bytes: u64::try_from(rusage.ru_maxrss).unwrap_or(0) * 1024,
+        voluntary_switches: u64::try_from(rusage.ru_nvcsw).unwrap_or(0),
+        involuntary_switches: u64::try_from(rusage.ru_nivcsw).unwrap_or(0),
+    }
+}
+
+/// The end of what was written to standard error, ready to stand in an error message.
+fn tail(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let length = file.metadata().map_or(0, |m| m.len());
+    let read = file.seek(SeekFrom::Start(length.saturating_sub(SAID_BYTES))).and_then(|_| file.read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    match read {
+        Ok(_) if !text.trim().is_empty() => format!("; it said: {}", text.trim()),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::new(command)
+    }
+
+    #[test]
+    fn a_process_is_accounted_with_its_children() {
+        let usage = shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; true").run().unwrap();
+        assert!(usage.wall_s > 0.0);
+        assert!(usage.user_s + usage.system_s > 0.0);
+        assert!(usage.max_rss_bytes > 100 * 1024);
+    }
+
+    #[test]
+    fn a_failure_names_the_command_its_code_and_what_it_said() {
+        let error = shell("echo the disk is on fire >&2; exit 3").run().unwrap_err().to_string();
+        assert!(error.contains("sh -c") && error.contains("exit status: 3"), "{error}");
+        assert!(error.ends_with("it said: the disk is on fire"), "{error}");
+        let missing = Process::new(Command::new("/no/such/program")).run().unwrap_err().to_string();
+        assert!(missing.starts_with("/no/such/program: starting it: "), "{missing}");
+    }
+
+    #[test]
+    fn a_command_past_its_limit_is_killed_and_waited_for() {
+        let error = shell("exec sleep 1000").time_limit(Duration::from_millis(50)).run().unwrap_err().to_string();
+        assert!(error.contains("killed after its time limit, 50ms"), "{error}");
+    }
+
+    #[test]
+    fn output_is_kept_when_asked_for() {
+        let (_, output) = shell("printf 'rate 3'").keep_output().run_for_output().unwrap();
+        assert_eq!(output, b"rate 3");
+        let (_, output) = shell("printf 'rate 3'").run_for_output().unwrap();
+        assert!(output.is_empty());
+    }
+
+    #[test]
+    fn a_process_can_be_run_again() {
+        let mut process = shell("true").time_limit(Duration::from_secs(60));
+        process.run().unwrap();
+        process.run().unwrap();
+    }
+}

@@ -1,0 +1,166 @@
+//! The machine a figure was measured on: without it the figure means nothing. What cannot be had is
+//! absent.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What is said of the machine beside every result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Online processors.
+    pub cpus: usize,
+    /// The processor's model, as the kernel names it.
+    pub cpu_model: Option<String>,
+    /// Main memory.
+    pub memory_bytes: Option<u64>,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// The distribution.
+    pub system: Option<String>,
+    /// Whether the processor says it is virtual; the host's cache and other guests are then unknown.
+    pub virtual_machine: Option<bool>,
+    /// File systems that were worked on.
+    pub file_systems: Vec<FileSystem>,
+    /// Load average over one minute when it was asked: a figure from a busy machine is not a figure.
+    pub load: Option<f64>,
+}
+
+/// The file system a path is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// The path that was asked about.
+    pub path: String,
+    /// Its kind: `ext4`, `xfs`, `tmpfs`, ...
+    pub kind: String,
+    /// What is mounted: a device, a server's export.
+    pub source: String,
+    /// Where it is mounted.
+    pub mount_point: String,
+}
+
+impl Machine {
+    /// Describes this machine, and the file systems that `paths` are on (those that exist).
+    pub fn describe<P: AsRef<Path>>(paths: &[P]) -> Machine {
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let name = rustix::system::uname();
+        let mut file_systems: Vec<FileSystem> = paths.iter().filter_map(|p| FileSystem::of(p.as_ref()).ok()).collect();
+        file_systems.dedup_by(|a, b| a.mount_point == b.mount_point);
+        Machine {
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu_model: field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU part")),
+            memory_bytes: std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| memory_bytes(&text)),
+            kernel: format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy()),
+            system: std::fs::read_to_string("/etc/os-release").ok().and_then(|text| pretty_name(&text)),
+            virtual_machine: field(&cpuinfo, "flags").map(|flags| flags.split(' ').any(|f| f == "hypervisor")),
+            file_systems,
+            load: load_now(),
+        }
+    }
+
+    /// The description as one line of prose.
+    pub fn sentence(&self) -> String {
+        let mut parts = vec![format!("{} × {}", self.cpus, self.cpu_model.as_deref().unwrap_or("unnamed processor"))];
+        if let Some(bytes) = self.memory_bytes {
+            parts.push(format!("{:.1} GiB of memory", bytes as f64 / f64::from(1 << 30)));
+        }
+        parts.push(self.kernel.clone());
+        parts.extend(self.system.clone());
+        if self.virtual_machine == Some(true) {
+            parts.push("a virtual machine".into());
+        }
+        parts.extend(self.file_systems.iter().map(|f| format!("{} on {} ({})", f.path, f.kind, f.source)));
+        parts.join(", ")
+    }
+}
+
+/// The load average over the last minute, if the kernel tells it.
+pub fn load_now() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+impl FileSystem {
+    /// The file system `path` is on.
+    pub fn of(path: &Path) -> Result<FileSystem> {
+        let real = path.canonicalize().map_err(Error::file(path, "finding it"))?;
+        let table = Path::new("/proc/self/mountinfo");
+        let mounts = std::fs::read_to_string(table).map_err(Error::file(table, "reading it"))?;
+        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no mount in /proc/self/mountinfo holds it");
+        let (mount_point, kind, source) = mount_of(&real, &mounts).ok_or_else(missing).map_err(Error::file(path, "finding its mount"))?;
+        Ok(FileSystem { path: path.display().to_string(), kind, source, mount_point })
+    }
+}
+
+/// Mount point, kind and source of the mount that holds `path`: the longest mount point that is a
+/// prefix of it, and of equal ones the last, which covers the others.
+fn mount_of(path: &Path, mountinfo: &str) -> Option<(String, String, String)> {
+    let mut best: Option<(String, String, String)> = None;
+    for line in mountinfo.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some(mount_point) = before.split(' ').nth(4).map(unescape) else { continue };
+        let mut after = after.split(' ');
+        let (Some(kind), Some(source)) = (after.next(), after.next()) else { continue };
+        let longer = best.as_ref().is_none_or(|(known, ..)| mount_point.len() >= known.len());
+        if longer && path.starts_with(&mount_point) {
+            best = Some((mount_point, kind.into(), unescape(source)));
+        }
+    }
+    best
+}
+
+/// mountinfo writes space, tab, newline and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"].iter().zip([" ", "\t", "\n", "\\"]).fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let kib: u64 = field(meminfo, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+fn pretty_name(os_release: &str) -> Option<String> {
+    os_release.lines().find_map(|l| Some(l.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_that_covers_a_path_is_found() {
+        let mounts = "22 1 254:0 / / rw shared:1 - ext4 /dev/vda rw\n\
+                      30 22 0:25 / /data rw - xfs /dev/vdb rw\n\
+                      31 22 0:26 / /data/with\\040space rw - tmpfs tmpfs rw\n\
+                      32 22 0:27 / /data rw master:3 - nfs4 server:/x rw\n";
+        let kind = |path: &str| mount_of(Path::new(path), mounts).unwrap().1;
+        assert_eq!(kind("/etc/passwd"), "ext4");
+        assert_eq!(kind("/data/file"), "nfs4");
+        assert_eq!(kind("/database"), "ext4");
+        assert_eq!(kind("/data/with space/f"), "tmpfs");
+        assert_eq!(mount_of(Path::new("/x"), "garbage\n"), None);
+    }
+
+    #[test]
+    fn this_machine_can_be_described() {
+        let machine = Machine::describe(&["/proc", "/no/such/path"]);
+        assert!(machine.cpus >= 1);
+        assert!(machine.kernel.starts_with("Linux "));
+        assert_eq!(machine.file_systems.len(), 1);
+        assert_eq!(machine.file_systems[0].kind, "proc");
+        assert!(machine.sentence().contains("/proc on proc"));
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_say_is_absent() {
+        assert_eq!(memory_bytes("MemFree: 3 kB\n"), None);
+        assert_eq!(memory_bytes("MemTotal:       24576 kB\n"), Some(24576 * 1024));
+        assert_eq!(field("", "model name"), None);
+    }
+}
