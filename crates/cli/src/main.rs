@@ -1,1 +1,48 @@
-fn main() {}
+//! The `thalweg` command: parses, calls, wires, prints; decides nothing.
+//!
+//! **In:** a command line. **Out:** results on standard output, progress and notes on standard error, an exit code
+//! ([`failure`]). **Never:** a rule about layouts, causes or copies: those are the crates' it calls. One verb is one file in
+//! [`verbs`], and one line in its list.
+
+mod failure;
+mod interrupt;
+mod output;
+mod progress;
+mod size;
+mod verbs;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::process::ExitCode;
+
+/// Copies files into a striped store, and says of every millisecond where it went.
+#[derive(Parser)]
+#[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Sizes: whole bytes, or with Ki, Mi, Gi, Ti. A store: thal://HOST:PORT, or its store.toml, or THALWEG_STORE.\n\
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted. NO_COLOR is honoured.")]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: verbs::Verb,
+}
+
+fn main() -> ExitCode {
+    let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches());
+    let verb = match parsed {
+        Ok(line) => line.verb,
+        Err(error) => error.exit(),
+    };
+    let name = verb.name();
+    match verb.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        verbs::grouped(CommandLine::command()).debug_assert();
+    }
+}

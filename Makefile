@@ -1,0 +1,37 @@
+# The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
+# Everything is done by the scripts in tools/; this file only names them.
+
+.PHONY: help demo test test-long lint bench bench-quick build release setup clean
+
+help:           ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo:           ## copy a real file into a striped store, explain it, change it, hold the prediction against the outcome (FILE=...)
+	@tools/demo
+
+test:           ## every suite; the last line is `N passed, N failed, N skipped`
+	@tools/test
+
+test-long:      ## the same with property tests many times as long (minutes to an hour)
+	@THALWEG_TEST_SCALE=$${THALWEG_TEST_SCALE:-20} tools/test
+
+lint:           ## formatting and clippy, warnings are errors
+	@tools/lint
+
+bench:          ## side by side with the raw hardware and with peers; long; writes bench/results/ and docs/BENCH.md
+	@tools/setup bench && tools/build --release && bench/run
+
+bench-quick:    ## the same with fewer pairs
+	@tools/setup bench && tools/build --release && bench/run --quick
+
+build:          ## the command for development: target/debug/thalweg
+	@tools/build
+
+release:        ## the command for use: target/release/thalweg
+	@tools/build --release
+
+setup:          ## install from Debian packages what is missing (as root; else say what is left out)
+	@tools/setup
+
+clean:          ## remove what was built
+	@tools/cargo clean

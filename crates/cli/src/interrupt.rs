@@ -1,0 +1,53 @@
+//! SIGINT and SIGTERM as a flag that long work looks at. A second signal ends the process at once.
+
+use crate::failure::Failure;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Raised when somebody asked to stop.
+#[derive(Clone)]
+pub struct Interrupt {
+    flag: Arc<AtomicBool>,
+    raised: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Interrupt {
+    /// Listens for the signals from now on.
+    pub fn listen() -> Result<Interrupt, Failure> {
+        let interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), raised: Arc::default() };
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::failed(format!("signals: {e}")))?;
+        let heard = interrupt.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for _ in signals.forever() {
+                    if heard.flag.swap(true, Ordering::SeqCst) {
+                        std::process::exit(130);
+                    }
+                    *heard.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                    heard.raised.1.notify_all();
+                }
+            })
+            .map_err(|e| Failure::failed(format!("a thread for signals: {e}")))?;
+        Ok(interrupt)
+    }
+
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for those who look at it while they work.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
+    /// Returns when it is raised.
+    pub fn wait(&self) {
+        let mut raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*raised {
+            raised = self.raised.1.wait(raised).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

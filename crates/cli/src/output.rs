@@ -1,0 +1,76 @@
+//! Results go to standard output, notes to standard error; neither is ever a reason to panic.
+
+use crate::failure::Failure;
+use std::io::{IsTerminal, Write};
+
+/// Writes a result to standard output as it is.
+pub fn result(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Writes a result and a line end.
+pub fn line(text: &str) -> Result<(), Failure> {
+    result(&format!("{text}\n"))
+}
+
+/// Writes a document as JSON, readable and stable.
+pub fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(|e| Failure::failed(format!("result as JSON: {e}")))?;
+    line(&text)
+}
+
+/// Writes a note for the person to standard error.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// How many columns the terminal has on which results appear; 80 where there is none.
+pub fn columns() -> usize {
+    if !std::io::stdout().is_terminal() {
+        return 80;
+    }
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col)).clamp(60, 240)
+}
+
+/// Whether results may be coloured: a terminal, and nobody who asked for none (<https://no-color.org>).
+pub fn colour() -> bool {
+    std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// A table with its columns aligned: the first and last to the left, the others to the right.
+pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([heads[column].chars().count()]).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut text = String::new();
+    let heads: Vec<String> = heads.iter().map(|&h| h.to_owned()).collect();
+    for row in std::iter::once(&heads).chain(rows) {
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(i, cell)| {
+                let pad = " ".repeat(widths[i] - cell.chars().count());
+                if i == 0 || i + 1 == row.len() { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+            })
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn tables_align_their_columns() {
+        let text = super::table(
+            &["name", "size", "why"],
+            &[vec!["a".into(), "1".into(), "x".into()], vec!["longer".into(), "1000".into(), "y z".into()]],
+        );
+        assert_eq!(text, "name    size  why\na          1  x\nlonger  1000  y z\n");
+    }
+}

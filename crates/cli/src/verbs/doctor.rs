@@ -1,0 +1,288 @@
+//! `thalweg doctor`: what this machine can do for recordings, copies and the demo; what each absence costs; how to get it.
+//!
+//! Each finding is one small probe and one line in [`findings`]. A probe reads; it changes nothing.
+
+use crate::failure::Failure;
+use crate::output;
+use serde::Serialize;
+
+/// Arguments of `thalweg doctor`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a probe found.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// There, as good as it gets.
+    Good,
+    /// There, with a limit worth knowing.
+    Limited,
+    /// Not there.
+    Absent,
+}
+
+/// One thing looked at.
+#[derive(Serialize)]
+struct Finding {
+    /// What was looked at.
+    name: &'static str,
+    /// How it stands.
+    state: State,
+    /// What was found, with units.
+    found: String,
+    /// What its absence or limit costs; empty when nothing.
+    costs: String,
+    /// How to get it; empty when nothing is to be done.
+    get: String,
+}
+
+impl Finding {
+    fn good(name: &'static str, found: String) -> Finding {
+        Finding { name, state: State::Good, found, costs: String::new(), get: String::new() }
+    }
+    fn less(name: &'static str, state: State, found: String, costs: &str, get: &str) -> Finding {
+        Finding { name, state, found, costs: costs.to_owned(), get: get.to_owned() }
+    }
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    findings: Vec<Finding>,
+    packages: Vec<Package>,
+}
+
+/// A package that a target of the source tree needs and this machine lacks.
+#[derive(Serialize)]
+struct Package {
+    target: String,
+    package: String,
+    left_out: String,
+}
+
+/// Looks, and tells.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
+    if arguments.json {
+        return output::json(&document);
+    }
+    let mut text = String::new();
+    for finding in &document.findings {
+        let sign = match finding.state {
+            State::Good => "good   ",
+            State::Limited => "limited",
+            State::Absent => "absent ",
+        };
+        text.push_str(&format!("{sign}  {}: {}\n", finding.name, finding.found));
+        if !finding.costs.is_empty() {
+            text.push_str(&format!("         {}\n", finding.costs));
+        }
+        if !finding.get.is_empty() {
+            text.push_str(&format!("         to get it: {}\n", finding.get));
+        }
+    }
+    for package in &document.packages {
+        text.push_str(&format!(
+            "absent   {}: without it `make {}` leaves out {}\n         to get it: apt-get install {}\n",
+            package.package, package.target, package.left_out, package.package
+        ));
+    }
+    output::result(&text)
+}
+
+fn findings() -> Vec<Finding> {
+    vec![
+        machine(),
+        memory(),
+        clock(),
+        thread_times(),
+        page_cache(),
+        socket_buffer("socket receive buffer", "/proc/sys/net/core/rmem_max", "net.core.rmem_max"),
+        socket_buffer("socket send buffer", "/proc/sys/net/core/wmem_max", "net.core.wmem_max"),
+        open_files(),
+        namespaces(),
+        picture_viewer(),
+    ]
+}
+
+fn machine() -> Finding {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let system = rustix::system::uname();
+    let found = format!("{cpus} processors, Linux {}, {}", system.release().to_string_lossy(), system.machine().to_string_lossy());
+    if cpus < 2 {
+        return Finding::less(
+            "machine",
+            State::Limited,
+            found,
+            "client and servers of the demo take turns on one processor: overlap gains little",
+            "",
+        );
+    }
+    Finding::good("machine", found)
+}
+
+fn memory() -> Finding {
+    let available_bytes = proc_number("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
+    match available_bytes {
+        None => Finding::less(
+            "memory",
+            State::Absent,
+            "/proc/meminfo does not say".into(),
+            "the demo cannot tell whether its files stay in the page cache",
+            "",
+        ),
+        Some(bytes) if bytes < 2 << 30 => Finding::less(
+            "memory",
+            State::Limited,
+            format!("{} available", crate::size::text(bytes)),
+            "the demo's two copies of a 256 MiB file may leave the page cache and be measured from the disk",
+            "",
+        ),
+        Some(bytes) => Finding::good("memory", format!("{} available", crate::size::text(bytes))),
+    }
+}
+
+fn clock() -> Finding {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    let begun = std::time::Instant::now();
+    let reads = 10_000_u32;
+    for _ in 0..reads {
+        std::hint::black_box(thalweg_trace::Time::now());
+    }
+    let read_ns = begun.elapsed().as_nanos() / u128::from(reads);
+    let found = format!("{}, {read_ns} ns a reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
+    if read_ns > 300 {
+        let costs = "every span costs two readings: recording slows a copy by more than the 1 % it should";
+        return Finding::less("clock", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
+    }
+    Finding::good("clock", found)
+}
+
+fn thread_times() -> Finding {
+    let name = "run-queue times (schedstat)";
+    match std::fs::read_to_string("/proc/thread-self/schedstat") {
+        Ok(text) if text.split_ascii_whitespace().count() >= 2 => Finding::good(name, "readable for each thread".into()),
+        _ => Finding::less(
+            name,
+            State::Absent,
+            "/proc/thread-self/schedstat is not there".into(),
+            "explanations cannot tell waiting for a processor from other waits",
+            "a kernel with CONFIG_SCHED_INFO (any of a usual distribution)",
+        ),
+    }
+}
+
+fn page_cache() -> Finding {
+    let name = "page cache contents (cachestat)";
+    match cachestat_works() {
+        true => Finding::good(name, "cachestat answers".into()),
+        false => Finding::less(
+            name,
+            State::Absent,
+            "cachestat is not there".into(),
+            "measurements from emptied caches fall back to mincore, or say that it was not verified",
+            "Linux 6.5 or newer, and no filter on system call 451",
+        ),
+    }
+}
+
+/// Asks about a file that is surely there: this program.
+fn cachestat_works() -> bool {
+    const CACHESTAT: libc::c_long = 451;
+    let Ok(file) = std::fs::File::open("/proc/self/exe") else { return false };
+    let range: [u64; 2] = [0, 0];
+    let mut answer = [0_u64; 5];
+    // SAFETY: the call reads 16 bytes of `range` and writes the 40 bytes of `answer`, both of which live until it returns.
+    let code = unsafe { libc::syscall(CACHESTAT, std::os::fd::AsRawFd::as_raw_fd(&file), range.as_ptr(), answer.as_mut_ptr(), 0_u32) };
+    code == 0
+}
+
+fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
+    const ENOUGH: u64 = 4 << 20;
+    match std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok()) {
+        None => Finding::less(
+            name,
+            State::Absent,
+            format!("{path} is not readable"),
+            "the limit is not known; what the kernel grants is recorded with each connection",
+            "",
+        ),
+        Some(bytes) if bytes < ENOUGH => Finding::less(
+            name,
+            State::Limited,
+            format!("at most {}", crate::size::text(bytes)),
+            "a path whose bandwidth times delay is above that cannot be filled by one stream; use --streams",
+            &format!("sysctl -w {setting}={ENOUGH}"),
+        ),
+        Some(bytes) => Finding::good(name, format!("at most {}", crate::size::text(bytes))),
+    }
+}
+
+fn open_files() -> Finding {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let found = limit.current.map_or("no limit".to_owned(), |n| format!("at most {n}"));
+    if limit.current.is_some_and(|n| n < 1024) {
+        return Finding::less("open files", State::Limited, found, "many connections or targets at once may fail", "ulimit -n 4096");
+    }
+    Finding::good("open files", found)
+}
+
+fn namespaces() -> Finding {
+    let name = "network namespaces";
+    if !rustix::process::geteuid().is_root() {
+        return Finding::less(
+            name,
+            State::Limited,
+            "not root".into(),
+            "tests of servers with addresses of their own are skipped; nothing else needs it",
+            "",
+        );
+    }
+    if find_program("ip") {
+        Finding::good(name, "root, and ip is there".into())
+    } else {
+        Finding::less(
+            name,
+            State::Absent,
+            "ip is missing".into(),
+            "tests of servers with addresses of their own are skipped",
+            "apt-get install iproute2",
+        )
+    }
+}
+
+fn picture_viewer() -> Finding {
+    // Pictures are SVG and HTML: every browser shows them, and nothing on this machine is needed to make them.
+    Finding::good("pictures and exports", "SVG and HTML for a browser, Perfetto files for https://ui.perfetto.dev".into())
+}
+
+fn proc_number(path: &str, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn find_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(name).is_file())
+}
+
+/// The list the source tree's own scripts install from.
+fn missing_packages() -> Vec<Package> {
+    include_str!("../../../../tools/packages")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut fields = line.split('|').map(str::trim);
+            let (target, probe, package, left_out) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+            let there = if probe.starts_with('/') { std::path::Path::new(probe).exists() } else { find_program(probe) };
+            let left_out = if left_out == "need" { "everything" } else { left_out };
+            (!there).then(|| Package { target: target.into(), package: package.into(), left_out: left_out.into() })
+        })
+        .collect()
+}
