@@ -1,1 +1,21 @@
-//! (being built)
+//! The store: a striped, user-space, job-scoped file system, and the client that moves data in and out of it.
+//!
+//! **In:** directories (targets), names, bytes. **Out:** the same bytes, wherever their layout put them, and, where a
+//! client asks for it, a trace of both ends of every request. **Never:** what a trace means (that is `explain`'s), and
+//! what to print (that is the command's).
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`wire`] | messages on a connection: header, checksums, bounds; both ends |
+//! | [`protocol`] | what the messages say |
+//! | [`limits`] | every bound on what a peer can make us do |
+//!
+//! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
+
+pub mod crc;
+pub mod error;
+pub mod limits;
+pub mod protocol;
+pub mod wire;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,116 @@
+//! What every server understands: the greeting, and the recording of its own work.
+
+use serde::{Deserialize, Serialize};
+use thalweg_trace::{Host, HostId, IdSpace};
+
+/// Random at each start of a server: what a client wrote and did not sync under another verifier may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BootVerifier(pub u64);
+
+impl BootVerifier {
+    /// A new one.
+    pub fn random() -> BootVerifier {
+        BootVerifier(random_u64() | 1)
+    }
+}
+
+/// 64 random bits from the kernel.
+pub fn random_u64() -> u64 {
+    let mut bytes = [0_u8; 8];
+    loop {
+        // SAFETY: the kernel writes at most `len` bytes to a buffer of that length, which outlives the call.
+        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if got == bytes.len() as isize {
+            break;
+        }
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// Which service a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ServiceKind {
+    /// Datafiles.
+    Io,
+    /// Names and attributes.
+    Metadata,
+}
+
+/// Requests of [`crate::wire::Kind::Common`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommonRequest {
+    /// The first message of every connection. Answered with [`CommonReply::Hello`].
+    Hello(Hello),
+    /// Asks the server to trace the requests that carry the session it answers with ([`CommonReply::RecordStarted`]).
+    /// The session ends with the connection.
+    RecordStart {
+        /// The server's host, in the recording's numbering.
+        host: HostId,
+        /// The identifiers it may use.
+        space: IdSpace,
+    },
+    /// A page of the session's events: [`CommonReply::RecordPage`], with the events as payload.
+    RecordFetch {
+        /// Which.
+        session: u32,
+    },
+    /// Forgets the session.
+    RecordStop {
+        /// Which.
+        session: u32,
+    },
+}
+
+/// The client introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Lowest version of the protocol it speaks.
+    pub version_min: u16,
+    /// Highest one.
+    pub version_max: u16,
+    /// Who it is, for messages and traces: command and process.
+    pub client: String,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// The store it means, if it knows; a server of another store refuses.
+    pub store: Option<u64>,
+    /// Room for credentials: empty on loopback.
+    pub credential: Vec<u8>,
+}
+
+/// The server introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelloReply {
+    /// The version to speak.
+    pub version: u16,
+    /// Its name in the store.
+    pub server: String,
+    /// What it offers.
+    pub service: ServiceKind,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// Identifies the clock of the machine's traces: equal ones are one clock.
+    pub boot_id: String,
+    /// This start of the server.
+    pub verifier: BootVerifier,
+    /// The store it belongs to.
+    pub store: u64,
+}
+
+/// Replies of [`crate::wire::Kind::Common`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum CommonReply {
+    Hello(HelloReply),
+    /// The session, and the host it is on.
+    RecordStarted {
+        session: u32,
+        host: Host,
+    },
+    /// More pages are to be fetched while `more`; `lost` events did not fit since the last page.
+    RecordPage {
+        more: bool,
+        lost: u64,
+    },
+    Done,
+}

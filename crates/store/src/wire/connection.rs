@@ -1,0 +1,398 @@
+//! The client's end of a connection: one call after the other, or several posted and completed in their order.
+
+use super::exchange::{decode, encode, request_header};
+use super::header::{HEADER_BYTES, Header, Kind, PayloadChecksum, VERSION, VERSION_MIN, version_error};
+use super::socket;
+use crate::crc::crc32c;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::TcpStream;
+use std::time::Duration;
+use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Tracer};
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct Connect {
+    /// Silence after which the server is given up.
+    pub timeout: Duration,
+    /// Who we are, for the server's messages and traces.
+    pub client: String,
+    /// The label of our machine.
+    pub node: String,
+    /// The store we mean, if we know.
+    pub store: Option<u64>,
+    /// Size of the socket's buffers, if not the system's choice.
+    pub socket_buffer_bytes: Option<usize>,
+}
+
+impl Default for Connect {
+    fn default() -> Connect {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Connect {
+            timeout: limits::CLIENT_SILENCE,
+            client: format!("{program} {}", std::process::id()),
+            node: String::new(),
+            store: None,
+            socket_buffer_bytes: None,
+        }
+    }
+}
+
+/// A connection to a server that has said hello.
+pub struct Connection {
+    stream: TcpStream,
+    hello: HelloReply,
+    address: String,
+    timeout: Duration,
+    counter: u64,
+    pending: VecDeque<Pending>,
+    scratch: Vec<u8>,
+    recording: Option<Recorded>,
+    broken: bool,
+}
+
+/// Requests on this connection are recorded.
+struct Recorded {
+    mode: Mode,
+    session: u32,
+    object: Option<ObjectId>,
+}
+
+/// Posted and not completed.
+struct Pending {
+    request: u64,
+    kind: Kind,
+    calling: Begun,
+}
+
+/// A reply's head. Its payload, if there is one, is still to be received.
+pub struct Reply<R> {
+    /// The body.
+    pub body: R,
+    /// The header.
+    pub header: Header,
+    /// The call's span, to be finished with [`Connection::completed`] when the payload has been received.
+    pub calling: Begun,
+}
+
+impl Connection {
+    /// Connects and says hello.
+    ///
+    /// # Errors
+    /// Refused, silent, another store, another version, not a server of ours: each names the address.
+    pub fn connect(address: &str, options: &Connect) -> Result<Connection> {
+        Connection::open(address, options).map_err(|e| e.at_server(address))
+    }
+
+    fn open(address: &str, options: &Connect) -> Result<Connection> {
+        let stream = socket::connect(address, options.timeout, limits::REFUSED)?;
+        socket::set_silence(&stream, options.timeout)?;
+        if let Some(bytes) = options.socket_buffer_bytes {
+            let socket = socket2::SockRef::from(&stream);
+            socket
+                .set_send_buffer_size(bytes)
+                .and_then(|()| socket.set_recv_buffer_size(bytes))
+                .map_err(|e| Error::system("socket buffers", e))?;
+        }
+        let nobody = HelloReply {
+            version: VERSION,
+            server: address.to_owned(),
+            service: crate::protocol::common::ServiceKind::Io,
+            node: String::new(),
+            boot_id: String::new(),
+            verifier: crate::protocol::common::BootVerifier(0),
+            store: 0,
+        };
+        let mut connection = Connection {
+            stream,
+            hello: nobody,
+            address: address.to_owned(),
+            timeout: options.timeout,
+            counter: 0,
+            pending: VecDeque::new(),
+            scratch: Vec::new(),
+            recording: None,
+            broken: false,
+        };
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION,
+            client: options.client.clone(),
+            node: options.node.clone(),
+            store: options.store,
+            credential: Vec::new(),
+        };
+        match connection.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Hello(hello))? {
+            CommonReply::Hello(reply) if (VERSION_MIN..=VERSION).contains(&reply.version) => connection.hello = reply,
+            CommonReply::Hello(reply) => return Err(version_error(reply.version, reply.version)),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(connection)
+    }
+
+    /// How the server introduced itself.
+    pub fn hello(&self) -> &HelloReply {
+        &self.hello
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The socket, for payloads.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether an error has made it useless.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Requests posted and not completed.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether a reply can be received without waiting.
+    pub fn is_readable(&self) -> bool {
+        socket::is_readable(&self.stream)
+    }
+
+    /// The connection's row in the recording, if it is recorded.
+    pub fn object(&self) -> Option<ObjectId> {
+        self.recording.as_ref().and_then(|r| r.object)
+    }
+
+    /// From now on, requests on this connection belong to this session of the server's.
+    pub fn record(&mut self, mode: &Mode, session: u32) {
+        let ends = (self.stream.local_addr(), self.stream.peer_addr());
+        let name = match ends {
+            (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
+            _ => format!("> {}", self.address),
+        };
+        self.recording = mode.is_on().then(|| Recorded {
+            mode: mode.clone(),
+            session,
+            object: mode.object(ObjectKind::Connection, &name, &[("server", self.hello.server.clone())]),
+        });
+    }
+
+    /// What a failure of a call on the socket means, with the server's name; the connection is of no more use.
+    pub fn failed(&mut self, what: &str, error: std::io::Error) -> Error {
+        self.broken = true;
+        socket::failure(what, error, self.timeout).at_server(&self.hello.server)
+    }
+
+    /// One call without payload either way.
+    ///
+    /// # Errors
+    /// The server's error, or the connection's.
+    pub fn call<Q: Serialize, R: DeserializeOwned>(&mut self, tracer: &mut Tracer, kind: Kind, request: &Q) -> Result<R> {
+        let (body, _) = self.call_with(tracer, kind, request, &[])?;
+        Ok(body)
+    }
+
+    /// One call with a payload, and the reply's payload.
+    ///
+    /// # Errors
+    /// The server's error, or the connection's.
+    pub fn call_with<Q: Serialize, R: DeserializeOwned>(
+        &mut self,
+        tracer: &mut Tracer,
+        kind: Kind,
+        request: &Q,
+        payload: &[u8],
+    ) -> Result<(R, Vec<u8>)> {
+        debug_assert!(self.pending.is_empty(), "calls and posts are not mixed");
+        let checksum = PayloadChecksum::Whole(if payload.is_empty() { 0 } else { crc32c(payload) });
+        self.post(tracer, kind, request, &mut [IoSlice::new(payload)], payload.len() as u64, checksum)?;
+        let reply = self.complete(tracer)?;
+        let mut payload = vec![0; reply.header.payload_bytes as usize];
+        if !payload.is_empty() {
+            socket::receive_exact(&self.stream, &mut payload).map_err(|e| self.failed("its reply was received", e))?;
+            if reply.header.payload_checksum != PayloadChecksum::Whole(crc32c(&payload)) {
+                return Err(Error::new(ErrorKind::Corrupt, "a reply's payload does not match its checksum: damaged on its way")
+                    .at_server(&self.hello.server));
+            }
+        }
+        self.completed(tracer, reply.calling, reply.header.request, reply.header.payload_bytes);
+        Ok((reply.body, payload))
+    }
+
+    /// Sends a request; the pieces are the payload, or its beginning: with fewer bytes than `payload_bytes` the caller
+    /// sends the rest on [`Connection::stream`].
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn post<Q: Serialize>(
+        &mut self,
+        tracer: &mut Tracer,
+        kind: Kind,
+        request: &Q,
+        pieces: &mut [IoSlice<'_>],
+        payload_bytes: u64,
+        checksum: PayloadChecksum,
+    ) -> Result<Option<RequestId>> {
+        let (number, session) = match &self.recording {
+            Some(r) if tracer.is_on() => (r.mode.fresh(), r.session),
+            _ => {
+                self.counter += 1;
+                (self.counter, 0)
+            }
+        };
+        let calling = tracer.begin();
+        let sending = tracer.begin();
+        encode(request_header(kind, number, session, payload_bytes, checksum), request, &mut self.scratch)?;
+        let here: usize = pieces.iter().map(|p| p.len()).sum();
+        let size_bytes = Some((self.scratch.len() + here) as u64);
+        let follows = payload_bytes > here as u64;
+        let sent = if here == 0 {
+            socket::send_pieces(&self.stream, &mut [IoSlice::new(&self.scratch)], follows)
+        } else {
+            let mut all = Vec::with_capacity(pieces.len() + 1);
+            all.push(IoSlice::new(&self.scratch));
+            all.extend(pieces.iter().copied());
+            socket::send_pieces(&self.stream, &mut all, follows)
+        };
+        if let Err(error) = sent {
+            return Err(self.why_sending_failed(error));
+        }
+        let request = if session == 0 { None } else { RequestId::new(number) };
+        let about = About { object: self.object(), parent: calling.id(), request, size_bytes, ..About::default() };
+        tracer.end(sending, SpanKind::NetSend, about);
+        self.pending.push_back(Pending { request: number, kind, calling });
+        Ok(request)
+    }
+
+    /// The span of the call posted last, to be the parent of what is done for it.
+    pub fn last_posted(&self) -> Option<SpanId> {
+        self.pending.back().and_then(|p| p.calling.id())
+    }
+
+    /// A server that refuses and closes makes our sending fail; its last words say why.
+    fn why_sending_failed(&mut self, error: std::io::Error) -> Error {
+        let failure = self.failed("a request was sent", error);
+        if failure.kind() != ErrorKind::Reset {
+            return failure;
+        }
+        let mut bytes = [0_u8; HEADER_BYTES];
+        let words = (|| -> Result<Error> {
+            socket::set_silence(&self.stream, Duration::from_millis(200))?;
+            let lost = |e| Error::system("last words", e);
+            socket::receive_exact(&self.stream, &mut bytes).map_err(lost)?;
+            let header = Header::decode(&bytes)?;
+            let mut body = vec![0; header.body_bytes as usize];
+            socket::receive_exact(&self.stream, &mut body).map_err(lost)?;
+            Header::verify(&bytes, &body)?;
+            if header.status == 0 {
+                return Err(Error::new(ErrorKind::Io, "no error"));
+            }
+            Ok(Error::from_wire(header.status, decode(&body)?))
+        })();
+        words.map_or(failure, |error| error.at_server(&self.hello.server))
+    }
+
+    /// Receives the head of the reply to the request that was posted first.
+    ///
+    /// # Errors
+    /// The server's error (the connection lives on unless it [`Connection::is_broken`]), or the connection's.
+    pub fn complete<R: DeserializeOwned>(&mut self, tracer: &mut Tracer) -> Result<Reply<R>> {
+        let Some(pending) = self.pending.pop_front() else {
+            return Err(Error::new(ErrorKind::Io, "no request is pending: a bug").at_server(&self.hello.server));
+        };
+        let receiving = tracer.begin();
+        let mut bytes = [0_u8; HEADER_BYTES];
+        socket::receive_exact(&self.stream, &mut bytes).map_err(|e| self.failed("its reply was awaited", e))?;
+        let received = Header::decode(&bytes).and_then(|header| {
+            self.scratch.resize(header.body_bytes as usize, 0);
+            socket::receive_exact(&self.stream, &mut self.scratch)
+                .map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
+            Header::verify(&bytes, &self.scratch)?;
+            let expected = (pending.kind, pending.request, true);
+            let last_words = header.status != 0 && header.request == 0;
+            if !last_words && (header.kind, header.request, header.reply) != expected {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    format!(
+                        "a reply to {:?} request {}: expected one to {:?} request {}",
+                        header.kind, header.request, expected.0, expected.1
+                    ),
+                ));
+            }
+            Ok(header)
+        });
+        let header = received.map_err(|error| {
+            self.broken = true;
+            error.at_server(&self.hello.server)
+        })?;
+        let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
+        let size_bytes = Some((HEADER_BYTES + self.scratch.len()) as u64);
+        let about = About { object: self.object(), parent: pending.calling.id(), request, size_bytes, ..About::default() };
+        tracer.end(receiving, SpanKind::NetReceive, about);
+        if header.status != 0 {
+            let error = Error::from_wire(header.status, decode(&self.scratch)?).at_server(&self.hello.server);
+            self.broken |= error.breaks_connection();
+            let result = Some(-i64::from(error.kind().errno()));
+            tracer.observed(pending.calling, SpanKind::RpcCall, About { object: self.object(), request, result, ..About::default() });
+            return Err(error);
+        }
+        let body = decode(&self.scratch).map_err(|error| {
+            self.broken = true;
+            error.at_server(&self.hello.server)
+        })?;
+        Ok(Reply { body, header, calling: pending.calling })
+    }
+
+    /// Ends the span of a call whose reply, payload included, has been received.
+    pub fn completed(&self, tracer: &mut Tracer, calling: Begun, request: u64, size_bytes: u64) {
+        let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(request));
+        let size_bytes = (size_bytes > 0).then_some(size_bytes);
+        let about = About { object: self.object(), request, size_bytes, result: Some(0), ..About::default() };
+        tracer.observed(calling, SpanKind::RpcCall, about);
+    }
+
+    /// Asks the server to record: its session's number, and the host it is on.
+    ///
+    /// # Errors
+    /// The server's error, or the connection's.
+    pub fn record_start(&mut self, host: HostId, space: IdSpace) -> Result<(u32, Host)> {
+        match self.call(&mut Tracer::off(), Kind::Common, &CommonRequest::RecordStart { host, space })? {
+            CommonReply::RecordStarted { session, host } => Ok((session, host)),
+            other => Err(unexpected(&other).at_server(&self.hello.server)),
+        }
+    }
+
+    /// Fetches all events of a session, handing each page to `take`; how many events the server lost.
+    ///
+    /// # Errors
+    /// The server's error, or the connection's.
+    pub fn record_fetch(&mut self, session: u32, take: &mut dyn FnMut(Vec<Event>)) -> Result<u64> {
+        let mut lost_in_all = 0;
+        loop {
+            let request = CommonRequest::RecordFetch { session };
+            let (reply, payload) = self.call_with(&mut Tracer::off(), Kind::Common, &request, &[])?;
+            let CommonReply::RecordPage { more, lost } = reply else {
+                return Err(unexpected(&reply).at_server(&self.hello.server));
+            };
+            lost_in_all += lost;
+            take(decode(&payload).map_err(|e| e.at_server(&self.hello.server))?);
+            if !more {
+                let _: CommonReply = self.call(&mut Tracer::off(), Kind::Common, &CommonRequest::RecordStop { session })?;
+                return Ok(lost_in_all);
+            }
+        }
+    }
+}
+
+/// A reply of the wrong kind.
+pub fn unexpected(reply: &dyn std::fmt::Debug) -> Error {
+    Error::new(ErrorKind::Protocol, format!("an answer that does not belong to the question: {reply:?}"))
+}

@@ -1,0 +1,179 @@
+//! One request on a server: its body and payload in, one reply out.
+
+use super::header::{HEADER_BYTES, Header, Kind, PayloadChecksum};
+use super::socket;
+use crate::crc::crc32c;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::IoSlice;
+use std::net::TcpStream;
+use thalweg_trace::{About, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+
+/// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
+pub struct Exchange<'a> {
+    pub(super) stream: &'a TcpStream,
+    pub(super) header: Header,
+    pub(super) body: &'a [u8],
+    pub(super) payload_left: u64,
+    pub(super) replied: bool,
+    pub(super) scratch: &'a mut Vec<u8>,
+    /// Traces the connection's thread; off unless the request is recorded.
+    pub tracer: &'a mut Tracer,
+    /// The connection, for traces.
+    pub object: Option<ObjectId>,
+    /// The request's `rpc.serve`, to be the parent of what it consists of.
+    pub span: Option<SpanId>,
+}
+
+impl Exchange<'_> {
+    /// The request's header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The connection. Whoever receives from it says so with [`Exchange::took_payload`].
+    pub fn stream(&self) -> &TcpStream {
+        self.stream
+    }
+
+    /// What a span of this request begins with.
+    pub fn about(&self) -> About {
+        About { parent: self.span, request: RequestId::new(self.header.request), ..About::default() }
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] if it is not a `T`.
+    pub fn body<T: DeserializeOwned>(&self) -> Result<T> {
+        decode(self.body)
+    }
+
+    /// Bytes of payload still to be received.
+    pub fn payload_left(&self) -> u64 {
+        self.payload_left
+    }
+
+    /// Notes that payload was received from [`Exchange::stream`].
+    pub fn took_payload(&mut self, bytes: u64) {
+        self.payload_left = self.payload_left.saturating_sub(bytes);
+    }
+
+    /// Fills `buffer` with the next bytes of the payload.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<()> {
+        debug_assert!(buffer.len() as u64 <= self.payload_left);
+        socket::receive_exact(self.stream, buffer)
+            .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
+        self.took_payload(buffer.len() as u64);
+        Ok(())
+    }
+
+    /// The whole payload, verified against the header's checksum.
+    ///
+    /// # Errors
+    /// When the connection fails, or the bytes are not what their checksum says.
+    pub fn receive_whole(&mut self) -> Result<Vec<u8>> {
+        let mut payload = vec![0; self.payload_left as usize];
+        self.receive(&mut payload)?;
+        match self.header.payload_checksum {
+            PayloadChecksum::Whole(crc) if crc == crc32c(&payload) => Ok(payload),
+            _ => Err(Error::new(ErrorKind::Corrupt, "the payload does not match its checksum: damaged on its way")),
+        }
+    }
+
+    /// Sends the reply.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn reply<T: Serialize>(&mut self, body: &T) -> Result<()> {
+        self.reply_with(body, &[])
+    }
+
+    /// Sends the reply with a payload.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn reply_with<T: Serialize>(&mut self, body: &T, payload: &[u8]) -> Result<()> {
+        let checksum = PayloadChecksum::Whole(if payload.is_empty() { 0 } else { crc32c(payload) });
+        self.send(0, body, payload, payload.len() as u64, checksum)
+    }
+
+    /// Sends the reply's header and body, and says that `payload_bytes` follow, which the caller then sends on
+    /// [`Exchange::stream`]; the body has a checksum for each chunk of them.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn reply_head<T: Serialize>(&mut self, body: &T, payload_bytes: u64) -> Result<()> {
+        self.send(0, body, &[], payload_bytes, PayloadChecksum::Chunked)
+    }
+
+    /// Answers with an error.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn refuse(&mut self, error: &Error) -> Result<()> {
+        let (status, body) = error.to_wire();
+        self.send(status, &body, &[], 0, PayloadChecksum::Whole(0))
+    }
+
+    fn send<T: Serialize>(
+        &mut self,
+        status: u32,
+        body: &T,
+        payload: &[u8],
+        payload_bytes: u64,
+        payload_checksum: PayloadChecksum,
+    ) -> Result<()> {
+        debug_assert!(!self.replied, "one reply for each request");
+        let sending = self.tracer.begin();
+        let header = Header { reply: true, status, payload_bytes, payload_checksum, body_bytes: 0, ..self.header };
+        encode(header, body, self.scratch)?;
+        self.replied = true;
+        let follows = payload_bytes > 0 && payload.is_empty();
+        let mut pieces = [IoSlice::new(self.scratch), IoSlice::new(payload)];
+        socket::send_pieces(self.stream, &mut pieces, follows)
+            .map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
+        let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
+        let about = About { object: self.object, size_bytes, ..self.about() };
+        self.tracer.end(sending, SpanKind::NetSend, about);
+        Ok(())
+    }
+}
+
+/// A body from its bytes.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(Error::new(ErrorKind::Protocol, format!("a message body with {} bytes too many", rest.len()))),
+        Err(e) => Err(Error::new(ErrorKind::Protocol, format!("a message body that cannot be read: {e}"))),
+    }
+}
+
+/// Header and body into `message`, which is emptied first.
+pub(super) fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut Vec<u8>) -> Result<()> {
+    message.clear();
+    message.resize(HEADER_BYTES, 0);
+    let taken = postcard::to_extend(body, std::mem::take(message))
+        .map_err(|e| Error::new(ErrorKind::Protocol, format!("a message body that cannot be written: {e}")))?;
+    *message = taken;
+    let body_bytes = message.len() - HEADER_BYTES;
+    if body_bytes > limits::BODY_BYTES as usize {
+        return Err(Error::new(
+            ErrorKind::Protocol,
+            format!("a message body of {body_bytes} bytes: at most {} are sent", limits::BODY_BYTES),
+        ));
+    }
+    header.body_bytes = body_bytes as u32;
+    header.encode_into(message);
+    Ok(())
+}
+
+/// A header for a request.
+pub(super) fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, checksum: PayloadChecksum) -> Header {
+    Header { kind, reply: false, status: 0, request, body_bytes: 0, payload_bytes, payload_checksum: checksum, session }
+}

@@ -1,0 +1,236 @@
+//! The 64 bytes before every message. Drawn in PROTOCOL.md.
+
+use crate::crc::Crc32c;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+
+/// Length of the header.
+pub const HEADER_BYTES: usize = 64;
+/// The first four bytes of every message: `TLWG`.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"TLWG");
+/// The version of the protocol that this program speaks.
+pub const VERSION: u16 = 1;
+/// The lowest one it still speaks.
+pub const VERSION_MIN: u16 = 1;
+/// Set in replies.
+pub const FLAG_REPLY: u32 = 1;
+/// The payload's checksum is not in the header: the body has one for each chunk.
+pub const FLAG_CHUNKED: u32 = 2;
+const FLAGS_KNOWN: u32 = FLAG_REPLY | FLAG_CHUNKED;
+
+/// Which enum the body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Kind {
+    /// [`crate::protocol::common`].
+    Common = 1,
+    /// [`crate::protocol::io`].
+    Io = 2,
+    /// The metadata service's.
+    Metadata = 3,
+}
+
+/// What vouches for the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadChecksum {
+    /// The CRC-32C of all of it, in the header (0 for no payload).
+    Whole(u32),
+    /// The body has a CRC-32C for each [`limits::CHUNK_BYTES`] of it.
+    Chunked,
+}
+
+/// A message's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the body is.
+    pub kind: Kind,
+    /// Request or reply.
+    pub reply: bool,
+    /// In a reply: 0, or the errno of the error that the body is.
+    pub status: u32,
+    /// The request's number: unique on its connection, and in the recording if it is recorded.
+    pub request: u64,
+    /// Bytes of body.
+    pub body_bytes: u32,
+    /// Bytes of payload.
+    pub payload_bytes: u64,
+    /// What vouches for the payload.
+    pub payload_checksum: PayloadChecksum,
+    /// The recording session that the request is part of; 0: none.
+    pub session: u32,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+impl Header {
+    /// Puts the header in front of its body: the first [`HEADER_BYTES`] of `message` are overwritten.
+    pub fn encode_into(&self, message: &mut [u8]) {
+        let (flags, payload_crc) = match self.payload_checksum {
+            PayloadChecksum::Whole(crc) => (0, crc),
+            PayloadChecksum::Chunked => (FLAG_CHUNKED, 0),
+        };
+        let flags = flags | if self.reply { FLAG_REPLY } else { 0 };
+        let h = &mut message[..HEADER_BYTES];
+        h[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        h[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        h[6..8].copy_from_slice(&(self.kind as u16).to_le_bytes());
+        h[8..12].copy_from_slice(&flags.to_le_bytes());
+        h[12..16].copy_from_slice(&self.status.to_le_bytes());
+        h[16..24].copy_from_slice(&self.request.to_le_bytes());
+        h[24..32].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        h[32..36].copy_from_slice(&self.body_bytes.to_le_bytes());
+        h[36..40].copy_from_slice(&payload_crc.to_le_bytes());
+        h[40..44].copy_from_slice(&self.session.to_le_bytes());
+        h[44..60].fill(0);
+        let crc = message_crc(&message[..60], &message[HEADER_BYTES..]);
+        message[60..64].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads a header and checks everything that can be checked before the body is there.
+    ///
+    /// # Errors
+    /// Names what was found and what was expected. After one the connection is of no use.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header> {
+        let magic = u32_at(bytes, 0);
+        if magic != MAGIC {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "the peer does not speak thalweg's protocol: its message begins with {:02x?}, expected {:02x?} (\"TLWG\")",
+                    magic.to_le_bytes(),
+                    MAGIC.to_le_bytes()
+                ),
+            ));
+        }
+        let version = u16_at(bytes, 4);
+        if !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(version_error(version, version));
+        }
+        let kind = match u16_at(bytes, 6) {
+            1 => Kind::Common,
+            2 => Kind::Io,
+            3 => Kind::Metadata,
+            other => return Err(Error::new(ErrorKind::Protocol, format!("a message of kind {other}: expected 1, 2 or 3"))),
+        };
+        let flags = u32_at(bytes, 8);
+        if flags & !FLAGS_KNOWN != 0 {
+            return Err(Error::new(ErrorKind::Protocol, format!("a message with flags {flags:#x}: known are {FLAGS_KNOWN:#x}")));
+        }
+        let payload_bytes = u64_at(bytes, 24);
+        if payload_bytes > limits::PAYLOAD_BYTES {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!("a message that claims {payload_bytes} bytes of payload: at most {} are taken", limits::PAYLOAD_BYTES),
+            ));
+        }
+        let body_bytes = u32_at(bytes, 32);
+        if body_bytes > limits::BODY_BYTES {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!("a message that claims {body_bytes} bytes of body: at most {} are taken", limits::BODY_BYTES),
+            ));
+        }
+        let payload_checksum = if flags & FLAG_CHUNKED != 0 { PayloadChecksum::Chunked } else { PayloadChecksum::Whole(u32_at(bytes, 36)) };
+        Ok(Header {
+            kind,
+            reply: flags & FLAG_REPLY != 0,
+            status: u32_at(bytes, 12),
+            request: u64_at(bytes, 16),
+            body_bytes,
+            payload_bytes,
+            payload_checksum,
+            session: u32_at(bytes, 40),
+        })
+    }
+
+    /// Checks header and body against their checksum.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]; the connection is of no more use, since the lengths cannot be trusted.
+    pub fn verify(bytes: &[u8; HEADER_BYTES], body: &[u8]) -> Result<()> {
+        let (found, expected) = (message_crc(&bytes[..60], body), u32_at(bytes, 60));
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Protocol,
+            format!("a message whose header and body have checksum {found:08x}, and say {expected:08x}: damaged on its way"),
+        ))
+    }
+}
+
+fn message_crc(header: &[u8], body: &[u8]) -> u32 {
+    let mut crc = Crc32c::default();
+    crc.update(header);
+    crc.update(body);
+    crc.finish()
+}
+
+/// The peer speaks versions `min` to `max` only.
+pub(crate) fn version_error(min: u16, max: u16) -> Error {
+    let theirs = if min == max { format!("version {min}") } else { format!("versions {min} to {max}") };
+    Error::new(
+        ErrorKind::Version,
+        format!("the peer speaks {theirs} of the protocol, this program {VERSION_MIN} to {VERSION}: use the same release at both ends"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Header {
+        Header {
+            kind: Kind::Io,
+            reply: true,
+            status: 5,
+            request: 0x0102_0304_0506,
+            body_bytes: 3,
+            payload_bytes: 1 << 20,
+            payload_checksum: PayloadChecksum::Chunked,
+            session: 9,
+        }
+    }
+
+    fn encoded(header: &Header, body: &[u8]) -> Vec<u8> {
+        let mut message = vec![0; HEADER_BYTES];
+        message.extend_from_slice(body);
+        header.encode_into(&mut message);
+        message
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let message = encoded(&example(), b"abc");
+        let bytes: &[u8; HEADER_BYTES] = message[..HEADER_BYTES].try_into().unwrap();
+        assert_eq!(Header::decode(bytes).unwrap(), example());
+        Header::verify(bytes, b"abc").unwrap();
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let message = encoded(&example(), b"abc");
+        for bit in 0..message.len() * 8 {
+            let mut damaged = message.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let bytes: &[u8; HEADER_BYTES] = damaged[..HEADER_BYTES].try_into().unwrap();
+            assert!(Header::decode(bytes).is_err() || Header::verify(bytes, &damaged[HEADER_BYTES..]).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_claim_past_the_bound_is_refused_and_named() {
+        let header = Header { payload_bytes: 1 << 63, ..example() };
+        let message = encoded(&header, b"abc");
+        let error = Header::decode(message[..HEADER_BYTES].try_into().unwrap()).unwrap_err();
+        assert!(error.message().contains("9223372036854775808"), "{error}");
+    }
+}

@@ -1,0 +1,22 @@
+//! Messages on a connection: a 64-byte header, a serialised body, a raw payload.
+//!
+//! Both ends block: the data path is a few zero-copy system calls for each flow buffer, made by one thread for each
+//! connection, and what such a thread did when is easy to trace and to explain. [`Connection`] is the client's end,
+//! [`serve`] the server's; the services differ in what they do with a request ([`Service`]).
+//!
+//! Nothing that a peer claims is believed before it is checked: the header has its own checksum together with the body,
+//! every length is held against [`crate::limits`] before memory is taken for it, and what is not understood is answered
+//! with an error that names what was found and what was expected, and the connection is closed.
+
+mod connection;
+mod exchange;
+mod header;
+mod server;
+mod sessions;
+pub(crate) mod socket;
+
+pub use connection::{Connect, Connection, Reply, unexpected};
+pub use exchange::Exchange;
+pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, PayloadChecksum, VERSION, VERSION_MIN};
+pub use server::{Running, ServeOptions, Service, Session, serve};
+pub use sessions::{boot_id, host_here};

@@ -1,0 +1,496 @@
+//! The server's end: accepts connections, one thread each, and hands their requests to a [`Service`] one by one.
+//!
+//! A thread per connection and requests in their order: a client that wants two things at once opens two connections,
+//! and pipelines on each. The number of connections is bounded; the next one is told so and closed.
+
+use super::exchange::{Exchange, decode};
+use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::sessions::{RecordingSession, Sessions, host_here};
+use super::socket;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use std::collections::HashMap;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
+
+/// What a server does with requests.
+pub trait Service: Send + Sync + 'static {
+    /// How it introduces itself; an error refuses the client. Versions are negotiated before.
+    ///
+    /// # Errors
+    /// When this client must not be served (another store's, no credential).
+    fn hello(&self, hello: &Hello, peer: SocketAddr) -> Result<HelloReply>;
+
+    /// Which kind of message it takes, besides the common ones.
+    fn kind(&self) -> Kind;
+
+    /// A connection has said hello: what keeps its state.
+    fn session(self: Arc<Self>, hello: &Hello, peer: SocketAddr) -> Box<dyn Session>;
+}
+
+/// One connection's state on a server. Lives on the connection's thread.
+pub trait Session {
+    /// Works on one request and replies to it. An error returned before a reply was sent is sent as the reply; the
+    /// connection lives on unless [`Error::breaks_connection`].
+    ///
+    /// # Errors
+    /// Whatever the client is to be told.
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()>;
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Connections at a time.
+    pub connections: usize,
+    /// May listen on other addresses than loopback.
+    pub beyond_loopback: bool,
+    /// The track's name for a peer is `{name} connection {peer}`.
+    pub name: String,
+    /// The label of this machine.
+    pub node: String,
+}
+
+impl ServeOptions {
+    /// On loopback, with the default bounds.
+    pub fn new(name: impl Into<String>, node: impl Into<String>) -> ServeOptions {
+        ServeOptions { connections: limits::CONNECTIONS, beyond_loopback: false, name: name.into(), node: node.into() }
+    }
+}
+
+/// A server that runs. Stops gracefully when dropped: requests being worked on are finished.
+pub struct Running {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    service: Arc<dyn Service>,
+    options: ServeOptions,
+    stopping: AtomicBool,
+    sessions: Sessions,
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>>,
+}
+
+/// Serves `service` on `listener` until the returned handle is stopped or dropped.
+///
+/// # Errors
+/// When the listener is not on loopback and may not be, or no thread can be started.
+pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOptions) -> Result<Running> {
+    let address = listener.local_addr().map_err(|e| Error::system("listening address", e))?;
+    if !address.ip().is_loopback() && !options.beyond_loopback {
+        return Err(Error::new(
+            ErrorKind::Access,
+            format!("{address} is not a loopback address: the store listens beyond loopback only when it is told to"),
+        ));
+    }
+    let name = options.name.clone();
+    let shared = Arc::new(Shared {
+        service,
+        options,
+        stopping: AtomicBool::new(false),
+        sessions: Sessions::default(),
+        next: AtomicU64::new(1),
+        open: Mutex::default(),
+    });
+    let ours = listener.try_clone().map_err(|e| Error::system("listener", e))?;
+    let acceptor = spawn(&format!("{name} accept"), {
+        let shared = Arc::clone(&shared);
+        move || accept(&listener, &shared)
+    })?;
+    Ok(Running { address, shared, listener: ours, acceptor: Some(acceptor) })
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections being served now.
+    pub fn connections(&self) -> usize {
+        self.shared.open().len()
+    }
+
+    /// Finishes what is being worked on, closes all connections, and waits for the threads.
+    pub fn stop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        let Some(acceptor) = self.acceptor.take() else { return };
+        // On Linux this ends an accept that is waiting. An error means that it has ended already.
+        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
+        let _ = acceptor.join();
+        let threads: Vec<_> = self
+            .shared
+            .open()
+            .values_mut()
+            .filter_map(|(stream, thread)| {
+                let _ = stream.shutdown(Shutdown::Read);
+                thread.take()
+            })
+            .collect();
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| Error::system("starting a thread", e))
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    while !shared.stopping.load(Ordering::SeqCst) {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(_) if shared.stopping.load(Ordering::SeqCst) => return,
+            Err(_) => {
+                // Descriptors are used up, or the client has gone again. Trying at once would spin.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                continue;
+            }
+        };
+        let full = shared.open().len() >= shared.options.connections;
+        let _ = if full { turn_away(&stream, shared) } else { begin(stream, peer, shared) };
+    }
+}
+
+fn turn_away(stream: &TcpStream, shared: &Shared) -> Result<()> {
+    let error = Error::new(ErrorKind::TooMany, format!("{} connections are open here already", shared.options.connections))
+        .at_server(&shared.options.name);
+    socket::set_silence(stream, std::time::Duration::from_millis(100))?;
+    let header = super::exchange::request_header(Kind::Common, 0, 0, 0, super::PayloadChecksum::Whole(0));
+    let mut scratch = Vec::new();
+    let mut off = Tracer::off();
+    let mut exchange = Exchange {
+        stream,
+        header,
+        body: &[],
+        payload_left: 0,
+        replied: false,
+        scratch: &mut scratch,
+        tracer: &mut off,
+        object: None,
+        span: None,
+    };
+    exchange.refuse(&error)
+}
+
+fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
+    let number = shared.next.fetch_add(1, Ordering::Relaxed);
+    let handle = stream.try_clone().map_err(|e| Error::system("connection", e))?;
+    // In the table before the thread runs, so that the thread can take itself out of it.
+    shared.open().insert(number, (handle, None));
+    let thread = spawn(&format!("{} serve", shared.options.name), {
+        let shared = Arc::clone(shared);
+        move || {
+            let served = Served::new(&stream, peer, &shared);
+            if let Ok(mut served) = served {
+                served.run();
+            }
+            shared.open().remove(&number);
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    match thread {
+        Ok(thread) => {
+            if let Some(entry) = shared.open().get_mut(&number) {
+                entry.1 = Some(thread);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            shared.open().remove(&number);
+            Err(error)
+        }
+    }
+}
+
+/// One connection, on its thread.
+struct Served<'a> {
+    stream: &'a TcpStream,
+    peer: SocketAddr,
+    name: String,
+    shared: &'a Shared,
+    session: Option<Box<dyn Session>>,
+    recording: Option<Recording>,
+    /// Sessions that end with this connection.
+    started: Vec<u32>,
+    body: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// The recording session of the connection's last recorded request.
+struct Recording {
+    number: u32,
+    session: Arc<RecordingSession>,
+    tracer: Tracer,
+    object: Option<ObjectId>,
+}
+
+/// What became of the connection.
+enum Next {
+    Continue,
+    Close,
+}
+
+impl<'a> Served<'a> {
+    fn new(stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+        stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
+        socket::set_silence(stream, limits::SERVER_SILENCE)?;
+        let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
+        let name = format!("{peer} > {local}");
+        Ok(Served {
+            stream,
+            peer,
+            name,
+            shared,
+            session: None,
+            recording: None,
+            started: Vec::new(),
+            body: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) {
+        loop {
+            let waiting = self.recording.as_mut().map(|r| r.tracer.begin());
+            match self.one(waiting) {
+                Ok(Next::Continue) => {}
+                Ok(Next::Close) | Err(_) => return,
+            }
+            if self.shared.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
+    /// been told if that was possible.
+    fn one(&mut self, waiting: Option<Begun>) -> Result<Next> {
+        let mut bytes = [0_u8; HEADER_BYTES];
+        if !self.wait_for_header(&mut bytes)? {
+            return Ok(Next::Close);
+        }
+        let received = Header::decode(&bytes).and_then(|header| {
+            self.body.resize(header.body_bytes as usize, 0);
+            socket::receive_exact(self.stream, &mut self.body)
+                .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?;
+            Header::verify(&bytes, &self.body)?;
+            if header.reply {
+                return Err(Error::new(ErrorKind::Protocol, "a reply where a request was expected"));
+            }
+            Ok(header)
+        });
+        let header = match received {
+            Ok(header) => header,
+            Err(error) => {
+                let header = super::exchange::request_header(Kind::Common, 0, 0, 0, super::PayloadChecksum::Whole(0));
+                self.answer(header, None, |_, exchange, _| exchange.refuse(&error.clone()))?;
+                self.linger();
+                return Err(error);
+            }
+        };
+        self.answer(header, waiting, |parts, exchange, header| parts.dispatch(exchange, header))?;
+        Ok(Next::Continue)
+    }
+
+    /// Waits as long as it takes for the first byte of a header; `false`: the client has closed the connection.
+    fn wait_for_header(&self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
+        let mut have = 0;
+        while have < bytes.len() {
+            match rustix::net::recv(self.stream, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
+                Ok((_, 0)) => return Ok(false),
+                Ok((_, n)) => have += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) if have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
+                Err(e) => return Err(socket::failure("a request was received", e.into(), limits::SERVER_SILENCE)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
+    /// resets it, and the peer would never read why.
+    fn linger(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = socket::set_silence(self.stream, std::time::Duration::from_millis(200));
+        let mut sink = [0_u8; 4096];
+        for _ in 0..256 {
+            match rustix::net::recv(self.stream, &mut sink, rustix::net::RecvFlags::empty()) {
+                Ok((_, n)) if n > 0 => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Chooses the recording of a request, runs `work` on it, and leaves the connection ready for the next one.
+    fn answer(
+        &mut self,
+        header: Header,
+        waiting: Option<Begun>,
+        work: impl FnOnce(&mut Parts<'_>, &mut Exchange<'_>, Header) -> Result<()>,
+    ) -> Result<()> {
+        let continued = self.recording.as_ref().is_some_and(|r| r.number == header.session);
+        if !continued {
+            self.choose_recording(header.session);
+        }
+        let mut off = Tracer::off();
+        let (tracer, object, session) = match &mut self.recording {
+            Some(r) => (&mut r.tracer, r.object, Some(Arc::clone(&r.session))),
+            None => (&mut off, None, None),
+        };
+        let working = session.as_ref().map(RecordingSession::working);
+        let request = RequestId::new(header.request);
+        if let (true, Some(waiting)) = (continued, waiting) {
+            let size_bytes = Some((HEADER_BYTES + self.body.len()) as u64);
+            tracer.end(waiting, SpanKind::NetReceive, About { object, request, size_bytes, ..About::default() });
+        }
+        let serving = tracer.begin();
+        let mut exchange = Exchange {
+            stream: self.stream,
+            header,
+            body: &self.body,
+            payload_left: header.payload_bytes,
+            replied: false,
+            scratch: &mut self.scratch,
+            tracer,
+            object,
+            span: serving.id(),
+        };
+        let mut parts = Parts { session: &mut self.session, shared: self.shared, peer: self.peer, started: &mut self.started };
+        let done = finish(work(&mut parts, &mut exchange, header), &mut exchange, &self.shared.options.name);
+        let size_bytes = (header.payload_bytes > 0).then_some(header.payload_bytes);
+        tracer.end(serving, SpanKind::RpcServe, About { object, request, size_bytes, ..About::default() });
+        tracer.flush();
+        drop(working);
+        done
+    }
+
+    fn choose_recording(&mut self, number: u32) {
+        let session = (number != 0).then(|| self.shared.sessions.get(number)).flatten();
+        self.recording = session.map(|session| {
+            let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
+            let object = session.mode.object(ObjectKind::Connection, &self.name, &[]);
+            Recording { number, session, tracer, object }
+        });
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        for number in &self.started {
+            self.shared.sessions.stop(*number);
+        }
+    }
+}
+
+/// Sees to it that a reply was sent and the payload is out of the way.
+fn finish(done: Result<()>, exchange: &mut Exchange<'_>, server: &str) -> Result<()> {
+    let breaks = match done {
+        Ok(()) if exchange.replied => None,
+        Ok(()) => {
+            exchange.refuse(&Error::new(ErrorKind::Io, "the request was not answered: a bug").at_server(server))?;
+            None
+        }
+        Err(error) if exchange.replied => Some(error),
+        Err(error) => {
+            let error = error.at_server(server);
+            exchange.refuse(&error)?;
+            error.breaks_connection().then_some(error)
+        }
+    };
+    if let Some(error) = breaks {
+        return Err(error);
+    }
+    let mut sink = [0_u8; 16 << 10];
+    while exchange.payload_left() > 0 {
+        let many = exchange.payload_left().min(sink.len() as u64) as usize;
+        exchange.receive(&mut sink[..many])?;
+    }
+    Ok(())
+}
+
+/// What the work on a request may change of its connection.
+struct Parts<'a> {
+    session: &'a mut Option<Box<dyn Session>>,
+    shared: &'a Shared,
+    peer: SocketAddr,
+    started: &'a mut Vec<u32>,
+}
+
+impl Parts<'_> {
+    fn dispatch(&mut self, exchange: &mut Exchange<'_>, header: Header) -> Result<()> {
+        if header.kind == Kind::Common {
+            return self.common(exchange);
+        }
+        let Some(session) = self.session else {
+            return Err(Error::new(ErrorKind::Protocol, "the first message of a connection must be a hello"));
+        };
+        if header.kind != self.shared.service.kind() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("a request for the {:?} service: this one is {:?}", header.kind, self.shared.service.kind()),
+            ));
+        }
+        session.serve(exchange)
+    }
+
+    fn common(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let request: CommonRequest = decode(exchange.body)?;
+        if self.session.is_none() && !matches!(request, CommonRequest::Hello(_)) {
+            return Err(Error::new(ErrorKind::Protocol, "the first message of a connection must be a hello"));
+        }
+        match request {
+            CommonRequest::Hello(hello) => {
+                let (min, max) = (hello.version_min, hello.version_max);
+                if min > VERSION || max < VERSION_MIN {
+                    return Err(version_error(min, max));
+                }
+                let mut reply = self.shared.service.hello(&hello, self.peer)?;
+                reply.version = max.min(VERSION);
+                *self.session = Some(Arc::clone(&self.shared.service).session(&hello, self.peer));
+                exchange.reply(&CommonReply::Hello(reply))
+            }
+            CommonRequest::RecordStart { host, space } => {
+                let session = self.shared.sessions.start(host, space)?;
+                self.started.push(session);
+                let host: Host = host_here(host, &self.shared.options.node);
+                exchange.reply(&CommonReply::RecordStarted { session, host })
+            }
+            CommonRequest::RecordFetch { session } => {
+                let Some(found) = self.shared.sessions.get(session) else {
+                    return Err(Error::new(ErrorKind::NotFound, format!("recording session {session} has ended")));
+                };
+                let (events, more, lost) = found.fetch();
+                let payload =
+                    postcard::to_allocvec(&events).map_err(|e| Error::new(ErrorKind::Io, format!("events cannot be serialised: {e}")))?;
+                exchange.reply_with(&CommonReply::RecordPage { more, lost }, &payload)
+            }
+            CommonRequest::RecordStop { session } => {
+                self.shared.sessions.stop(session);
+                exchange.reply(&CommonReply::Done)
+            }
+        }
+    }
+}
