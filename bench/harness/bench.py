@@ -1,0 +1,123 @@
+"""The bench that cases work at: sources, servers that are started once and kept, and what was found out on the way.
+
+Everything it makes is under one temporary directory, and everything it starts ends with it.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+
+from harness import files, pairs, statistics
+from harness.command import CommandFailed
+from harness.store import Store
+from servers import SERVERS
+from servers.process import Unavailable
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+KEPT_VARIANTS = 3
+
+
+class NotRun(Exception):
+    """A case cannot run here; the message says why."""
+
+
+class Bench:
+    """What a case may use. Servers and stores live until the bench is closed."""
+
+    def __init__(self, repository, target_directory, work_parent, quick):
+        self.repository = repository
+        self.binaries = target_directory
+        self.quick = quick
+        self.work = tempfile.mkdtemp(prefix="thalweg-bench-", dir=work_parent)
+        self.closing = contextlib.ExitStack()
+        self.closing.callback(shutil.rmtree, self.work, ignore_errors=True)
+        self.kept = {}
+        self.order = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.closing.close()
+
+    def note(self, text):
+        """Progress, on stderr."""
+        print(f"  {text}", file=sys.stderr, flush=True)
+
+    def path(self, *parts):
+        """A path of ours; its directory exists afterwards."""
+        path = os.path.join(self.work, *parts)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def program(self, name):
+        """A built command; `NotRun` if it was not built."""
+        path = os.path.join(self.binaries, name)
+        if not os.access(path, os.X_OK):
+            raise NotRun(f"{name} is not built (cargo build --release)")
+        return path
+
+    def source(self, size_bytes):
+        """A file of this size, in the page cache."""
+        free = shutil.disk_usage(self.work).free
+        if free < 6 * size_bytes:
+            raise NotRun(f"{self.work} has {free / GIB:.0f} GiB free, and this needs {6 * size_bytes / GIB:.0f}")
+        path = files.make_source(self.path("sources", f"{size_bytes // MIB}Mi"), size_bytes)
+        files.warm([path])
+        return path
+
+    def server(self, name):
+        """A started peer, or `Unavailable`; asked again, it gives the same answer."""
+        if name not in self.kept:
+            self.note(f"starting {name}")
+            try:
+                self.kept[name] = self.closing.enter_context(SERVERS[name](self.path(name)))
+            except Unavailable as reason:
+                self.kept[name] = reason
+        if isinstance(self.kept[name], Unavailable):
+            raise self.kept[name]
+        return self.kept[name]
+
+    def store(self, servers=4):
+        """A started store of so many servers, all in one process as `thalweg up` runs it."""
+        key = f"store-{servers}"
+        if key not in self.kept:
+            self.kept[key] = self.closing.enter_context(Store(self.program("thalweg"), self.path(key), servers))
+        return self.kept[key]
+
+    def fastest(self, family, situation, candidates):
+        """The fastest of several ways to do one thing, tried in turn; what was fast in this situation before goes first.
+
+        The first time all are tried, later (with a larger file) only the best few of that time. Its times are for choosing and
+        are not used again: the chosen one is measured afresh in the rounds.
+        """
+        known = self.order.get((family, situation))
+        if known:
+            candidates = [one for one in candidates if one.name in known[:KEPT_VARIANTS]]
+        if len(candidates) == 1:
+            return candidates[0]
+        times = {one.name: [] for one in candidates}
+        for number in range(2 if self.quick else 4):
+            for one in candidates:
+                times[one.name].append(pairs.one(one, 1000 + number)["wall_s"])
+        ranked = sorted(times, key=lambda name: statistics.median(times[name]))
+        self.order[(family, situation)] = ranked
+        self.note(f"{family}: " + ", ".join(f"{name} {statistics.median(times[name]):.3f} s" for name in ranked[:4]))
+        return next(one for one in candidates if one.name == ranked[0])
+
+
+def digest(path):
+    """SHA-256 of a file: says which build was measured."""
+    with open(path, "rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def whole(path, source, number):
+    """`CommandFailed` unless `path` has the source's size, and, in the run before the first round, its bytes."""
+    if not os.path.exists(path) or os.path.getsize(path) != os.path.getsize(source):
+        raise CommandFailed(f"{path} is not a whole copy of {source}")
+    if number == 0 and not files.same_bytes(path, source):
+        raise CommandFailed(f"{path} differs from {source}")

@@ -1,0 +1,46 @@
+"""The cases, in the order in which they run. A new case is one function and one line here.
+
+A case's function takes the bench and returns its document (see `harness.result`); it raises `NotRun` with the reason when it
+cannot run here. `quick` says whether `--quick` includes it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from harness.bench import GIB, MIB
+from harness.cases.copies import copies
+from harness.cases.explaining import explaining
+from harness.cases.recording import recording
+from harness.cases.servers import server_counts
+from harness.cases.small import small_files
+
+
+@dataclass
+class Case:
+    """A name for files and the command line, a title for the page, and the function that does it."""
+
+    name: str
+    title: str
+    function: Callable
+    quick: bool = True
+
+
+CASES = [
+    Case("copy-in-256Mi", "Copy in, 256 MiB", partial(copies, "in", 256 * MIB, sync=False)),
+    Case("copy-out-256Mi", "Copy out, 256 MiB", partial(copies, "out", 256 * MIB, sync=False)),
+    Case("sync-in-256Mi", "Copy in with --sync, 256 MiB", partial(copies, "in", 256 * MIB, sync=True)),
+    Case("sync-out-256Mi", "Copy out with --sync, 256 MiB", partial(copies, "out", 256 * MIB, sync=True)),
+    Case("recording-in", "Recording on and off, copy in, 256 MiB", partial(recording, "in", 256 * MIB)),
+    Case("recording-out", "Recording on and off, copy out, 256 MiB", partial(recording, "out", 256 * MIB)),
+    Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),
+    Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
+    Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
+    Case("servers-out", "1, 2, 4 and 8 servers, copy out, 256 MiB", partial(server_counts, "out", 256 * MIB)),
+    Case("explain", "Explaining a recording of 20 million spans", explaining),
+    Case("copy-in-2Gi", "Copy in, 2 GiB", partial(copies, "in", 2 * GIB, sync=False), quick=False),
+    Case("copy-out-2Gi", "Copy out, 2 GiB", partial(copies, "out", 2 * GIB, sync=False), quick=False),
+    Case("recording-in-2Gi", "Recording on and off, copy in, 2 GiB", partial(recording, "in", 2 * GIB), quick=False),
+    Case("sync-in-2Gi", "Copy in with --sync, 2 GiB", partial(copies, "in", 2 * GIB, sync=True), quick=False),
+    Case("sync-out-2Gi", "Copy out with --sync, 2 GiB", partial(copies, "out", 2 * GIB, sync=True), quick=False),
+]

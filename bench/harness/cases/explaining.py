@@ -1,0 +1,54 @@
+"""How fast a large recording is explained, on one core, and in how much memory."""
+
+import json
+import os
+
+from harness import files, pairs, result, statistics, subjects
+from harness.bench import GIB, NotRun
+from harness.command import CommandFailed, timed
+from harness.pairs import Plan, Subject
+from harness.result import Amount
+
+SPANS_PER_S = 5e6
+PEAK_BYTES = GIB
+
+
+def explaining(bench):
+    """`thalweg explain --json` pinned to one core, over a generated recording (a quick run: 2 million spans)."""
+    count = 2_000_000 if bench.quick else 20_000_000
+    path = bench.path("recordings", f"generated-{count}.thw")
+    generate = bench.program("examples/generate")
+    bench.note(f"generating a recording of {count:,} spans")
+    timed([generate, str(count), path])
+    core = max(os.sched_getaffinity(0))
+    explain = Subject(
+        "explain",
+        "thalweg explain --json, one core",
+        command=lambda run: ["taskset", "-c", str(core), bench.program("thalweg"), "explain", "--json", path],
+        before=lambda run: subjects.warm(*files.files_under(path)),
+        own=explained,
+    )
+    try:
+        outcome = pairs.run([explain], Plan(least=3, most=3) if bench.quick else Plan(least=5, most=5), "explain", bench.note)
+    except CommandFailed as failure:
+        raise NotRun(str(failure)) from None
+    finally:
+        recording_bytes = sum(os.path.getsize(file) for file in files.files_under(path))
+        files.remove(path)
+    document = result.of_pairs(outcome, [explain], "explain", Amount(count, "spans"), [])
+    rates = statistics.summary([count / wall for wall in outcome.seconds("explain")])
+    peak = max(done["samples"]["explain"]["peak_rss_bytes"] for done in outcome.rounds)
+    document["recording_bytes"] = recording_bytes
+    document["bars"] = [
+        result.absolute_bar("spans explained per second", "≥ 5 million", rates, rates["median"] >= SPANS_PER_S),
+        result.absolute_bar("peak memory, bytes", "< 1 GiB", {"median": peak, "low": peak, "high": peak}, peak < PEAK_BYTES),
+    ]
+    return document
+
+
+def explained(text):
+    """The verdict and the model's error: an explanation that says nothing would be fast, too."""
+    document = json.loads(text)
+    if not document.get("critical_path"):
+        raise CommandFailed("the explanation has no critical path")
+    return {key: document.get(key) for key in ("verdict", "model", "wall_s")}

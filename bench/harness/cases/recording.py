@@ -1,0 +1,39 @@
+"""The same copy with and without its recording: what being able to explain it costs."""
+
+from harness import files, pairs, result, subjects
+from harness.pairs import Plan
+from harness.result import Amount, Bar
+
+
+def recording(direction, size_bytes, bench):
+    """Many pairs: the interval must be narrower than what is asked of it."""
+    source = bench.source(size_bytes)
+    store = bench.store()
+    kept = lambda run: bench.path("recordings", f"{direction}-{run}.thw")  # noqa: E731
+    off = subjects.thalweg(bench, store, direction, source, sync=False, name="off", label="recording off")
+    on = subjects.thalweg(
+        bench,
+        store,
+        direction,
+        source,
+        sync=False,
+        name="on",
+        label="recording on",
+        extra=lambda run: ["--record", kept(run)],
+    )
+    check = on.after
+
+    def check_both(run):
+        files.remove(kept(run))
+        check(run)
+
+    on.after = check_both
+    if bench.quick:
+        plan = Plan(least=5, most=10, seconds=8)
+    elif size_bytes >= 1 << 30:
+        plan = Plan(least=10, most=24, seconds=60, narrow=0.02)
+    else:
+        plan = Plan(least=20, most=60, seconds=40, narrow=0.02)
+    outcome = pairs.run([off, on], plan, "on", bench.note)
+    bars = [Bar("off", median=0.99, low=0.97)]
+    return result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)

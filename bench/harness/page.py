@@ -1,0 +1,130 @@
+"""docs/BENCH.md from the result files: what was asked, what was reached, on which machine, every case's table."""
+
+from harness import result
+from harness.cases import CASES
+
+INTRODUCTION = """# How fast it is, beside what
+
+Made by `bench/run --markdown` from the files in `bench/results/`, which hold every raw time. Nothing here is typed by hand.
+
+**What is compared.** Whole commands, from before the process is started until it has ended; start-up counts for everybody.
+Client and servers share one machine and speak TCP over its loopback device. The source is in the page cache (checked with
+cachestat before each run), the target did not exist before, and all files are on one file system; `sync` runs untimed before
+each run. The bytes of every command's copy are compared with the source before the first round, its size after each one.
+
+**How.** A round runs every command once, in an order shuffled anew each time; a figure is the median over at least ten rounds.
+A ratio is taken round by round (how many times the rate of the other), and its median stands with its bootstrap 95 % interval.
+For the raw stream and GridFTP the fastest of several settings is chosen first, in the same run, and then measured afresh.
+
+**Against what.**
+- *Raw stream*: `bench/raw`, the same bytes from the same file over loopback into files, no protocol; with CRC-32C at both ends,
+  and bare. The fastest of its ways (sendfile, splice, mmap, read and write; connections; unit) is the ceiling.
+- *GridFTP*: `globus-url-copy` and `globus-gridftp-server`, blocks of 1 MiB, 1 and 4 streams.
+- *nfs-cp*: libnfs's copy against NFS-Ganesha, NFSv3. Copying in, it commits before it ends, as `--sync` does: the row of the
+  same durability is the one under "--sync"; the bar is on the copy as each program does it by default.
+- *OrangeFS* is not packaged and is not run here; measured elsewhere on a machine of this kind, `pvfs2-cp` into 4 servers reached
+  0.25 to 0.3 of the bare raw stream.
+
+With `--sync`, commands that cannot promise durability are followed by `sync FILE`, inside the timed command.
+"""
+
+
+def markdown(directory):
+    """The whole page."""
+    documents = {case.name: result.read(directory, case.name) for case in CASES}
+    parts = [INTRODUCTION, *_machine(documents), *_summary(documents), "## Every case\n"]
+    for case in CASES:
+        parts += _case(case, documents[case.name])
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _machine(documents):
+    """The machine of the runs; where files come from different machines or builds, the page says so."""
+    known = [document for document in documents.values() if document]
+    machines = []
+    for document in known:
+        if document["machine"] not in machines:
+            machines.append(document["machine"])
+    lines = ["## Machine\n"]
+    if len(machines) > 1:
+        lines.append(f"**The results come from {len(machines)} different machines.**\n")
+    for machine in machines:
+        told = dict(machine)
+        told["memory"] = f"{told.pop('memory_bytes') / (1 << 30):.1f} GiB"
+        lines += ["| | |", "|---|---|"]
+        lines += [f"| {key.replace('_', ' ')} | {value} |" for key, value in told.items()]
+        lines.append("")
+    builds = sorted({document["build"]["revision"] for document in known if document.get("build")})
+    if builds:
+        lines.append(f"Build: {', '.join(builds)}. Client and servers share all cores.\n")
+    busy = [document["busy_before"] for document in known if document.get("busy_before") is not None]
+    if busy:
+        lines.append(f"The machine was at most {max(busy):.0%} busy with other things when a case began.\n")
+    return lines
+
+
+def _summary(documents):
+    lines = ["## What was asked, and what was reached\n"]
+    lines += ["| case | figure | asked | median | 95 % interval | |", "|---|---|---|---|---|---|"]
+    for case in CASES:
+        document = documents[case.name]
+        if document is None or document["state"] != "done":
+            reason = document["reason"] if document else "not measured"
+            lines.append(f"| {case.title} | | | | | **{state_word(document)}**: {reason} |")
+            continue
+        for bar in document["bars"]:
+            if bar["wanted"]:
+                lines.append(_bar_line(case.title, bar))
+        for missing in document.get("absent", []):
+            lines.append(f"| {case.title} | {missing['label']} | | | | **NOT RUN**: {missing['reason']} |")
+    lines.append("")
+    return lines
+
+
+def _bar_line(title, bar):
+    word = "met" if bar["met"] else ("below the aim" if bar["aim"] else "**missed**")
+    asked = f"aim {bar['wanted']}" if bar["aim"] else bar["wanted"]
+    interval = f"{figure(bar['low'])} – {figure(bar['high'])}"
+    return f"| {title} | {bar['what']} | {asked} | {figure(bar['median'])} | {interval} | {word} |"
+
+
+def _case(case, document):
+    lines = [f"### {case.title}\n"]
+    if document is None or document["state"] != "done":
+        return [*lines, f"{state_word(document)}: {document['reason'] if document else 'not measured'}.\n"]
+    cpu = document.get("cpu")
+    rounds = f"{len(document['rounds'])} rounds"
+    steal = f", {cpu['steal']:.1%} of the processors kept by the hypervisor" if cpu else ""
+    lines.append(f"{rounds}{steal}.\n")
+    lines += ["| command | median | rate | client CPU | ratio of rates, median (95 %) |", "|---|---|---|---|---|"]
+    ratios = {bar["to"]: bar for bar in document["bars"]}
+    amount = document["amount"]
+    for subject in document["subjects"]:
+        bar = ratios.get(subject["name"])
+        ratio = f"{figure(bar['median'])} ({figure(bar['low'])} – {figure(bar['high'])})" if bar else ""
+        if subject["name"] == document["reference"]:
+            ratio = "is divided by the others" if len(document["subjects"]) > 1 else ""
+        wall = f"{subject['wall_s']['median'] * 1000:,.0f} ms"
+        speed = rate(subject["rate_per_s"]["median"], amount["unit"])
+        lines.append(f"| {subject['label']} | {wall} | {speed} | {subject['cpu_s'] * 1000:,.0f} ms | {ratio} |")
+    for missing in document.get("absent", []):
+        lines.append(f"| {missing['label']} | NOT RUN | | | {missing['reason']} |")
+    lines.append("")
+    return lines
+
+
+def state_word(document):
+    """How a case that has no figures is named."""
+    return "FAILED" if document and document["state"] == "failed" else "NOT RUN"
+
+
+def figure(value):
+    """Ratios with two places, counts in thousands."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+def rate(value, unit):
+    """A rate with its unit."""
+    if unit == "bytes":
+        return f"{value / (1 << 30):.2f} GiB/s"
+    return f"{value / 1e6:.2f} M {unit}/s" if value >= 1e6 else f"{value:,.0f} {unit}/s"

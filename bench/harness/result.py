@@ -1,0 +1,112 @@
+"""What a case leaves behind: one JSON file with every raw time, and the bars it was held to.
+
+The page is made from these files alone; nothing is measured while it is written.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+
+from harness import statistics
+
+SCHEMA = "thalweg.bench/1"
+
+
+@dataclass
+class Bar:
+    """A figure to reach: the rate of the case's reference over that of subject `to`.
+
+    Without `median` and `low` the ratio is for information; with `aim` it is hoped for and not promised.
+    """
+
+    to: str
+    median: float = None
+    low: float = None
+    aim: bool = False
+
+
+@dataclass
+class Amount:
+    """What one run of a case moves: for rates."""
+
+    count: float
+    unit: str
+
+
+def of_pairs(outcome, subjects, reference, amount, bars):
+    """The results of a case whose subjects ran in rounds."""
+    document = {
+        "reference": reference,
+        "amount": {"count": amount.count, "unit": amount.unit},
+        "subjects": [_subject(subject, outcome, amount) for subject in subjects],
+        "bars": [],
+        "cpu": outcome.cpu,
+        "rounds": outcome.rounds,
+    }
+    labels = {subject.name: subject.label for subject in subjects}
+    for bar in bars:
+        if bar.to in labels:
+            document["bars"].append(_judge(bar, labels, reference, outcome))
+    return document
+
+
+def _subject(subject, outcome, amount):
+    seconds = outcome.seconds(subject.name)
+    samples = [done["samples"][subject.name] for done in outcome.rounds]
+    return {
+        "name": subject.name,
+        "label": subject.label,
+        "command": [str(word) for word in subject.command(1)],
+        "wall_s": statistics.summary(seconds),
+        "rate_per_s": statistics.summary([amount.count / wall for wall in seconds]),
+        "cpu_s": statistics.median([sample["cpu_s"] for sample in samples]),
+        "peak_rss_bytes": max(sample["peak_rss_bytes"] for sample in samples),
+    }
+
+
+def _judge(bar, labels, reference, outcome):
+    ratios = outcome.ratios(reference, bar.to)
+    told = statistics.summary(ratios)
+    wanted, met = [], None
+    if bar.median is not None:
+        wanted.append(f"≥ {bar.median:.2f}")
+        met = told["median"] >= bar.median
+    if bar.low is not None:
+        wanted.append(f"low end ≥ {bar.low:.2f}")
+        met = met is not False and told["low"] >= bar.low
+    return {
+        "to": bar.to,
+        "what": f"{labels[reference]} / {labels[bar.to]}",
+        "wanted": ", ".join(wanted),
+        "aim": bar.aim,
+        "met": met,
+        "pairs": len(ratios),
+        **told,
+        "ratios": ratios,
+    }
+
+
+def absolute_bar(what, wanted, summary, met):
+    """A bar on a figure that is not a ratio."""
+    return {"to": None, "what": what, "wanted": wanted, "aim": False, "met": met, **summary}
+
+
+def write(directory, case_name, document):
+    """Write a case's file, whole or not at all."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, f"{case_name}.json")
+    with open(path + ".partial", "w") as out:
+        json.dump({"schema": SCHEMA, "case": case_name, **document}, out, indent=1, ensure_ascii=False)
+        out.write("\n")
+    os.replace(path + ".partial", path)
+    return path
+
+
+def read(directory, case_name):
+    """A case's file, or None."""
+    try:
+        with open(os.path.join(directory, f"{case_name}.json")) as source:
+            document = json.load(source)
+    except FileNotFoundError:
+        return None
+    return document if document.get("schema") == SCHEMA else None

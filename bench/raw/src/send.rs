@@ -1,0 +1,106 @@
+//! The sending end of one connection.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+
+use crc_fast::{CrcAlgorithm, Digest};
+use rustix::fs::sendfile;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::run::Unit;
+use crate::variant::{Look, Send, Variant};
+
+/// Small enough to stay in a core's own cache while it is read, checksummed and sent.
+pub const PART_BYTES: usize = 128 << 10;
+
+pub fn crc32c() -> Digest {
+    Digest::new(CrcAlgorithm::Crc32Iscsi)
+}
+
+/// A unit of a file, mapped; unmapped when dropped.
+pub struct Mapping {
+    start: *mut std::ffi::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    pub fn new(file: &File, unit: Unit, write: bool) -> io::Result<Mapping> {
+        let protection = if write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address the kernel chooses aliases nothing of ours; it is unmapped only in `drop`.
+        let start = unsafe { mmap(std::ptr::null_mut(), unit.length, protection, flags, file, unit.offset)? };
+        Ok(Mapping { start, length: unit.length })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is this long and lives as long as `self`; nobody truncates or writes the file while it is mapped.
+        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
+    }
+
+    /// Only for a mapping made with `write`.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, to which no reference is left.
+        let _ = unsafe { munmap(self.start, self.length) };
+    }
+}
+
+/// Checksums a unit without keeping it.
+pub fn look(file: &File, unit: Unit, look: Look, buffer: &mut [u8], digest: &mut Digest) -> io::Result<()> {
+    match look {
+        Look::Mmap => digest.update(Mapping::new(file, unit, false)?.bytes()),
+        Look::Read => {
+            for part in unit.parts(buffer.len()) {
+                let bytes = &mut buffer[..part.length];
+                file.read_exact_at(bytes, part.offset)?;
+                digest.update(bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends all `units` of `file`; answers their CRC-32C if asked for.
+pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Unit>, variant: Variant) -> io::Result<Option<u64>> {
+    let mut digest = variant.checksum.map(|_| crc32c());
+    let mut buffer = vec![0; PART_BYTES];
+    for unit in units {
+        match variant.send {
+            Send::Sendfile => {
+                if let (Some(digest), Some(way)) = (&mut digest, variant.checksum) {
+                    look(file, unit, way, &mut buffer, digest)?;
+                }
+                let (mut offset, end) = (unit.offset, unit.offset + unit.length as u64);
+                while offset < end {
+                    if sendfile(socket, file, Some(&mut offset), (end - offset) as usize)? == 0 {
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the source shrank"));
+                    }
+                }
+            }
+            Send::Read => {
+                for part in unit.parts(buffer.len()) {
+                    let bytes = &mut buffer[..part.length];
+                    file.read_exact_at(bytes, part.offset)?;
+                    digest.iter_mut().for_each(|digest| digest.update(bytes));
+                    socket.write_all(bytes)?;
+                }
+            }
+            Send::Mmap => {
+                let mapping = Mapping::new(file, unit, false)?;
+                for bytes in mapping.bytes().chunks(PART_BYTES) {
+                    digest.iter_mut().for_each(|digest| digest.update(bytes));
+                    socket.write_all(bytes)?;
+                }
+            }
+        }
+    }
+    Ok(digest.map(|digest| digest.finalize()))
+}
