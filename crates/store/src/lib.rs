@@ -15,6 +15,7 @@
 pub mod crc;
 pub mod error;
 pub mod limits;
+pub mod metadata;
 pub mod protocol;
 pub mod wire;
 

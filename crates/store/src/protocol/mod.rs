@@ -2,3 +2,4 @@
 //! postcard. Which service's it is stands in the header ([`crate::wire::Kind`]).
 
 pub mod common;
+pub mod metadata;

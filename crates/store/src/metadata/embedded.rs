@@ -1,0 +1,608 @@
+//! The default database: one directory, one process, no service to run.
+//!
+//! A transaction changes layers of ordered maps in memory and is one record in an append-only log
+//! ([`super::log`]); it is *Returned* when the record is written. Concurrent transactions share a
+//! write: whoever comes first writes what all have prepared by then (group commit). When the log is
+//! long, a thread puts the layer that holds its changes into a redb file with one durable commit,
+//! together with the last sequence number it contains, and the segment goes. Reads see layers over
+//! the redb file as of that commit. *Synced* is one `fdatasync` of the live segments, shared by all
+//! who wait for one.
+//!
+//! So redb only ever makes durable commits, off the path of requests, and never repairs anything after
+//! a kill. The alternative, redb's non-durable transactions for each batch with the log beside them,
+//! keeps no layers in memory, but each batch rewrites a path of pages per table and every durable
+//! commit stops the writers for as long as the disk takes.
+//!
+//! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
+//! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
+
+use super::database::{Database, DatabaseError, Stage, Table, Transaction, Unwatched, Verdict, View, Watch};
+use super::layers::{Base, Layer, Pairs, Stack, Working};
+use super::log::{self, Segment};
+use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use thalweg_trace::TrackId;
+
+pub use super::log::Recovery;
+
+/// Key in [`Table::State`]: the database's identity, u64 LE.
+const IDENTITY: &[u8] = b"database.identity";
+/// Key in [`Table::State`]: the last log sequence number that the redb file contains, u64 LE.
+const APPLIED: &[u8] = b"database.applied";
+/// Past this many segments of log, writers wait for the checkpoint.
+const SEGMENTS_BEHIND: u64 = 4;
+
+/// How it is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Log length at which a checkpoint begins.
+    pub segment_bytes: u64,
+    /// redb's page cache.
+    pub cache_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { segment_bytes: 16 << 20, cache_bytes: 64 << 20 }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+    checkpointer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    recovery: Recovery,
+}
+
+struct Shared {
+    directory: PathBuf,
+    redb: redb::Database,
+    identity: u64,
+    options: Options,
+    state: RwLock<State>,
+    turn: Mutex<Turn>,
+    turned: Condvar,
+    syncing: Mutex<Syncing>,
+    synced: Condvar,
+    work: Mutex<Work>,
+    worked: Condvar,
+    /// Last sequence number written to the log.
+    logged: AtomicU64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// The layers, newest last, and what is to be written next.
+struct State {
+    base: Arc<Snapshot>,
+    /// What the checkpoint is putting into redb, and its last sequence number.
+    frozen: Option<(Arc<Layer>, u64)>,
+    /// In the log.
+    logged: Layer,
+    /// Being written to the log by the leader.
+    writing: Layer,
+    /// Waits for the next leader.
+    pending: Layer,
+    records: Vec<u8>,
+    batch: Arc<Batch>,
+    next_sequence: u64,
+    /// Live segments, the one that is written last.
+    segments: Vec<Segment>,
+    /// Why nothing can be written any more.
+    broken: Option<DatabaseError>,
+}
+
+/// Transactions that are written together, and what became of them.
+#[derive(Debug, Default)]
+struct Batch {
+    outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
+}
+
+/// Who writes the log.
+#[derive(Debug, Default)]
+struct Turn {
+    leading: bool,
+}
+
+#[derive(Debug, Default)]
+struct Syncing {
+    leading: bool,
+    leader: Option<TrackId>,
+    sequence: u64,
+}
+
+/// The checkpointer's orders.
+#[derive(Debug, Default)]
+struct Work {
+    checkpoint: bool,
+    stop: bool,
+    failed: Option<DatabaseError>,
+}
+
+impl Embedded {
+    /// Opens the database in `directory`, or makes one there. Answers when everything that was
+    /// returned before a kill, or synced before a power loss, is there again and is in the redb file.
+    pub fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
+        std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
+        let path = directory.join("metadata.redb");
+        let redb = redb::Database::builder().set_cache_size(options.cache_bytes).create(&path).map_err(|e| match e {
+            redb::DatabaseError::DatabaseAlreadyOpen => {
+                DatabaseError::new(&path, "in use by another process: one metadata service at a time")
+            }
+            other => DatabaseError::new(&path, format!("cannot open: {other}")),
+        })?;
+        let wrap = |e: redb::Error| redb_error(&path, &e);
+        let (identity, applied) = identify(&redb).map_err(wrap)?;
+        let mut layer = Layer::default();
+        let (reached, recovery, old) = log::replay(directory, identity, applied, &mut layer)?;
+        if reached > applied {
+            put_into(&redb, &layer, reached).map_err(wrap)?;
+        }
+        // The old segments must be gone for good before their sequence numbers are used again.
+        for path in old.iter().rev() {
+            std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
+        }
+        log::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
+        let segment = Segment::create(directory, identity, reached + 1)?;
+        let base = Arc::new(Snapshot::of(&redb, &path).map_err(wrap)?);
+        let shared = Arc::new(Shared {
+            directory: directory.to_owned(),
+            redb,
+            identity,
+            options,
+            state: RwLock::new(State {
+                base,
+                frozen: None,
+                logged: Layer::default(),
+                writing: Layer::default(),
+                pending: Layer::default(),
+                records: Vec::new(),
+                batch: Arc::default(),
+                next_sequence: reached + 1,
+                segments: vec![segment],
+                broken: None,
+            }),
+            turn: Mutex::default(),
+            turned: Condvar::new(),
+            syncing: Mutex::new(Syncing { sequence: reached, ..Syncing::default() }),
+            synced: Condvar::new(),
+            work: Mutex::default(),
+            worked: Condvar::new(),
+            logged: AtomicU64::new(reached),
+        });
+        let theirs = Arc::clone(&shared);
+        let checkpointer = std::thread::Builder::new()
+            .name("metadata checkpoint".into())
+            .spawn(move || theirs.checkpoints())
+            .map_err(|e| DatabaseError::io(directory, "cannot start the checkpoint's thread", &e))?;
+        Ok(Embedded { shared, checkpointer: Mutex::new(Some(checkpointer)), recovery })
+    }
+
+    /// What was found in the log when it was opened.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// Puts everything into the redb file and empties the log. Answers when that is done.
+    pub fn checkpoint(&self) -> Result<(), DatabaseError> {
+        let shared = &self.shared;
+        let target = shared.logged.load(Ordering::Acquire);
+        loop {
+            let rotated = shared.exclusively(|| {
+                let mut state = shared.write_state();
+                if state.frozen.is_some() {
+                    return Ok(false);
+                }
+                shared.rotate(&mut state).map(|()| true)
+            })?;
+            shared.wait_for_checkpoint()?;
+            if rotated {
+                debug_assert!(shared.logged.load(Ordering::Acquire) >= target);
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Embedded {
+    /// Leaves the files as a kill would, but for a checkpoint that is under way.
+    fn drop(&mut self) {
+        let mut work = lock(&self.shared.work);
+        work.stop = true;
+        self.shared.worked.notify_all();
+        drop(work);
+        if let Some(thread) = lock(&self.checkpointer).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Database for Embedded {
+    fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
+        let state = self.shared.read_state();
+        let mut layers = vec![&state.logged];
+        layers.extend(state.frozen.as_ref().map(|(layer, _)| &**layer));
+        work(&Stack { layers, base: &*state.base })
+    }
+
+    fn write(
+        &self,
+        watch: &mut dyn Watch,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
+    ) -> Result<(), DatabaseError> {
+        self.shared.wait_while_far_behind()?;
+        let batch = {
+            let mut guard = self.shared.write_state();
+            let state = &mut *guard;
+            if let Some(broken) = &state.broken {
+                return Err(broken.clone());
+            }
+            let mut layers = vec![&state.pending, &state.writing, &state.logged];
+            layers.extend(state.frozen.as_ref().map(|(layer, _)| &**layer));
+            let mut working = Working { own: Layer::default(), below: Stack { layers, base: &*state.base } };
+            let verdict = work(&mut working)?;
+            let mut own = working.own;
+            if verdict == Verdict::Commit && !own.is_empty() {
+                log::encode(&mut state.records, state.next_sequence, &own);
+                state.next_sequence += 1;
+                own.settle_onto(&mut state.pending);
+            } else if state.records.is_empty() && state.writing.is_empty() {
+                return Ok(());
+            }
+            // Having changed nothing, it may still have seen what is not yet in the log.
+            Arc::clone(&state.batch)
+        };
+        self.shared.commit(&batch, watch)
+    }
+
+    fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        self.shared.sync(watch)
+    }
+
+    fn close(&self) -> Result<(), DatabaseError> {
+        self.checkpoint()
+    }
+}
+
+impl Shared {
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `batch` is in the log, or writes it there.
+    fn commit(&self, batch: &Batch, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        let mut waiting = false;
+        let mut turn = lock(&self.turn);
+        let (result, leader) = loop {
+            if let Some(outcome) = batch.outcome.get() {
+                break outcome.clone();
+            }
+            if !turn.leading {
+                turn.leading = true;
+                drop(turn);
+                if std::mem::take(&mut waiting) {
+                    watch.end(Stage::Wait(None));
+                }
+                self.write_batch(watch);
+                turn = lock(&self.turn);
+                turn.leading = false;
+                self.turned.notify_all();
+                continue;
+            }
+            if !std::mem::replace(&mut waiting, true) {
+                watch.begin();
+            }
+            turn = self.turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(turn);
+        if waiting {
+            watch.end(Stage::Wait(leader));
+        }
+        result
+    }
+
+    /// Runs `work` while nobody writes the log.
+    fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut turn = lock(&self.turn);
+        while turn.leading {
+            turn = self.turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        turn.leading = true;
+        drop(turn);
+        let answer = work();
+        lock(&self.turn).leading = false;
+        self.turned.notify_all();
+        answer
+    }
+
+    /// Writes what is pending, as the leader.
+    fn write_batch(&self, watch: &mut dyn Watch) {
+        let (records, batch, segment, last) = {
+            let mut state = self.write_state();
+            let state = &mut *state;
+            state.writing = std::mem::take(&mut state.pending);
+            let segment = state.segments.last().expect("there is always a segment").clone();
+            (std::mem::take(&mut state.records), std::mem::take(&mut state.batch), segment, state.next_sequence - 1)
+        };
+        let written = if records.is_empty() {
+            Ok(())
+        } else {
+            watch.begin();
+            let written = segment.append(&records);
+            watch.end(Stage::LogWrite(records.len() as u64));
+            written
+        };
+        let mut state = self.write_state();
+        let state = &mut *state;
+        match written {
+            Ok(()) => {
+                state.segments.last_mut().expect("there is always a segment").bytes += records.len() as u64;
+                let mut writing = std::mem::take(&mut state.writing);
+                writing.settle_onto(&mut state.logged);
+                self.logged.store(last, Ordering::Release);
+                let long = state.segments.last().expect("there is always a segment").bytes >= self.options.segment_bytes;
+                if long
+                    && state.frozen.is_none()
+                    && let Err(e) = self.rotate(state)
+                {
+                    lock(&self.work).failed = Some(e);
+                }
+                let _ = batch.outcome.set((Ok(()), watch.track()));
+            }
+            Err(failure) => {
+                // Those who came after saw what now has not happened: it has not happened for them either.
+                state.writing = Layer::default();
+                state.pending = Layer::default();
+                state.records.clear();
+                state.next_sequence = self.logged.load(Ordering::Acquire) + 1;
+                let later = std::mem::take(&mut state.batch);
+                for batch in [batch, later] {
+                    let _ = batch.outcome.set((Err(failure.error.clone()), watch.track()));
+                }
+                if !failure.cut_back {
+                    state.broken = Some(failure.error);
+                }
+            }
+        }
+    }
+
+    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only while
+    /// nobody writes the log and nothing is frozen.
+    fn rotate(&self, state: &mut State) -> Result<(), DatabaseError> {
+        if state.logged.is_empty() {
+            return Ok(());
+        }
+        let last = self.logged.load(Ordering::Acquire);
+        state.segments.push(Segment::create(&self.directory, self.identity, last + 1)?);
+        state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));
+        lock(&self.work).checkpoint = true;
+        self.worked.notify_all();
+        Ok(())
+    }
+
+    /// The checkpointer's thread.
+    fn checkpoints(&self) {
+        loop {
+            let mut work = lock(&self.work);
+            while !work.checkpoint && !work.stop {
+                work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
+            }
+            if work.stop {
+                return;
+            }
+            drop(work);
+            let done = self.put_frozen();
+            let mut work = lock(&self.work);
+            work.checkpoint = false;
+            work.failed = done.err();
+            self.worked.notify_all();
+        }
+    }
+
+    fn put_frozen(&self) -> Result<(), DatabaseError> {
+        let Some((layer, last)) = self.read_state().frozen.clone() else { return Ok(()) };
+        let path = self.directory.join("metadata.redb");
+        let base = put_into(&self.redb, &layer, last).and_then(|()| Snapshot::of(&self.redb, &path)).map_err(|e| redb_error(&path, &e))?;
+        let mut state = self.write_state();
+        state.base = Arc::new(base);
+        state.frozen = None;
+        let live = state.segments.len() - 1;
+        let old: Vec<Segment> = state.segments.drain(..live).collect();
+        drop(state);
+        for segment in old {
+            std::fs::remove_file(&segment.path).map_err(|e| DatabaseError::io(&segment.path, "cannot remove", &e))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no checkpoint is under way; its error, if it failed.
+    fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
+        let mut work = lock(&self.work);
+        while work.checkpoint && !work.stop {
+            work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        work.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Keeps the log bounded when checkpoints do not keep up, and tries a failed one again.
+    fn wait_while_far_behind(&self) -> Result<(), DatabaseError> {
+        let bytes = {
+            let state = self.read_state();
+            state.segments.last().map_or(0, |s| s.bytes)
+        };
+        if bytes < self.options.segment_bytes.saturating_mul(SEGMENTS_BEHIND) {
+            return Ok(());
+        }
+        let mut work = lock(&self.work);
+        if work.failed.is_some() {
+            work.checkpoint = true;
+            self.worked.notify_all();
+        }
+        drop(work);
+        self.wait_for_checkpoint()
+    }
+
+    fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        let target = self.logged.load(Ordering::Acquire);
+        let mut waiting = false;
+        let mut leader = None;
+        let mut syncing = lock(&self.syncing);
+        while syncing.sequence < target {
+            if syncing.leading {
+                leader = syncing.leader;
+                if !std::mem::replace(&mut waiting, true) {
+                    watch.begin();
+                }
+                syncing = self.synced.wait(syncing).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            syncing.leading = true;
+            syncing.leader = watch.track();
+            drop(syncing);
+            if std::mem::take(&mut waiting) {
+                watch.end(Stage::Wait(leader));
+            }
+            let (reached, result) = self.sync_segments(watch);
+            syncing = lock(&self.syncing);
+            syncing.leading = false;
+            self.synced.notify_all();
+            result?;
+            syncing.sequence = syncing.sequence.max(reached);
+        }
+        drop(syncing);
+        if waiting {
+            watch.end(Stage::Wait(leader));
+        }
+        Ok(())
+    }
+
+    /// `fdatasync` of every live segment. What is not in one of them is in redb, durably.
+    fn sync_segments(&self, watch: &mut dyn Watch) -> (u64, Result<(), DatabaseError>) {
+        let (segments, reached) = {
+            let state = self.read_state();
+            if let Some(broken) = &state.broken {
+                return (0, Err(broken.clone()));
+            }
+            (state.segments.clone(), self.logged.load(Ordering::Acquire))
+        };
+        watch.begin();
+        let result = segments.iter().try_for_each(Segment::sync);
+        watch.end(Stage::LogSync);
+        if let Err(e) = &result {
+            // After a failed sync the kernel may drop what it could not write: a later one that
+            // succeeds would say nothing about it.
+            self.write_state().broken = Some(e.clone());
+        }
+        (reached, result)
+    }
+}
+
+/// The redb file as of one commit.
+struct Snapshot {
+    path: PathBuf,
+    tables: Vec<ReadOnlyTable<&'static [u8], &'static [u8]>>,
+}
+
+impl Snapshot {
+    fn of(redb: &redb::Database, path: &Path) -> Result<Snapshot, redb::Error> {
+        let transaction = redb.begin_read()?;
+        let tables = Table::ALL.iter().map(|t| transaction.open_table(definition(*t))).collect::<Result<_, _>>()?;
+        Ok(Snapshot { path: path.to_owned(), tables })
+    }
+}
+
+impl Base for Snapshot {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        let found = self.tables[table as usize].get(key).map_err(|e| redb_error(&self.path, &e.into()))?;
+        Ok(found.map(|value| value.value().to_vec()))
+    }
+
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError> {
+        let range = self.tables[table as usize].range::<&[u8]>((from, Bound::Unbounded)).map_err(|e| redb_error(&self.path, &e.into()))?;
+        Ok(Box::new(
+            range.map(|pair| pair.map(|(k, v)| (k.value().to_vec(), v.value().to_vec())).map_err(|e| redb_error(&self.path, &e.into()))),
+        ))
+    }
+}
+
+fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(table.name())
+}
+
+/// The database's identity and last applied sequence number; makes the tables of a new one.
+fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
+    let mut transaction = redb.begin_write()?;
+    transaction.set_quick_repair(true);
+    let number =
+        |value: Option<redb::AccessGuard<'_, &'static [u8]>>| value.and_then(|v| v.value().try_into().ok()).map(u64::from_le_bytes);
+    let found = {
+        let state = transaction.open_table(definition(Table::State))?;
+        (number(state.get(IDENTITY)?), number(state.get(APPLIED)?))
+    };
+    if let (Some(identity), Some(applied)) = found {
+        transaction.abort()?;
+        return Ok((identity, applied));
+    }
+    let identity = crate::protocol::common::random_u64() | 1;
+    for table in Table::ALL {
+        transaction.open_table(definition(table))?;
+    }
+    {
+        let mut state = transaction.open_table(definition(Table::State))?;
+        state.insert(IDENTITY, identity.to_le_bytes().as_slice())?;
+        state.insert(APPLIED, 0_u64.to_le_bytes().as_slice())?;
+    }
+    transaction.commit()?;
+    Ok((identity, 0))
+}
+
+/// One durable commit of `layer`, and of the sequence number it reaches.
+fn put_into(redb: &redb::Database, layer: &Layer, last: u64) -> Result<(), redb::Error> {
+    let mut transaction = redb.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_quick_repair(true);
+    for table in Table::ALL {
+        let mut rows = transaction.open_table(definition(table))?;
+        for (key, change) in layer.table(table) {
+            match change {
+                Some(value) => rows.insert(key.as_slice(), value.as_slice())?,
+                None => rows.remove(key.as_slice())?,
+            };
+        }
+        if table == Table::State {
+            rows.insert(APPLIED, last.to_le_bytes().as_slice())?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn redb_error(path: &Path, error: &redb::Error) -> DatabaseError {
+    match error {
+        redb::Error::Io(e) => DatabaseError::io(path, "input or output failed", e),
+        other => DatabaseError::new(path, other.to_string()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Embedded {
+    /// Waits for nothing: [`Database::sync`] without a trace.
+    pub fn sync_now(&self) -> Result<(), DatabaseError> {
+        self.shared.sync(&mut Unwatched)
+    }
+}

@@ -1,0 +1,200 @@
+//! States in layers: each holds the changes made on top of those below it, and the whole reads as
+//! one ordered map. The embedded database keeps what is not yet in its file in such layers, and the
+//! in-memory model is nothing else.
+
+use super::database::{DatabaseError, Table, Transaction, View};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// One table's changes: `None` removes what is below.
+pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// Changes to every table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layer {
+    tables: [Changes; Table::ALL.len()],
+}
+
+impl Layer {
+    /// Records a change.
+    pub fn set(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.tables[table as usize].insert(key, value);
+    }
+
+    /// One table's changes.
+    pub fn table(&self, table: Table) -> &Changes {
+        &self.tables[table as usize]
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.tables.iter().all(BTreeMap::is_empty)
+    }
+
+    /// Every change, by table, then key.
+    pub fn iter(&self) -> impl Iterator<Item = (Table, &Vec<u8>, &Option<Vec<u8>>)> {
+        Table::ALL.into_iter().flat_map(|t| self.table(t).iter().map(move |(k, v)| (t, k, v)))
+    }
+
+    /// Puts these changes on top of `below`; leaves nothing here.
+    pub fn settle_onto(&mut self, below: &mut Layer) {
+        for (above, below) in self.tables.iter_mut().zip(&mut below.tables) {
+            if below.is_empty() {
+                std::mem::swap(above, below);
+            } else {
+                below.extend(std::mem::take(above));
+            }
+        }
+    }
+}
+
+/// Pairs in order of key, from the bottom of the layers.
+pub(super) type Pairs<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), DatabaseError>> + 'a>;
+
+/// What lies below all layers.
+pub(super) trait Base {
+    /// The value at `key`.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
+    /// The pairs from `from` on.
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError>;
+}
+
+/// Nothing lies below.
+pub(super) struct Empty;
+
+impl Base for Empty {
+    fn get(&self, _: Table, _: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        Ok(None)
+    }
+    fn range(&self, _: Table, _: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError> {
+        Ok(Box::new(std::iter::empty()))
+    }
+}
+
+/// Layers over a base, newest first.
+pub(super) struct Stack<'a> {
+    pub layers: Vec<&'a Layer>,
+    pub base: &'a dyn Base,
+}
+
+impl View for Stack<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        get(self.layers.iter().copied(), self.base, table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), DatabaseError> {
+        scan(self.layers.iter().copied(), self.base, table, prefix, after, each)
+    }
+}
+
+/// A transaction: its own changes over the layers it began on.
+pub(super) struct Working<'a> {
+    pub own: Layer,
+    pub below: Stack<'a>,
+}
+
+impl View for Working<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        get(std::iter::once(&self.own).chain(self.below.layers.iter().copied()), self.below.base, table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), DatabaseError> {
+        let layers = std::iter::once(&self.own).chain(self.below.layers.iter().copied());
+        scan(layers, self.below.base, table, prefix, after, each)
+    }
+}
+
+impl Transaction for Working<'_> {
+    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
+        self.own.set(table, key.to_vec(), Some(value));
+    }
+    fn delete(&mut self, table: Table, key: &[u8]) {
+        self.own.set(table, key.to_vec(), None);
+    }
+}
+
+fn get<'a>(
+    mut layers: impl Iterator<Item = &'a Layer>,
+    base: &dyn Base,
+    table: Table,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, DatabaseError> {
+    match layers.find_map(|layer| layer.table(table).get(key)) {
+        Some(change) => Ok(change.clone()),
+        None => base.get(table, key),
+    }
+}
+
+/// A merge of all layers and the base. Of equal keys the newest layer's counts; removed ones are
+/// passed over.
+fn scan<'a>(
+    layers: impl Iterator<Item = &'a Layer>,
+    base: &dyn Base,
+    table: Table,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<(), DatabaseError> {
+    let from = match after {
+        Some(after) if after >= prefix => Bound::Excluded(after),
+        _ => Bound::Included(prefix),
+    };
+    let mut sources: Vec<_> = layers
+        .filter(|layer| !layer.table(table).is_empty())
+        .map(|layer| layer.table(table).range::<[u8], _>((from, Bound::Unbounded)).peekable())
+        .collect();
+    let mut bottom = base.range(table, from)?;
+    let mut next_of_base = bottom.next().transpose()?;
+    loop {
+        let mut newest: Option<(usize, &[u8])> = None;
+        for (i, source) in sources.iter_mut().enumerate() {
+            if let Some((key, _)) = source.peek()
+                && newest.is_none_or(|(_, least)| key.as_slice() < least)
+            {
+                newest = Some((i, key));
+            }
+        }
+        let base_is_first = match (&next_of_base, newest) {
+            (Some((key, _)), Some((_, least))) => key.as_slice() < least,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return Ok(()),
+        };
+        if base_is_first {
+            let (key, value) = next_of_base.take().expect("the base is first");
+            if !key.starts_with(prefix) || !each(&key, &value) {
+                return Ok(());
+            }
+            next_of_base = bottom.next().transpose()?;
+            continue;
+        }
+        let (i, key) = newest.expect("a layer is first");
+        let (_, change) = sources[i].next().expect("it was peeked");
+        if !key.starts_with(prefix) {
+            return Ok(());
+        }
+        for older in &mut sources[i + 1..] {
+            older.next_if(|(k, _)| k.as_slice() == key);
+        }
+        if next_of_base.as_ref().is_some_and(|(k, _)| k == key) {
+            next_of_base = bottom.next().transpose()?;
+        }
+        if let Some(value) = change
+            && !each(key, value)
+        {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! What is said to the metadata service: names, attributes, layouts.
+//!
+//! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
+//! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
+
+use super::common::BootVerifier;
+use serde::{Deserialize, Serialize};
+use thalweg_layout::Spec;
+
+/// A target's number: its place among all targets of the store, in the order of `store.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TargetId(pub u32);
+
+impl std::fmt::Display for TargetId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A file's or directory's number. Never used again within a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FileId(pub u64);
+
+impl FileId {
+    /// The root directory.
+    pub const ROOT: FileId = FileId(1);
+}
+
+impl std::fmt::Display for FileId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A path from a directory. An empty path is the directory itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// Where the path starts.
+    pub from: FileId,
+    /// Names separated by `/`. Bytes, not text.
+    pub path: Vec<u8>,
+}
+
+impl Place {
+    /// A path from the root; a leading `/` may be left out.
+    pub fn at(path: impl AsRef<[u8]>) -> Place {
+        Place { from: FileId::ROOT, path: path.as_ref().to_vec() }
+    }
+
+    /// The file or directory of this number.
+    pub fn of(id: FileId) -> Place {
+        Place { from: id, path: Vec::new() }
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FileKind {
+    /// Bytes, striped over targets.
+    File,
+    /// Names.
+    Directory,
+    /// A path. Nothing makes one yet.
+    Symlink,
+}
+
+/// How a file is laid out. Never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLayout {
+    /// The distribution, its parameters' defaults included.
+    pub spec: Spec,
+    /// The target of each datafile, in order; their number is the number of datafiles.
+    pub targets: Vec<TargetId>,
+}
+
+/// What is known of a file or directory at the metadata service. A file's size is at the I/O servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Its number.
+    pub id: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits (12 bits).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names it has; a directory: 2 + its subdirectories.
+    pub links: u32,
+    /// Last read, nanoseconds since 1970 on the service's clock, as all times here. Set only on request.
+    pub accessed_ns: i64,
+    /// Last change of content, as far as the service was told.
+    pub modified_ns: i64,
+    /// Last change of attributes or content.
+    pub changed_ns: i64,
+    /// Made.
+    pub created_ns: i64,
+    /// Grows with every change the service makes.
+    pub change: u64,
+    /// A file's layout.
+    pub layout: Option<FileLayout>,
+    /// A directory's default for files created in it.
+    pub default_layout: Option<LayoutChoice>,
+}
+
+/// Which targets a new file's datafiles go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Target after target, in order of number, from this one or from a random one.
+    RoundRobin {
+        /// The first datafile's target.
+        first: Option<TargetId>,
+    },
+    /// These, one for each datafile.
+    Targets(Vec<TargetId>),
+    /// Targets of servers on the writer's node, round-robin from a random one.
+    Local,
+}
+
+/// What is asked of a new file's layout; what is left out comes from its directory, then from the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutChoice {
+    /// Distribution and parameters.
+    pub spec: Option<Spec>,
+    /// How many datafiles; otherwise what the distribution says, or one on each target.
+    pub datafiles: Option<u32>,
+    /// Where they go; otherwise round-robin from a random target.
+    pub placement: Option<Placement>,
+}
+
+/// An I/O server of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerEntry {
+    /// Its name: `io0`.
+    pub name: String,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+/// A target of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetEntry {
+    /// Its number, for good.
+    pub target: TargetId,
+    /// Its server: index into [`StoreMap::servers`].
+    pub server: u32,
+    /// Its directory on that server.
+    pub directory: String,
+}
+
+/// Who is who in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreMap {
+    /// The store's identity.
+    pub store: u64,
+    /// The I/O servers.
+    pub servers: Vec<ServerEntry>,
+    /// The targets, by number.
+    pub targets: Vec<TargetEntry>,
+}
+
+impl StoreMap {
+    /// A target and its server.
+    pub fn target(&self, target: TargetId) -> Option<(&TargetEntry, &ServerEntry)> {
+        let entry = &self.targets[self.targets.binary_search_by_key(&target, |t| t.target).ok()?];
+        Some((entry, self.servers.get(entry.server as usize)?))
+    }
+}
+
+/// A request to the metadata service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetadataRequest {
+    /// Files this client has closed since its last request: a removed file's datafiles stay while it is open.
+    pub closed: Vec<FileId>,
+    /// What is asked.
+    pub operation: Operation,
+}
+
+/// What is asked of the metadata service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    /// [`MetadataReply::Map`].
+    StoreMap,
+    /// Attributes of each place: [`MetadataReply::Many`], an error in place of those that are not there.
+    Stat {
+        /// Which.
+        places: Vec<Place>,
+    },
+    /// A page of a directory: [`MetadataReply::Page`].
+    List {
+        /// The directory.
+        place: Place,
+        /// The last name of the page before.
+        after: Option<Vec<u8>>,
+        /// Names in the page at most; the service has a bound of its own.
+        most: u32,
+        /// With attributes.
+        attributes: bool,
+    },
+    /// Makes a directory: [`MetadataReply::Attributes`].
+    MakeDirectory {
+        /// Which.
+        place: Place,
+        /// Owner and permissions.
+        owner: Owner,
+        /// Also those above it; one that is there already is no error then.
+        parents: bool,
+    },
+    /// Makes an empty file and opens it: [`MetadataReply::Attributes`].
+    Create {
+        /// Which.
+        place: Place,
+        /// Owner and permissions.
+        owner: Owner,
+        /// What to do when the name is taken by a file.
+        existing: Existing,
+        /// The layout.
+        layout: LayoutChoice,
+        /// The client's node, for [`Placement::Local`].
+        node: String,
+    },
+    /// Opens a file: [`MetadataReply::Attributes`].
+    Open {
+        /// Which.
+        place: Place,
+    },
+    /// Says that these files are open: after the service has been away. [`MetadataReply::Opened`].
+    Reopen {
+        /// Which.
+        files: Vec<FileId>,
+    },
+    /// Gives a file or directory another name: [`MetadataReply::Done`].
+    Rename {
+        /// Its name.
+        from: Place,
+        /// Its new one.
+        to: Place,
+        /// Whether an existing file or empty directory of the new name is replaced.
+        replace: bool,
+    },
+    /// Removes a file: [`MetadataReply::Done`].
+    Unlink {
+        /// Which.
+        place: Place,
+    },
+    /// Removes an empty directory: [`MetadataReply::Done`].
+    RemoveDirectory {
+        /// Which.
+        place: Place,
+    },
+    /// Changes attributes: [`MetadataReply::Attributes`].
+    SetAttributes {
+        /// Of what.
+        place: Place,
+        /// To what.
+        set: SetAttributes,
+    },
+    /// Sets a file's size: [`MetadataReply::Done`] when every I/O server has done it.
+    Truncate {
+        /// Which.
+        place: Place,
+        /// Bytes.
+        size_bytes: u64,
+    },
+    /// Puts everything answered so far on media: [`MetadataReply::Synced`].
+    Sync,
+    /// [`MetadataReply::Status`].
+    Status,
+}
+
+/// What a new file does to an old one of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Existing {
+    /// Fails.
+    Refuse,
+    /// Takes its name; the old one is removed.
+    Replace,
+}
+
+/// Who owns a new file or directory, and who may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Permission bits.
+    pub mode: u32,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Attributes to change; `None`: as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// User.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last read.
+    pub accessed: Option<SetTime>,
+    /// Last change of content.
+    pub modified: Option<SetTime>,
+    /// A directory's default layout; `Some(None)` takes it away.
+    pub default_layout: Option<Option<LayoutChoice>>,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SetTime {
+    /// The service's now.
+    Now,
+    /// Nanoseconds since 1970.
+    At(i64),
+}
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    /// The name.
+    pub name: Vec<u8>,
+    /// What it stands for.
+    pub id: FileId,
+    /// What that is.
+    pub kind: FileKind,
+    /// Its attributes, where they were asked for.
+    pub attributes: Option<Attributes>,
+}
+
+/// Why one of many could not be had: errno and text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The errno.
+    pub errno: i32,
+    /// The text.
+    pub message: String,
+}
+
+/// A reply of the metadata service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetadataReply {
+    /// It is done.
+    Done,
+    /// Who is who.
+    Map(StoreMap),
+    /// Of one file or directory.
+    Attributes(Attributes),
+    /// In the order asked.
+    Many(Vec<Result<Attributes, Refusal>>),
+    /// A page of a directory.
+    Page {
+        /// In order of name, as bytes.
+        entries: Vec<DirectoryEntry>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// Which of the files are still there.
+    Opened(Vec<FileId>),
+    /// Everything answered before is on media, by this start of the service.
+    Synced(BootVerifier),
+    /// How the service is.
+    Status(Status),
+}
+
+/// How the metadata service is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Bytes of the file system its database is on.
+    pub size_bytes: u64,
+    /// Bytes of it that are free.
+    pub free_bytes: u64,
+    /// Removals and truncations that I/O servers have not done yet.
+    pub pending_intents: u64,
+    /// Files open at clients.
+    pub open_files: u64,
+}
