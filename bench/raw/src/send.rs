@@ -80,7 +80,8 @@ pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Uni
                 }
                 let (mut offset, end) = (unit.offset, unit.offset + unit.length as u64);
                 while offset < end {
-                    if sendfile(socket, file, Some(&mut offset), (end - offset) as usize)? == 0 {
+                    let left = (end - offset) as usize;
+                    if sendfile(socket, file, Some(&mut offset), left)? == 0 {
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the source shrank"));
                     }
                 }
