@@ -40,18 +40,6 @@ function suite_of(test,   parts) {
     next
 }
 
-# Sections: `---- name stdout ----` in the lists of successes and failures.
-/^---- .* stdout ----$/ { section = $2; if (state[section] == "failed") print; next }
-/^(successes|failures):$/ { section = ""; next }
-
-section != "" && /SKIPPED:/ && state[section] == "passed" {
-    state[section] = "skipped"
-    text = $0; sub(/.*SKIPPED: */, "", text)
-    printf "SKIPPED: %s: %s\n", section, text
-    next
-}
-section != "" && state[section] == "failed" { print; next }
-
 /^test result:/ {
     seconds = $0; sub(/.*finished in /, "", seconds); seconds = int(seconds + 0.5)
     for (test in state) {
@@ -65,6 +53,18 @@ section != "" && state[section] == "failed" { print; next }
     section = ""
     next
 }
+
+# Sections: `---- name stdout ----` in the lists of successes and failures.
+/^---- .* stdout ----$/ { section = $2; if (state[section] == "failed") print; next }
+/^(successes|failures):$/ { section = ""; next }
+
+section != "" && /SKIPPED:/ && state[section] == "passed" {
+    state[section] = "skipped"
+    text = $0; sub(/.*SKIPPED: */, "", text)
+    printf "SKIPPED: %s: %s\n", section, text
+    next
+}
+section != "" && state[section] == "failed" { print; next }
 
 # A test program that died.
 /^error: test failed/ || /^error: [0-9]+ target/ { section = ""; next }

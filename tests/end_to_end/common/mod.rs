@@ -1,0 +1,77 @@
+//! What the tests share: running the command, stores of one process and of many, files to copy, waiting for conditions.
+//!
+//! Everything started here is ended here, by its own process id, when its owner is dropped.
+
+mod process;
+mod servers;
+
+pub use process::{Running, Said, THALWEG, run, run_in, thalweg};
+pub use servers::{Servers, Up};
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A directory that goes away with its owner.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("thalweg-test-").tempdir().expect("a temporary directory")
+}
+
+/// Bytes that no two files or places share.
+pub fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A file with these bytes.
+pub fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).expect("a file can be written");
+    path
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("test paths are UTF-8")
+}
+
+/// Waits until a condition holds. The bound is no promise of the product: it only ends a test that hangs.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How many bytes the datafiles below a directory have on disk (as allocated, so that holes do not count).
+pub fn stored_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(m) if m.is_dir() => stored_bytes(&entry.path()),
+            Ok(m) if entry.path().components().any(|c| c.as_os_str() == "datafiles") => m.blocks() * 512,
+            _ => 0,
+        })
+        .sum()
+}
+
+/// Says why a test cannot run here; `make test` counts it as skipped.
+pub fn skipped(why: &str) {
+    println!("SKIPPED: {why}");
+}
+
+/// Whether this process may do what root may.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}

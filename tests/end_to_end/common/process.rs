@@ -1,0 +1,160 @@
+//! The command as a process.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The command under test.
+pub const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+
+/// The command with these arguments, in an environment without our variables.
+pub fn thalweg<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(THALWEG);
+    command.args(arguments).env_remove("THALWEG_STORE").env_remove("THALWEG_NODE").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// What a finished command said.
+#[derive(Debug)]
+pub struct Said {
+    /// Its exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
+        Said {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Said {
+    /// It did what it was asked.
+    #[track_caller]
+    pub fn done(self) -> Said {
+        assert_eq!(self.code, Some(0), "failed: {}{}", self.out, self.err);
+        self
+    }
+
+    /// It failed with this exit code, and its one message has all of these in it.
+    #[track_caller]
+    pub fn failed(self, code: i32, says: &[&str]) -> Said {
+        assert_eq!(self.code, Some(code), "out: {} err: {}", self.out, self.err);
+        for expected in says {
+            assert!(self.err.contains(expected), "expected `{expected}` in: {}", self.err);
+        }
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// Its standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e} in: {}", self.out))
+    }
+}
+
+/// Runs the command to its end.
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
+    thalweg(arguments).output().expect("the command starts").into()
+}
+
+/// Runs the command to its end, in a directory.
+pub fn run_in<S: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = S>) -> Said {
+    thalweg(arguments).current_dir(directory).output().expect("the command starts").into()
+}
+
+/// A process that runs; ended, by its process id, with its owner.
+pub struct Running {
+    child: Child,
+    out: Option<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    /// Starts a command whose standard output is read line by line.
+    #[track_caller]
+    pub fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the command starts");
+        let out = child.stdout.take().map(BufReader::new);
+        Running { child, out }
+    }
+
+    /// The next line of its standard output; empty when it ended.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.as_mut().expect("its output was not given away").read_line(&mut line).expect("its output is readable");
+        line.trim_end().to_owned()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill has no memory effects; the child has not been waited for, so the id is still its own.
+        unsafe { libc::kill(self.pid(), signal) };
+    }
+
+    /// Waits for its end; kills it if it does not end.
+    #[track_caller]
+    pub fn wait(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return status.code();
+            }
+            if begun.elapsed() > Duration::from_secs(60) {
+                let _ = self.child.kill();
+                panic!("process {} did not end", self.pid());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Kills it, as a power cut would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The child itself, for its standard input and error.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.runs() {
+            return;
+        }
+        self.signal(libc::SIGCONT);
+        self.signal(libc::SIGTERM);
+        let begun = Instant::now();
+        while self.runs() {
+            if begun.elapsed() > Duration::from_secs(10) {
+                self.kill();
+                if !std::thread::panicking() {
+                    panic!("a server did not end when it was asked to");
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

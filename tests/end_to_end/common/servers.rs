@@ -1,0 +1,121 @@
+//! Stores under test: all in one process, and each server in a process of its own.
+
+use super::{Running, scratch, text, thalweg};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A whole store in one process, in a directory of its own.
+pub struct Up {
+    /// The process.
+    pub process: Running,
+    /// `thal://HOST:PORT`.
+    pub address: String,
+    directory: tempfile::TempDir,
+}
+
+impl Up {
+    /// A store of this many servers with one target each.
+    #[track_caller]
+    pub fn start(servers: u32) -> Up {
+        Up::start_with(servers, 1, &[])
+    }
+
+    /// A store of this many servers with this many targets each.
+    #[track_caller]
+    pub fn start_with(servers: u32, targets: u32, more: &[&str]) -> Up {
+        let directory = scratch();
+        let (servers, targets) = (servers.to_string(), targets.to_string());
+        let mut arguments = vec!["up", "--print-address", "--servers", &servers, "--targets", &targets];
+        arguments.extend_from_slice(more);
+        arguments.push(text(directory.path()));
+        let mut process = Running::start(thalweg(arguments));
+        let address = process.line();
+        assert!(address.starts_with("thal://"), "the first line is the address: `{address}`");
+        Up { process, address, directory }
+    }
+
+    /// The store path of a file.
+    pub fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.address)
+    }
+
+    /// Where the store keeps its bytes.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// A store described by a `store.toml`, each server in a process of its own, on a loopback address of its own.
+pub struct Servers {
+    /// The file that describes it.
+    pub store: PathBuf,
+    processes: BTreeMap<String, Running>,
+    directory: tempfile::TempDir,
+}
+
+/// Each store of a test program has an address in 127.0.0.0/8 to itself, so that fixed ports cannot collide.
+fn own_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let (process, store) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("127.{}.{}.{}", 1 + (process >> 8) % 250, process % 250, store)
+}
+
+impl Servers {
+    /// Metadata service and this many I/O servers with one target each, all started.
+    #[track_caller]
+    pub fn start(servers: usize) -> Servers {
+        let mut store = Servers::describe(servers, |directory, i| vec![directory.join(format!("io{i}"))]);
+        store.serve("metadata");
+        for i in 0..servers {
+            store.serve(&format!("io{i}"));
+        }
+        store
+    }
+
+    /// The description alone; `targets` gives each server's target directories.
+    pub fn describe(servers: usize, targets: impl Fn(&Path, usize) -> Vec<PathBuf>) -> Servers {
+        let directory = scratch();
+        let host = own_address();
+        let mut description =
+            format!("[metadata]\naddress = \"{host}:7000\"\ndirectory = \"{}\"\n", text(&directory.path().join("metadata")));
+        for i in 0..servers {
+            let targets: Vec<String> = targets(directory.path(), i).iter().map(|t| format!("\"{}\"", text(t))).collect();
+            description.push_str(&format!(
+                "\n[[servers]]\nname = \"io{i}\"\nnode = \"node{i}\"\naddress = \"{host}:{}\"\ntargets = [{}]\n",
+                7001 + i,
+                targets.join(", ")
+            ));
+        }
+        let store = directory.path().join("store.toml");
+        std::fs::write(&store, description).expect("a file can be written");
+        Servers { store, processes: BTreeMap::new(), directory }
+    }
+
+    /// Starts one server (again), and waits until it says that it serves.
+    #[track_caller]
+    pub fn serve(&mut self, name: &str) {
+        let mut command = thalweg(["serve", "--store", text(&self.store), "--name", name]);
+        command.stderr(Stdio::inherit());
+        let mut process = Running::start(command);
+        let line = process.line();
+        assert!(!line.is_empty(), "server {name} did not start");
+        self.processes.insert(name.to_owned(), process);
+    }
+
+    /// One server's process.
+    pub fn process(&mut self, name: &str) -> &mut Running {
+        self.processes.get_mut(name).expect("a server of this name was started")
+    }
+
+    /// Kills one server.
+    pub fn kill(&mut self, name: &str) {
+        self.process(name).kill();
+    }
+
+    /// Where everything is kept.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
