@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`wire`] | messages on a connection: header, checksums, bounds; both ends |
 //! | [`protocol`] | what the messages say |
+//! | [`io`] | the I/O server |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
 pub mod crc;
 pub mod error;
+pub mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;

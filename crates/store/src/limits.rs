@@ -7,8 +7,12 @@ use std::time::Duration;
 pub const BODY_BYTES: u32 = 1 << 20;
 /// Payload of a message: the bytes of one flow buffer, or a page of recorded events.
 pub const PAYLOAD_BYTES: u64 = 16 << 20;
-/// The piece of a payload that is verified in one go, while it is in the processor's cache.
-pub const CHUNK_BYTES: usize = 128 << 10;
+/// Memory that each connection of a server keeps for payloads.
+pub const CONNECTION_MEMORY_BYTES: u64 = 1 << 20;
+/// Memory for payloads larger than that, over all connections of a server.
+pub const SERVER_MEMORY_BYTES: u64 = 256 << 20;
+/// Bytes that a receiver of a payload sleeps for before it is woken: fewer wake-ups, while the wire never runs dry.
+pub const WAKE_BYTES: usize = 512 << 10;
 /// Text of an error.
 pub const ERROR_TEXT_BYTES: usize = 8 << 10;
 /// Connections that one server serves at a time.

@@ -2,4 +2,5 @@
 //! postcard. Which service's it is stands in the header ([`crate::wire::Kind`]).
 
 pub mod common;
+pub mod io;
 pub mod metadata;

@@ -1,7 +1,7 @@
 //! The client's end of a connection: one call after the other, or several posted and completed in their order.
 
 use super::exchange::{decode, encode, request_header};
-use super::header::{HEADER_BYTES, Header, Kind, PayloadChecksum, VERSION, VERSION_MIN, version_error};
+use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::socket;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
@@ -69,6 +69,7 @@ struct Pending {
     request: u64,
     kind: Kind,
     calling: Begun,
+    parent: Option<SpanId>,
 }
 
 /// A reply's head. Its payload, if there is one, is still to be received.
@@ -77,8 +78,17 @@ pub struct Reply<R> {
     pub body: R,
     /// The header.
     pub header: Header,
-    /// The call's span, to be finished with [`Connection::completed`] when the payload has been received.
-    pub calling: Begun,
+    /// The request's number in the recording, if it is recorded.
+    pub request: Option<RequestId>,
+    calling: Begun,
+    parent: Option<SpanId>,
+}
+
+impl<R> Reply<R> {
+    /// The call's span, to be the parent of what is done for it.
+    pub fn span(&self) -> Option<SpanId> {
+        self.calling.id()
+    }
 }
 
 impl Connection {
@@ -212,34 +222,41 @@ impl Connection {
         payload: &[u8],
     ) -> Result<(R, Vec<u8>)> {
         debug_assert!(self.pending.is_empty(), "calls and posts are not mixed");
-        let checksum = PayloadChecksum::Whole(if payload.is_empty() { 0 } else { crc32c(payload) });
-        self.post(tracer, kind, request, &mut [IoSlice::new(payload)], payload.len() as u64, checksum)?;
+        let crc = if payload.is_empty() { 0 } else { crc32c(payload) };
+        self.post(tracer, None, kind, request, &[IoSlice::new(payload)], crc)?;
         let reply = self.complete(tracer)?;
         let mut payload = vec![0; reply.header.payload_bytes as usize];
-        if !payload.is_empty() {
-            socket::receive_exact(&self.stream, &mut payload).map_err(|e| self.failed("its reply was received", e))?;
-            if reply.header.payload_checksum != PayloadChecksum::Whole(crc32c(&payload)) {
-                return Err(Error::new(ErrorKind::Corrupt, "a reply's payload does not match its checksum: damaged on its way")
-                    .at_server(&self.hello.server));
-            }
+        self.receive_payload(&reply.header, &mut payload)?;
+        if reply.header.payload_crc != crc32c(&payload) && !payload.is_empty() {
+            return Err(Error::new(ErrorKind::Corrupt, "a reply's payload does not match its checksum: damaged on its way")
+                .at_server(&self.hello.server));
         }
-        self.completed(tracer, reply.calling, reply.header.request, reply.header.payload_bytes);
-        Ok((reply.body, payload))
+        let body = self.completed(tracer, reply, (!payload.is_empty()).then_some(payload.len() as u64));
+        Ok((body, payload))
     }
 
-    /// Sends a request; the pieces are the payload, or its beginning: with fewer bytes than `payload_bytes` the caller
-    /// sends the rest on [`Connection::stream`].
+    /// Receives a reply's payload; `buffer` is as long as the header says.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
+        debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
+        socket::receive_payload(&self.stream, buffer, self.timeout).map_err(|e| self.failed("its reply was received", e))
+    }
+
+    /// Sends a request; the pieces are its payload, and `payload_crc` their checksum. `parent` is the span that the call
+    /// is a part of.
     ///
     /// # Errors
     /// The connection's.
     pub fn post<Q: Serialize>(
         &mut self,
         tracer: &mut Tracer,
+        parent: Option<SpanId>,
         kind: Kind,
         request: &Q,
-        pieces: &mut [IoSlice<'_>],
-        payload_bytes: u64,
-        checksum: PayloadChecksum,
+        pieces: &[IoSlice<'_>],
+        payload_crc: u32,
     ) -> Result<Option<RequestId>> {
         let (number, session) = match &self.recording {
             Some(r) if tracer.is_on() => (r.mode.fresh(), r.session),
@@ -250,31 +267,21 @@ impl Connection {
         };
         let calling = tracer.begin();
         let sending = tracer.begin();
-        encode(request_header(kind, number, session, payload_bytes, checksum), request, &mut self.scratch)?;
-        let here: usize = pieces.iter().map(|p| p.len()).sum();
-        let size_bytes = Some((self.scratch.len() + here) as u64);
-        let follows = payload_bytes > here as u64;
-        let sent = if here == 0 {
-            socket::send_pieces(&self.stream, &mut [IoSlice::new(&self.scratch)], follows)
-        } else {
-            let mut all = Vec::with_capacity(pieces.len() + 1);
-            all.push(IoSlice::new(&self.scratch));
-            all.extend(pieces.iter().copied());
-            socket::send_pieces(&self.stream, &mut all, follows)
-        };
+        let payload_bytes: u64 = pieces.iter().map(|p| p.len() as u64).sum();
+        encode(request_header(kind, number, session, payload_bytes, payload_crc), request, &mut self.scratch)?;
+        let size_bytes = Some(self.scratch.len() as u64 + payload_bytes);
+        let mut all = Vec::with_capacity(pieces.len() + 1);
+        all.push(IoSlice::new(&self.scratch));
+        all.extend_from_slice(pieces);
+        let sent = socket::send_pieces(&self.stream, &mut all);
         if let Err(error) = sent {
             return Err(self.why_sending_failed(error));
         }
         let request = if session == 0 { None } else { RequestId::new(number) };
         let about = About { object: self.object(), parent: calling.id(), request, size_bytes, ..About::default() };
         tracer.end(sending, SpanKind::NetSend, about);
-        self.pending.push_back(Pending { request: number, kind, calling });
+        self.pending.push_back(Pending { request: number, kind, calling, parent });
         Ok(request)
-    }
-
-    /// The span of the call posted last, to be the parent of what is done for it.
-    pub fn last_posted(&self) -> Option<SpanId> {
-        self.pending.back().and_then(|p| p.calling.id())
     }
 
     /// A server that refuses and closes makes our sending fail; its last words say why.
@@ -341,22 +348,26 @@ impl Connection {
             let error = Error::from_wire(header.status, decode(&self.scratch)?).at_server(&self.hello.server);
             self.broken |= error.breaks_connection();
             let result = Some(-i64::from(error.kind().errno()));
-            tracer.observed(pending.calling, SpanKind::RpcCall, About { object: self.object(), request, result, ..About::default() });
+            tracer.observed(
+                pending.calling,
+                SpanKind::RpcCall,
+                About { object: self.object(), parent: pending.parent, request, result, ..About::default() },
+            );
             return Err(error);
         }
         let body = decode(&self.scratch).map_err(|error| {
             self.broken = true;
             error.at_server(&self.hello.server)
         })?;
-        Ok(Reply { body, header, calling: pending.calling })
+        Ok(Reply { body, header, request, calling: pending.calling, parent: pending.parent })
     }
 
-    /// Ends the span of a call whose reply, payload included, has been received.
-    pub fn completed(&self, tracer: &mut Tracer, calling: Begun, request: u64, size_bytes: u64) {
-        let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(request));
-        let size_bytes = (size_bytes > 0).then_some(size_bytes);
-        let about = About { object: self.object(), request, size_bytes, result: Some(0), ..About::default() };
-        tracer.observed(calling, SpanKind::RpcCall, about);
+    /// Ends the span of a call whose reply, payload included, has been received; `size_bytes` is what it moved.
+    pub fn completed<R>(&self, tracer: &mut Tracer, reply: Reply<R>, size_bytes: Option<u64>) -> R {
+        let about =
+            About { object: self.object(), request: reply.request, parent: reply.parent, size_bytes, result: Some(0), ..About::default() };
+        tracer.observed(reply.calling, SpanKind::RpcCall, about);
+        reply.body
     }
 
     /// Asks the server to record: its session's number, and the host it is on.

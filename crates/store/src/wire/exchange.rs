@@ -1,6 +1,6 @@
 //! One request on a server: its body and payload in, one reply out.
 
-use super::header::{HEADER_BYTES, Header, Kind, PayloadChecksum};
+use super::header::{HEADER_BYTES, Header, Kind};
 use super::socket;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
 use std::net::TcpStream;
-use thalweg_trace::{About, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, Mode, ObjectId, RequestId, SpanId, SpanKind, Tracer};
 
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
 pub struct Exchange<'a> {
@@ -21,6 +21,7 @@ pub struct Exchange<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
     /// Traces the connection's thread; off unless the request is recorded.
     pub tracer: &'a mut Tracer,
+    pub(super) mode: Option<&'a Mode>,
     /// The connection, for traces.
     pub object: Option<ObjectId>,
     /// The request's `rpc.serve`, to be the parent of what it consists of.
@@ -33,9 +34,9 @@ impl Exchange<'_> {
         &self.header
     }
 
-    /// The connection. Whoever receives from it says so with [`Exchange::took_payload`].
-    pub fn stream(&self) -> &TcpStream {
-        self.stream
+    /// The recording that the request is part of, if any.
+    pub fn recording(&self) -> Option<&Mode> {
+        self.mode
     }
 
     /// What a span of this request begins with.
@@ -56,20 +57,15 @@ impl Exchange<'_> {
         self.payload_left
     }
 
-    /// Notes that payload was received from [`Exchange::stream`].
-    pub fn took_payload(&mut self, bytes: u64) {
-        self.payload_left = self.payload_left.saturating_sub(bytes);
-    }
-
     /// Fills `buffer` with the next bytes of the payload.
     ///
     /// # Errors
     /// When the connection fails.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<()> {
         debug_assert!(buffer.len() as u64 <= self.payload_left);
-        socket::receive_exact(self.stream, buffer)
+        socket::receive_payload(self.stream, buffer, limits::SERVER_SILENCE)
             .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
-        self.took_payload(buffer.len() as u64);
+        self.payload_left -= buffer.len() as u64;
         Ok(())
     }
 
@@ -80,10 +76,10 @@ impl Exchange<'_> {
     pub fn receive_whole(&mut self) -> Result<Vec<u8>> {
         let mut payload = vec![0; self.payload_left as usize];
         self.receive(&mut payload)?;
-        match self.header.payload_checksum {
-            PayloadChecksum::Whole(crc) if crc == crc32c(&payload) => Ok(payload),
-            _ => Err(Error::new(ErrorKind::Corrupt, "the payload does not match its checksum: damaged on its way")),
+        if self.header.payload_crc != crc32c(&payload) {
+            return Err(Error::new(ErrorKind::Corrupt, "the payload does not match its checksum: damaged on its way"));
         }
+        Ok(payload)
     }
 
     /// Sends the reply.
@@ -99,17 +95,16 @@ impl Exchange<'_> {
     /// # Errors
     /// When the connection fails.
     pub fn reply_with<T: Serialize>(&mut self, body: &T, payload: &[u8]) -> Result<()> {
-        let checksum = PayloadChecksum::Whole(if payload.is_empty() { 0 } else { crc32c(payload) });
-        self.send(0, body, payload, payload.len() as u64, checksum)
+        let crc = if payload.is_empty() { 0 } else { crc32c(payload) };
+        self.send(0, body, payload, crc)
     }
 
-    /// Sends the reply's header and body, and says that `payload_bytes` follow, which the caller then sends on
-    /// [`Exchange::stream`]; the body has a checksum for each chunk of them.
+    /// Sends the reply with a payload whose checksum is known already.
     ///
     /// # Errors
     /// When the connection fails.
-    pub fn reply_head<T: Serialize>(&mut self, body: &T, payload_bytes: u64) -> Result<()> {
-        self.send(0, body, &[], payload_bytes, PayloadChecksum::Chunked)
+    pub fn reply_checked<T: Serialize>(&mut self, body: &T, payload: &[u8], payload_crc: u32) -> Result<()> {
+        self.send(0, body, payload, payload_crc)
     }
 
     /// Answers with an error.
@@ -118,26 +113,18 @@ impl Exchange<'_> {
     /// When the connection fails.
     pub fn refuse(&mut self, error: &Error) -> Result<()> {
         let (status, body) = error.to_wire();
-        self.send(status, &body, &[], 0, PayloadChecksum::Whole(0))
+        self.send(status, &body, &[], 0)
     }
 
-    fn send<T: Serialize>(
-        &mut self,
-        status: u32,
-        body: &T,
-        payload: &[u8],
-        payload_bytes: u64,
-        payload_checksum: PayloadChecksum,
-    ) -> Result<()> {
+    fn send<T: Serialize>(&mut self, status: u32, body: &T, payload: &[u8], payload_crc: u32) -> Result<()> {
         debug_assert!(!self.replied, "one reply for each request");
         let sending = self.tracer.begin();
-        let header = Header { reply: true, status, payload_bytes, payload_checksum, body_bytes: 0, ..self.header };
+        let payload_bytes = payload.len() as u64;
+        let header = Header { reply: true, status, payload_bytes, payload_crc, body_bytes: 0, ..self.header };
         encode(header, body, self.scratch)?;
         self.replied = true;
-        let follows = payload_bytes > 0 && payload.is_empty();
         let mut pieces = [IoSlice::new(self.scratch), IoSlice::new(payload)];
-        socket::send_pieces(self.stream, &mut pieces, follows)
-            .map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
+        socket::send_pieces(self.stream, &mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
         let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
         let about = About { object: self.object, size_bytes, ..self.about() };
         self.tracer.end(sending, SpanKind::NetSend, about);
@@ -174,6 +161,6 @@ pub(super) fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut V
 }
 
 /// A header for a request.
-pub(super) fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, checksum: PayloadChecksum) -> Header {
-    Header { kind, reply: false, status: 0, request, body_bytes: 0, payload_bytes, payload_checksum: checksum, session }
+pub(super) fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, payload_crc: u32) -> Header {
+    Header { kind, reply: false, status: 0, request, body_bytes: 0, payload_bytes, payload_crc, session }
 }

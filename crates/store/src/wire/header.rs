@@ -14,9 +14,7 @@ pub const VERSION: u16 = 1;
 pub const VERSION_MIN: u16 = 1;
 /// Set in replies.
 pub const FLAG_REPLY: u32 = 1;
-/// The payload's checksum is not in the header: the body has one for each chunk.
-pub const FLAG_CHUNKED: u32 = 2;
-const FLAGS_KNOWN: u32 = FLAG_REPLY | FLAG_CHUNKED;
+const FLAGS_KNOWN: u32 = FLAG_REPLY;
 
 /// Which enum the body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,15 +26,6 @@ pub enum Kind {
     Io = 2,
     /// The metadata service's.
     Metadata = 3,
-}
-
-/// What vouches for the payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PayloadChecksum {
-    /// The CRC-32C of all of it, in the header (0 for no payload).
-    Whole(u32),
-    /// The body has a CRC-32C for each [`limits::CHUNK_BYTES`] of it.
-    Chunked,
 }
 
 /// A message's header.
@@ -54,8 +43,8 @@ pub struct Header {
     pub body_bytes: u32,
     /// Bytes of payload.
     pub payload_bytes: u64,
-    /// What vouches for the payload.
-    pub payload_checksum: PayloadChecksum,
+    /// CRC-32C of the payload; 0 where there is none.
+    pub payload_crc: u32,
     /// The recording session that the request is part of; 0: none.
     pub session: u32,
 }
@@ -73,11 +62,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 impl Header {
     /// Puts the header in front of its body: the first [`HEADER_BYTES`] of `message` are overwritten.
     pub fn encode_into(&self, message: &mut [u8]) {
-        let (flags, payload_crc) = match self.payload_checksum {
-            PayloadChecksum::Whole(crc) => (0, crc),
-            PayloadChecksum::Chunked => (FLAG_CHUNKED, 0),
-        };
-        let flags = flags | if self.reply { FLAG_REPLY } else { 0 };
+        let flags = if self.reply { FLAG_REPLY } else { 0 };
         let h = &mut message[..HEADER_BYTES];
         h[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         h[4..6].copy_from_slice(&VERSION.to_le_bytes());
@@ -87,7 +72,7 @@ impl Header {
         h[16..24].copy_from_slice(&self.request.to_le_bytes());
         h[24..32].copy_from_slice(&self.payload_bytes.to_le_bytes());
         h[32..36].copy_from_slice(&self.body_bytes.to_le_bytes());
-        h[36..40].copy_from_slice(&payload_crc.to_le_bytes());
+        h[36..40].copy_from_slice(&self.payload_crc.to_le_bytes());
         h[40..44].copy_from_slice(&self.session.to_le_bytes());
         h[44..60].fill(0);
         let crc = message_crc(&message[..60], &message[HEADER_BYTES..]);
@@ -138,7 +123,6 @@ impl Header {
                 format!("a message that claims {body_bytes} bytes of body: at most {} are taken", limits::BODY_BYTES),
             ));
         }
-        let payload_checksum = if flags & FLAG_CHUNKED != 0 { PayloadChecksum::Chunked } else { PayloadChecksum::Whole(u32_at(bytes, 36)) };
         Ok(Header {
             kind,
             reply: flags & FLAG_REPLY != 0,
@@ -146,7 +130,7 @@ impl Header {
             request: u64_at(bytes, 16),
             body_bytes,
             payload_bytes,
-            payload_checksum,
+            payload_crc: u32_at(bytes, 36),
             session: u32_at(bytes, 40),
         })
     }
@@ -195,7 +179,7 @@ mod tests {
             request: 0x0102_0304_0506,
             body_bytes: 3,
             payload_bytes: 1 << 20,
-            payload_checksum: PayloadChecksum::Chunked,
+            payload_crc: 77,
             session: 9,
         }
     }

@@ -17,6 +17,6 @@ pub(crate) mod socket;
 
 pub use connection::{Connect, Connection, Reply, unexpected};
 pub use exchange::Exchange;
-pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, PayloadChecksum, VERSION, VERSION_MIN};
+pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use server::{Running, ServeOptions, Service, Session, serve};
 pub use sessions::{boot_id, host_here};

@@ -178,7 +178,7 @@ fn turn_away(stream: &TcpStream, shared: &Shared) -> Result<()> {
     let error = Error::new(ErrorKind::TooMany, format!("{} connections are open here already", shared.options.connections))
         .at_server(&shared.options.name);
     socket::set_silence(stream, std::time::Duration::from_millis(100))?;
-    let header = super::exchange::request_header(Kind::Common, 0, 0, 0, super::PayloadChecksum::Whole(0));
+    let header = super::exchange::request_header(Kind::Common, 0, 0, 0, 0);
     let mut scratch = Vec::new();
     let mut off = Tracer::off();
     let mut exchange = Exchange {
@@ -189,6 +189,7 @@ fn turn_away(stream: &TcpStream, shared: &Shared) -> Result<()> {
         replied: false,
         scratch: &mut scratch,
         tracer: &mut off,
+        mode: None,
         object: None,
         span: None,
     };
@@ -305,7 +306,7 @@ impl<'a> Served<'a> {
         let header = match received {
             Ok(header) => header,
             Err(error) => {
-                let header = super::exchange::request_header(Kind::Common, 0, 0, 0, super::PayloadChecksum::Whole(0));
+                let header = super::exchange::request_header(Kind::Common, 0, 0, 0, 0);
                 self.answer(header, None, |_, exchange, _| exchange.refuse(&error.clone()))?;
                 self.linger();
                 return Err(error);
@@ -375,6 +376,7 @@ impl<'a> Served<'a> {
             replied: false,
             scratch: &mut self.scratch,
             tracer,
+            mode: session.as_ref().map(|s| &s.mode),
             object,
             span: serving.id(),
         };

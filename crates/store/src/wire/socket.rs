@@ -1,9 +1,10 @@
 //! Blocking socket I/O that knows what silence, refusal and reset mean.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use std::io::{IoSlice, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// Connects within `timeout`. A refusal is tried again until `refused_for` has passed (a server that is just starting).
@@ -51,23 +52,9 @@ pub fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
     }
 }
 
-/// Sends all of it.
-pub fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL) {
-            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Sends all of several pieces with as few calls as the system allows; `more` says that something follows at once.
-pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>], more: bool) -> std::io::Result<()> {
+/// Sends all of several pieces with as few calls as the system allows.
+pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
     use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-    let flags = SendFlags::NOSIGNAL | if more { SendFlags::MORE } else { SendFlags::empty() };
     let mut rest = pieces;
     loop {
         while rest.first().is_some_and(|p| p.is_empty()) {
@@ -78,7 +65,7 @@ pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>], more: bool) -
         }
         // The system takes at most 1024 pieces (IOV_MAX) in one call.
         let many = rest.len().min(1024);
-        match sendmsg(stream, &rest[..many], &mut SendAncillaryBuffer::default(), flags) {
+        match sendmsg(stream, &rest[..many], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
             Ok(n) => IoSlice::advance_slices(&mut rest, n),
             Err(rustix::io::Errno::INTR) => {}
@@ -87,9 +74,76 @@ pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>], more: bool) -
     }
 }
 
-/// Fills `buffer` from the socket.
+/// Fills `buffer` from the socket, as small things are received.
 pub fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Result<()> {
     stream.read_exact(buffer)
+}
+
+/// Fills `buffer` from the socket, as large things are received: the thread sleeps until half a megabyte is there
+/// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
+/// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
+pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
+    if buffer.len() < limits::WAKE_BYTES / 4 {
+        return receive_exact(stream, buffer);
+    }
+    let mut have = 0;
+    let mut wake = 1;
+    let received = loop {
+        if have == buffer.len() {
+            break Ok(());
+        }
+        let wanted = (buffer.len() - have).min(limits::WAKE_BYTES);
+        if wanted != wake {
+            set_wake_bytes(stream, wanted);
+            wake = wanted;
+        }
+        if let Err(e) = wait_readable(stream, silence) {
+            break Err(e);
+        }
+        match rustix::net::recv(stream, &mut buffer[have..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => break Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, n)) => have += n,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(e) => break Err(e.into()),
+        }
+    };
+    // A header must be seen at once.
+    set_wake_bytes(stream, 1);
+    received
+}
+
+/// Sets `SO_RCVLOWAT`. Only a hint: where it fails, the thread is woken more often.
+fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
+    let bytes = bytes as libc::c_int;
+    // SAFETY: the option's value is an int, and lives for the call.
+    unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
+fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
+    let timeout = rustix::event::Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
+    loop {
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&timeout)) {
+            // Fewer bytes than were waited for may be there: that is progress too.
+            Ok(0) if unread(stream) == 0 => return Err(std::io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Bytes that can be received at once.
+fn unread(stream: &TcpStream) -> u64 {
+    rustix::io::ioctl_fionread(stream).unwrap_or(0)
 }
 
 /// Whether something can be received at once (or the connection is at its end).

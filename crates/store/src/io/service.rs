@@ -1,0 +1,307 @@
+//! What an I/O server does with each request.
+
+use super::memory::Budget;
+use super::target::{Datafile, Target};
+use crate::crc::crc32c;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
+use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, boot_id, serve};
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind};
+
+/// How to run an I/O server.
+#[derive(Clone, Debug)]
+pub struct IoServerOptions {
+    /// Its name in the store.
+    pub name: String,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// The store.
+    pub store: u64,
+    /// How it serves.
+    pub serve: ServeOptions,
+}
+
+impl IoServerOptions {
+    /// With the default bounds, on loopback.
+    pub fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
+        let (name, node) = (name.into(), node.into());
+        IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store }
+    }
+}
+
+/// Serves datafiles of one or more targets.
+pub struct IoServer {
+    options: IoServerOptions,
+    boot_id: String,
+    verifier: BootVerifier,
+    targets: HashMap<TargetId, Target>,
+    memory: Budget,
+}
+
+impl IoServer {
+    /// Serves these targets on `listener` until the returned handle is dropped.
+    ///
+    /// # Errors
+    /// When there is no target, two have one number, or the listener cannot be used.
+    pub fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
+        let name = options.name.clone();
+        if targets.is_empty() || targets.len() > limits::TARGETS {
+            let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());
+            return Err(Error::new(ErrorKind::Invalid, problem).at_server(name));
+        }
+        let mut by_number = HashMap::new();
+        for target in targets {
+            let number = target.number();
+            if by_number.insert(number, target).is_some() {
+                return Err(Error::new(ErrorKind::Invalid, format!("two targets with number {number}")).at_server(name));
+            }
+        }
+        let serve_options = options.serve.clone();
+        let server = IoServer {
+            options,
+            boot_id: boot_id(),
+            verifier: BootVerifier::random(),
+            targets: by_number,
+            memory: Budget::new(limits::SERVER_MEMORY_BYTES),
+        };
+        serve(listener, Arc::new(server), serve_options).map_err(|e| e.at_server(name))
+    }
+
+    fn target(&self, datafile: DatafileId) -> Result<&Target> {
+        self.targets.get(&datafile.target).ok_or_else(|| {
+            let mut here: Vec<_> = self.targets.keys().collect();
+            here.sort();
+            Error::new(ErrorKind::NotFound, format!("target {} is not here: targets {here:?} are", datafile.target))
+        })
+    }
+}
+
+impl Service for IoServer {
+    fn hello(&self, hello: &Hello, _peer: SocketAddr) -> Result<HelloReply> {
+        if let Some(store) = hello.store
+            && store != self.options.store
+        {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("this server belongs to store {:016x}, and was taken for one of {store:016x}", self.options.store),
+            ));
+        }
+        Ok(HelloReply {
+            version: 0,
+            server: self.options.name.clone(),
+            service: ServiceKind::Io,
+            node: self.options.node.clone(),
+            boot_id: self.boot_id.clone(),
+            verifier: self.verifier,
+            store: self.options.store,
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Io
+    }
+
+    fn session(self: Arc<Self>, _hello: &Hello, _peer: SocketAddr) -> Box<dyn Session> {
+        Box::new(IoSession { server: self, buffer: Vec::new(), objects: HashMap::new() })
+    }
+}
+
+/// One connection's state.
+struct IoSession {
+    server: Arc<IoServer>,
+    /// The payload being worked on.
+    buffer: Vec<u8>,
+    /// Datafiles named in the recording with this number.
+    objects: HashMap<DatafileId, (u32, ObjectId)>,
+}
+
+/// Datafiles that a connection names in a recording before it forgets them and names them anew.
+const NAMED: usize = 1024;
+
+impl Session for IoSession {
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        match exchange.body()? {
+            IoRequest::Write { datafile, offset, durability } => self.write(exchange, datafile, offset, durability),
+            IoRequest::Read { datafile, offset, length } => self.read(exchange, datafile, offset, length),
+            IoRequest::Sync { datafiles } => self.sync(exchange, &datafiles),
+            IoRequest::Targets => {
+                let mut here: Vec<TargetId> = self.server.targets.keys().copied().collect();
+                here.sort_unstable();
+                exchange.reply(&IoReply::Targets(here))
+            }
+            IoRequest::Glimpse { datafiles } => {
+                bounded(datafiles.len())?;
+                let sizes = datafiles.iter().map(|id| self.server.target(*id)?.glimpse(*id)).collect::<Result<_>>()?;
+                exchange.reply(&IoReply::Sizes(sizes))
+            }
+            IoRequest::Truncate { datafiles } => {
+                bounded(datafiles.len())?;
+                for (id, size_bytes) in datafiles {
+                    within_a_file(size_bytes, 0)?;
+                    self.server.target(id)?.truncate(id, size_bytes)?;
+                }
+                exchange.reply(&IoReply::Done)
+            }
+            IoRequest::Remove { datafiles } => {
+                bounded(datafiles.len())?;
+                for id in datafiles {
+                    self.server.target(id)?.remove(id)?;
+                }
+                exchange.reply(&IoReply::Done)
+            }
+            IoRequest::Statfs => {
+                let mut space = self.server.targets.values().map(Target::space).collect::<Result<Vec<_>>>()?;
+                space.sort_by_key(|s| s.target);
+                exchange.reply(&IoReply::Space(space))
+            }
+        }
+    }
+}
+
+impl IoSession {
+    fn write(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, durability: Durability) -> Result<()> {
+        let length = exchange.payload_left();
+        within_a_file(offset, length)?;
+        let server = Arc::clone(&self.server);
+        let target = server.target(id)?;
+        let _share = (length > limits::CONNECTION_MEMORY_BYTES).then(|| server.memory.take(length));
+
+        let receiving = exchange.tracer.begin();
+        fit(&mut self.buffer, length as usize);
+        exchange.receive(&mut self.buffer)?;
+        let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
+        exchange.tracer.end(receiving, SpanKind::NetReceive, about);
+
+        let checking = exchange.tracer.begin();
+        let found = crc32c(&self.buffer);
+        let about = About { size_bytes: Some(length), ..exchange.about() };
+        exchange.tracer.end(checking, SpanKind::AppChecksum, about);
+        let expected = exchange.header().payload_crc;
+        if length > 0 && expected != found {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "{length} bytes for target {} at {offset} have checksum {found:08x}, and should have {expected:08x}: \
+                     damaged on their way, and not stored",
+                    id.target
+                ),
+            ));
+        }
+        if length > 0 {
+            let writing = exchange.tracer.begin();
+            let datafile = target.created(id).map_err(|e| at_target(e, target))?;
+            let object = self.name(exchange, id, &datafile);
+            datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
+            let about = About { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+            exchange.tracer.end(writing, SpanKind::FileWrite, about);
+        }
+        if durability == Durability::Synced {
+            self.sync_one(exchange, id)?;
+        }
+        exchange.reply(&IoReply::Written { verifier: self.server.verifier })
+    }
+
+    fn read(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, length: u64) -> Result<()> {
+        within_a_file(offset, length)?;
+        if length > limits::PAYLOAD_BYTES {
+            return Err(Error::new(ErrorKind::Invalid, format!("a read of {length} bytes: at most {}", limits::PAYLOAD_BYTES)));
+        }
+        let server = Arc::clone(&self.server);
+        let target = server.target(id)?;
+        let _share = (length > limits::CONNECTION_MEMORY_BYTES).then(|| server.memory.take(length));
+        let reading = exchange.tracer.begin();
+        let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
+            Some(datafile) => {
+                fit(&mut self.buffer, length as usize);
+                let have = datafile.read(&mut self.buffer, offset).map_err(|e| at_target(e, target))?;
+                (have, self.name(exchange, id, &datafile))
+            }
+            None => (0, None),
+        };
+        let size_bytes = Some(have as u64);
+        let about = About { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
+        exchange.tracer.end(reading, SpanKind::FileRead, about);
+        let checking = exchange.tracer.begin();
+        let crc = crc32c(&self.buffer[..have]);
+        let about = About { size_bytes, ..exchange.about() };
+        exchange.tracer.end(checking, SpanKind::AppChecksum, about);
+        exchange.reply_checked(&IoReply::Read, &self.buffer[..have], crc)
+    }
+
+    fn sync(&mut self, exchange: &mut Exchange<'_>, datafiles: &[DatafileId]) -> Result<()> {
+        bounded(datafiles.len())?;
+        for id in datafiles {
+            self.sync_one(exchange, *id)?;
+        }
+        exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
+    }
+
+    fn sync_one(&mut self, exchange: &mut Exchange<'_>, id: DatafileId) -> Result<()> {
+        let server = Arc::clone(&self.server);
+        let target = server.target(id)?;
+        let syncing = exchange.tracer.begin();
+        target.sync(id).map_err(|e| at_target(e, target))?;
+        let object = match exchange.tracer.is_on() {
+            true => target.existing(id)?.and_then(|datafile| self.name(exchange, id, &datafile)),
+            false => None,
+        };
+        let about = About { object, ..exchange.about() };
+        exchange.tracer.end(syncing, SpanKind::FileSync, about);
+        Ok(())
+    }
+
+    /// The datafile's row in the recording, if the request is recorded.
+    fn name(&mut self, exchange: &Exchange<'_>, id: DatafileId, datafile: &Datafile) -> Option<ObjectId> {
+        let mode = exchange.recording()?;
+        let session = exchange.header().session;
+        if let Some((named_in, object)) = self.objects.get(&id)
+            && *named_in == session
+        {
+            return Some(*object);
+        }
+        if self.objects.len() >= NAMED {
+            self.objects.clear();
+        }
+        let attributes = [
+            ("server", self.server.options.name.clone()),
+            ("target", id.target.to_string()),
+            ("file", format!("{:016x}", id.file)),
+            ("datafile", id.index.to_string()),
+        ];
+        let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
+        self.objects.insert(id, (session, object));
+        Some(object)
+    }
+}
+
+/// Makes `buffer` exactly `length` long; what it held is of no interest. Memory past one flow buffer is given back.
+fn fit(buffer: &mut Vec<u8>, length: usize) {
+    let keep = limits::CONNECTION_MEMORY_BYTES as usize;
+    if length <= keep && buffer.capacity() > keep {
+        *buffer = Vec::new();
+    }
+    buffer.resize(length, 0);
+}
+
+fn at_target(error: Error, target: &Target) -> Error {
+    Error::new(error.kind(), format!("target {}: {}", target.number(), error.message()))
+}
+
+fn bounded(many: usize) -> Result<()> {
+    if many <= limits::BATCH {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("{many} datafiles in one request: at most {}", limits::BATCH)))
+}
+
+fn within_a_file(offset: u64, length: u64) -> Result<()> {
+    match offset.checked_add(length) {
+        Some(end) if end <= limits::FILE_BYTES => Ok(()),
+        _ => Err(Error::new(ErrorKind::TooLarge, format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)"))),
+    }
+}

@@ -1,0 +1,126 @@
+//! What is said to an I/O server: about datafiles, never about names.
+
+use super::common::BootVerifier;
+use serde::{Deserialize, Serialize};
+
+/// A target's number in its store.
+pub type TargetId = u32;
+
+/// A file's number in its store. Never used again for another file.
+pub type FileId = u64;
+
+/// The part of a file on one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DatafileId {
+    /// The file.
+    pub file: FileId,
+    /// Which of its datafiles.
+    pub index: u32,
+    /// The target it is on.
+    pub target: TargetId,
+}
+
+/// What survives what, once a write has been answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Durability {
+    /// In the page cache of the server's kernel. Survives a killed server process; not power loss. Whoever wants more
+    /// asks for a sync later, and compares the boot verifiers of both answers.
+    #[default]
+    Returned,
+    /// On the target's medium, with everything needed to find it there. Survives power loss.
+    Synced,
+}
+
+/// Requests of [`crate::wire::Kind::Io`]. Sizes and offsets are bytes. Lists are at most [`crate::limits::BATCH`] long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IoRequest {
+    /// Which targets are here: [`IoReply::Targets`].
+    Targets,
+    /// Writes the payload at `offset` of a datafile, which comes into being with its first byte: [`IoReply::Written`].
+    /// All of it is verified before any of it is stored.
+    Write {
+        /// Where.
+        datafile: DatafileId,
+        /// At which byte of it.
+        offset: u64,
+        /// When to answer.
+        durability: Durability,
+    },
+    /// Reads: [`IoReply::Read`] with the bytes as payload. Fewer than asked for: the datafile ends there.
+    Read {
+        /// From where.
+        datafile: DatafileId,
+        /// From which byte of it.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Puts datafiles on media: [`IoReply::Synced`]. One that does not exist has nothing to sync.
+    Sync {
+        /// Which.
+        datafiles: Vec<DatafileId>,
+    },
+    /// Sizes of datafiles: [`IoReply::Sizes`], in the same order. One that does not exist has size 0.
+    Glimpse {
+        /// Which.
+        datafiles: Vec<DatafileId>,
+    },
+    /// Cuts datafiles off, or extends them with a hole: [`IoReply::Done`].
+    Truncate {
+        /// Which, and their new sizes. Size 0 of one that does not exist: nothing to do.
+        datafiles: Vec<(DatafileId, u64)>,
+    },
+    /// Removes datafiles: [`IoReply::Done`]. One that does not exist is removed already.
+    Remove {
+        /// Which.
+        datafiles: Vec<DatafileId>,
+    },
+    /// Space on the targets here: [`IoReply::Space`].
+    Statfs,
+}
+
+/// A datafile's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatafileSize {
+    /// End of its last byte.
+    pub size_bytes: u64,
+    /// Space it takes on its target.
+    pub allocated_bytes: u64,
+}
+
+/// Space on one target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSpace {
+    /// Which.
+    pub target: TargetId,
+    /// Its directory on the server.
+    pub directory: String,
+    /// Size of the file system it is on.
+    pub total_bytes: u64,
+    /// Of that, free for the store.
+    pub available_bytes: u64,
+    /// Files that can still be made on it.
+    pub available_files: u64,
+    /// Identifies the file system: targets with one number share its space.
+    pub file_system: u64,
+}
+
+/// Replies of [`crate::wire::Kind::Io`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum IoReply {
+    /// Numbers of the targets here.
+    Targets(Vec<TargetId>),
+    /// By which start of the server the bytes were taken.
+    Written {
+        verifier: BootVerifier,
+    },
+    Read,
+    /// By which start of the server they were synced: what was written under another one may be lost.
+    Synced {
+        verifier: BootVerifier,
+    },
+    Sizes(Vec<DatafileSize>),
+    Space(Vec<TargetSpace>),
+    Done,
+}
