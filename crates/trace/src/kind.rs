@@ -160,3 +160,51 @@ closed_set! {
         Timer = "timer",
     }
 }
+
+closed_set! {
+    /// What a track is.
+    TrackKind {
+        /// A thread of a process.
+        Thread = "thread",
+        /// A connection.
+        Connection = "connection",
+        /// A device.
+        Device = "device",
+        /// A processor.
+        Cpu = "cpu",
+        /// A network link.
+        Link = "link",
+    }
+}
+
+closed_set! {
+    /// On whose behalf a track works.
+    Role {
+        /// The side that asks.
+        Client = "client",
+        /// The side that serves.
+        Server = "server",
+        /// The kernel's own threads.
+        Kernel = "kernel",
+        /// The recorder.
+        Recorder = "recorder",
+        /// Nobody's of the above.
+        None = "none",
+    }
+}
+
+closed_set! {
+    /// What an object is.
+    ObjectKind {
+        /// A file.
+        File = "file",
+        /// A connection.
+        Connection = "connection",
+        /// A device.
+        Device = "device",
+        /// A server.
+        Server = "server",
+        /// A mount.
+        Mount = "mount",
+    }
+}

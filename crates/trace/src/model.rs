@@ -1,6 +1,6 @@
 //! The rows of the tables. What could not be had is `None`, never 0.
 
-use crate::{CounterName, MarkKind, SpanKind, Time, WakerContext};
+use crate::{CounterName, MarkKind, ObjectKind, Role, SpanKind, Time, TrackKind, WakerContext};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
@@ -85,30 +85,6 @@ pub struct Clock {
     pub error_ns: u64,
 }
 
-/// What a track is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum TrackKind {
-    Thread,
-    Connection,
-    Device,
-    Cpu,
-    Link,
-}
-
-/// On whose behalf a track works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum Role {
-    Client,
-    Server,
-    Kernel,
-    Recorder,
-    None,
-}
-
 /// Row of `tracks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Track {
@@ -126,18 +102,6 @@ pub struct Track {
     pub tid: Option<u32>,
     /// A name a person recognises: `io0 connection 127.0.0.1:51234`.
     pub name: String,
-}
-
-/// What an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum ObjectKind {
-    File,
-    Connection,
-    Device,
-    Server,
-    Mount,
 }
 
 /// Row of `objects`.

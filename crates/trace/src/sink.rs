@@ -1,6 +1,6 @@
 //! Where recorders put events.
 
-use crate::Event;
+use crate::{Event, Loss};
 use std::sync::{Mutex, PoisonError};
 
 /// Takes batches of events from any thread. A batch is one tracer's, in order of completion; batches
@@ -23,20 +23,23 @@ impl Sink for Discard {
 /// Keeps everything in memory, up to a bound; past it events are counted, not kept.
 #[derive(Debug)]
 pub struct Memory {
-    inner: Mutex<(Vec<Event>, u64)>,
+    inner: Mutex<(Vec<Event>, Loss)>,
     limit: usize,
 }
 
 impl Memory {
     /// Keeps at most `limit` events.
     pub fn new(limit: usize) -> Memory {
-        Memory { inner: Mutex::new((Vec::new(), 0)), limit }
+        Memory { inner: Mutex::new((Vec::new(), Loss::default())), limit }
     }
 
-    /// Takes out what is there: the events and how many were lost since the last call.
+    /// Takes out what is there, with a `lost` mark for each track that lost events since the last call;
+    /// and how many events were lost that no mark can tell of (for [`crate::Ending::dropped_events`]).
     pub fn drain(&self) -> (Vec<Event>, u64) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut inner.0), std::mem::take(&mut inner.1))
+        let mut events = std::mem::take(&mut inner.0);
+        events.append(&mut inner.1.take_marks());
+        (events, std::mem::take(&mut inner.1.elsewhere))
     }
 }
 
@@ -44,8 +47,32 @@ impl Sink for Memory {
     fn take(&self, batch: &mut Vec<Event>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let room = self.limit.saturating_sub(inner.0.len()).min(batch.len());
-        inner.1 += (batch.len() - room) as u64;
         inner.0.extend(batch.drain(..room));
+        batch.iter().for_each(|event| inner.1.count(event));
         batch.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostId, IdSpace, MarkKind, Mode, Role, SpanKind};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_full_sink_counts_what_it_loses_on_its_track() {
+        let sink = Arc::new(Memory::new(11));
+        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mut tracer = mode.thread("main");
+        for _ in 0..100 {
+            let begun = tracer.begin();
+            tracer.end(begun, SpanKind::AppOther, crate::About::default());
+        }
+        tracer.flush();
+        let (events, elsewhere) = sink.drain();
+        assert_eq!((events.len(), elsewhere), (12, 0), "a track, ten spans, a mark");
+        let Some(Event::Mark(mark)) = events.last() else { panic!("no mark of the loss") };
+        assert_eq!((mark.kind, mark.value, Some(mark.track)), (MarkKind::Lost, Some(90), tracer.track()));
+        assert_eq!(sink.drain(), (Vec::new(), 0), "told once");
     }
 }

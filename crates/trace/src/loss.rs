@@ -1,0 +1,52 @@
+//! What was lost: counted per track, so that it can be drawn where it happened. Loss is an event.
+
+use crate::{CounterOf, Event, Mark, MarkKind, Time, TrackId};
+use std::collections::BTreeMap;
+
+/// Events that could not be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    tracks: BTreeMap<TrackId, (u64, Time)>,
+    /// Lost events that belong to no track: of objects, hosts, processors.
+    pub elsewhere: u64,
+}
+
+impl Loss {
+    /// Counts an event as lost.
+    pub fn count(&mut self, event: &Event) {
+        let (track, at) = match event {
+            Event::Span(span) => (span.track, span.end()),
+            Event::Mark(mark) => (mark.track, mark.at),
+            Event::Counter(counter) => match counter.of {
+                CounterOf::Track(track) => (track, counter.at),
+                CounterOf::Object(_) => return self.elsewhere += 1,
+            },
+            Event::Sample(sample) => match sample.track {
+                Some(track) => (track, sample.at),
+                None => return self.elsewhere += 1,
+            },
+            Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) => return self.elsewhere += 1,
+        };
+        let lost = self.tracks.entry(track).or_insert((0, at));
+        // A lost mark of loss stands for the events it counted.
+        lost.0 += match event {
+            Event::Mark(Mark { kind: MarkKind::Lost, value, .. }) => value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0),
+            _ => 1,
+        };
+        lost.1 = lost.1.max(at);
+    }
+
+    /// How many in all.
+    pub fn total(&self) -> u64 {
+        self.elsewhere + self.tracks.values().map(|lost| lost.0).sum::<u64>()
+    }
+
+    /// Takes out what was lost on tracks, as `lost` marks, each at the last lost event's time.
+    pub fn take_marks(&mut self) -> Vec<Event> {
+        let mark = |(track, (count, at))| {
+            let value = Some(i64::try_from(count).unwrap_or(i64::MAX));
+            Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value })
+        };
+        std::mem::take(&mut self.tracks).into_iter().map(mark).collect()
+    }
+}

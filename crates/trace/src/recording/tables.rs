@@ -1,0 +1,153 @@
+//! Where the files of a table are, and whole tables written and read at once.
+
+use super::checksums::Checksums;
+use super::columns::Columns;
+use super::parquet_file::{Part, PartWriter, properties};
+use super::small_tables::Table;
+use super::span_table;
+use super::{ROW_GROUP_ROWS, ROW_GROUP_ROWS_LEAST};
+use crate::{HostId, Span, TraceError};
+use std::path::Path;
+
+/// Every table, by the name of its directory.
+pub(super) const ALL: [&str; 9] = ["hosts", "clocks", "tracks", "objects", span_table::NAME, "marks", "counters", "samples", "stacks"];
+
+fn part_name(table: &str, host: HostId) -> String {
+    format!("{table}/host={}/part-0.parquet", host.0)
+}
+
+/// Writes the files of the tables of one recording, and sums them up.
+pub(super) struct TablesWriter<'a> {
+    root: &'a Path,
+    pub sums: Checksums,
+}
+
+impl<'a> TablesWriter<'a> {
+    pub fn new(root: &'a Path) -> TablesWriter<'a> {
+        TablesWriter { root, sums: Checksums::new() }
+    }
+
+    /// A writer that takes rows in the order of their hosts and puts each host's into its own file.
+    pub fn table<T: Table + Clone>(&mut self) -> HostFiles<'_, T> {
+        let open = Box::new(|path: &Path| PartWriter::create(path, T::schema(), properties().build()));
+        HostFiles {
+            root: self.root,
+            table: T::NAME,
+            sums: &mut self.sums,
+            rows: Vec::new(),
+            most: ROW_GROUP_ROWS,
+            open,
+            batch: T::batch,
+            now: None,
+        }
+    }
+
+    /// The same for spans; with many hosts in smaller row groups, because a reader holds one of each.
+    pub fn spans(&mut self, hosts: usize) -> HostFiles<'_, Span> {
+        let most = ((1 << 20) / hosts.max(1)).clamp(ROW_GROUP_ROWS_LEAST, ROW_GROUP_ROWS);
+        let open = Box::new(move |path: &Path| PartWriter::create(path, span_table::spans_schema(), span_table::spans_properties(most)));
+        let batch = span_table::spans_batch;
+        HostFiles { root: self.root, table: span_table::NAME, sums: &mut self.sums, rows: Vec::new(), most, open, batch, now: None }
+    }
+}
+
+type Open = dyn Fn(&Path) -> Result<PartWriter, TraceError>;
+
+/// The files of one table, one host after the other.
+pub(super) struct HostFiles<'a, R> {
+    root: &'a Path,
+    table: &'static str,
+    sums: &'a mut Checksums,
+    rows: Vec<R>,
+    most: usize,
+    open: Box<Open>,
+    batch: fn(&[R]) -> arrow_array::RecordBatch,
+    now: Option<(HostId, PartWriter)>,
+}
+
+impl<R> HostFiles<'_, R> {
+    /// Takes the next row; hosts must not come back once left.
+    pub fn push(&mut self, host: HostId, row: R) -> Result<(), TraceError> {
+        if self.now.as_ref().is_none_or(|now| now.0 != host) {
+            self.end_file()?;
+            self.begin_file(host)?;
+        }
+        self.rows.push(row);
+        if self.rows.len() >= self.most { self.write() } else { Ok(()) }
+    }
+
+    fn begin_file(&mut self, host: HostId) -> Result<(), TraceError> {
+        self.now = Some((host, (self.open)(&self.root.join(part_name(self.table, host)))?));
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), TraceError> {
+        if let Some((_, file)) = &mut self.now {
+            file.write(&(self.batch)(&self.rows))?;
+        }
+        self.rows.clear();
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<(), TraceError> {
+        if !self.rows.is_empty() {
+            self.write()?;
+        }
+        if let Some((host, file)) = self.now.take() {
+            self.sums.files.insert(part_name(self.table, host), file.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Ends the last file. A table without rows has one file without rows, so that its columns are known.
+    pub fn finish(mut self) -> Result<(), TraceError> {
+        if self.now.is_none() {
+            self.begin_file(HostId(0))?;
+        }
+        self.end_file()
+    }
+}
+
+/// The files of a table, with their hosts.
+pub(super) fn parts(root: &Path, table: &str, sums: &Checksums) -> Result<Vec<(HostId, Part)>, TraceError> {
+    let directory = root.join(table);
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::NotFound => TraceError::new(root, format!("the table `{table}` is missing: the recording is not complete")),
+        _ => TraceError::new(&directory, format!("cannot be read: {e}")),
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?.path();
+        let label = entry.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("host="));
+        let Some(label) = label else { continue };
+        let host = label.parse().map(HostId).map_err(|_| TraceError::new(&entry, "is not named for a host's number"))?;
+        for file in std::fs::read_dir(&entry).map_err(failed)? {
+            let file = file.map_err(failed)?.path();
+            if file.extension().is_some_and(|x| x == "parquet") {
+                paths.push((host, file));
+            }
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        return Err(TraceError::new(&directory, format!("the table `{table}` is missing: there is no Parquet file in its directory")));
+    }
+    let open = |(host, path): (HostId, std::path::PathBuf)| {
+        let within = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        Ok((host, Part::open(&path, sums.files.get(&within).cloned())?))
+    };
+    paths.into_iter().map(open).collect()
+}
+
+/// All rows of a table that fits into memory.
+pub(super) fn read_all<T: Table>(root: &Path, sums: &Checksums) -> Result<Vec<T>, TraceError> {
+    let mut rows = Vec::new();
+    for (host, part) in parts(root, T::NAME, sums)? {
+        for group in 0..part.row_groups() {
+            if let Some(batch) = part.read(group)? {
+                rows.extend(T::rows(host, &Columns { batch: &batch, path: part.path() })?);
+            }
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,174 @@
+//! The recorder's end of a recording.
+
+use super::convert::convert;
+use super::segment::{SegmentWriter, describes, frame, segment_paths};
+use super::{META, SEGMENTS, write_meta};
+use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a recording ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// End of the interval to explain, on the reference host's clock.
+    pub end: Time,
+    /// Exit code of the command, if it ended.
+    pub exit_code: Option<i32>,
+    /// Events that were lost before they came here, and that no `lost` mark tells of.
+    pub dropped_events: u64,
+    /// Added to the attributes in `meta.json`.
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Ending {
+    /// Ended at `end`, with nothing else to say.
+    pub fn at(end: Time) -> Ending {
+        Ending { end, exit_code: None, dropped_events: 0, attributes: Vec::new() }
+    }
+}
+
+/// Events of one batch that are written as one frame, at most.
+const FRAME_EVENTS: usize = 4_096;
+
+/// Rows of small tables that are kept for later while the disk takes nothing.
+const KEPT_ROWS: usize = 10_000;
+
+/// Writes a recording. Batches are encoded by the thread that brings them and written with one
+/// `write(2)` each; nothing is buffered here, so memory is bounded and a kill loses nothing that was
+/// taken. Where the disk takes no more, events are counted as lost on their tracks, and the rows that
+/// others refer to are kept until it does.
+pub struct RecordingWriter {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    meta: Meta,
+    segments: Option<SegmentWriter>,
+    loss: Loss,
+    kept: Vec<Event>,
+}
+
+impl std::fmt::Debug for RecordingWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordingWriter").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl RecordingWriter {
+    /// Begins a recording at `path`, which must not exist or be an empty directory.
+    pub fn create(path: &Path, meta: Meta) -> Result<Arc<RecordingWriter>, TraceError> {
+        RecordingWriter::create_bounded(path, meta, u64::MAX)
+    }
+
+    /// The same; what would make its segments larger than `limit_bytes` is counted as lost.
+    pub fn create_bounded(path: &Path, meta: Meta, limit_bytes: u64) -> Result<Arc<RecordingWriter>, TraceError> {
+        std::fs::create_dir_all(path).map_err(|e| TraceError::new(path, format!("cannot be made: {e}")))?;
+        let mut entries = std::fs::read_dir(path).map_err(|e| TraceError::new(path, format!("cannot be read: {e}")))?;
+        if entries.next().is_some() {
+            return Err(TraceError::new(path, "exists and is not empty; choose another name for the recording, or remove it"));
+        }
+        let meta = Meta { format: FORMAT_VERSION, end: None, ..meta };
+        let segments = SegmentWriter::create(&path.join(SEGMENTS), limit_bytes)?;
+        write_meta(path, &meta)?;
+        let state = State { meta, segments: Some(segments), loss: Loss::default(), kept: Vec::new() };
+        Ok(Arc::new(RecordingWriter { root: path.to_owned(), state: Mutex::new(state) }))
+    }
+
+    /// The recording's directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// How many events this writer has lost so far.
+    pub fn lost_events(&self) -> u64 {
+        self.lock().loss.total()
+    }
+
+    /// Turns the segments into tables. Call it when every tracer has handed over what it had; what comes
+    /// later is dropped. On an error the recording stays as it is, unfinished, and can be opened.
+    pub fn finish(&self, ending: Ending) -> Result<(), TraceError> {
+        let mut state = self.lock();
+        if state.segments.take().is_none() {
+            return Err(TraceError::new(&self.root, "is finished already"));
+        }
+        let mut more = std::mem::take(&mut state.kept);
+        more.append(&mut state.loss.take_marks());
+        let directory = self.root.join(SEGMENTS);
+        let totals = convert(&segment_paths(&directory)?, &more, &self.root)?;
+        let meta = &mut state.meta;
+        meta.end = Some(ending.end);
+        meta.exit_code = ending.exit_code;
+        meta.attributes.extend(ending.attributes);
+        let dropped = totals.lost_events + totals.damage.lost_events + ending.dropped_events;
+        meta.dropped_events += dropped;
+        state.meta.dropped_events += state.loss.elsewhere;
+        write_meta(&self.root, &state.meta)?;
+        std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn append(&self, events: &[Event]) {
+        match frame(events) {
+            Some(bytes) => self.lock().append(&bytes, events),
+            None if events.len() > 1 => {
+                let (first, second) = events.split_at(events.len() / 2);
+                self.append(first);
+                self.append(second);
+            }
+            // One event that is longer than a frame may be.
+            None => events.iter().for_each(|event| self.lock().loss.count(event)),
+        }
+    }
+}
+
+impl State {
+    fn append(&mut self, bytes: &[u8], events: &[Event]) {
+        self.append_overdue();
+        let Some(segments) = &mut self.segments else { return };
+        if segments.append(bytes).is_err() {
+            for event in events {
+                self.set_aside(event);
+            }
+        }
+    }
+
+    /// Writes what could not be written before: rows that others refer to, and marks of what was lost.
+    fn append_overdue(&mut self) {
+        if self.kept.is_empty() && self.loss.total() == self.loss.elsewhere {
+            return;
+        }
+        let Some(segments) = &mut self.segments else { return };
+        let mut overdue = std::mem::take(&mut self.kept);
+        overdue.append(&mut self.loss.take_marks());
+        let written = frame(&overdue).is_some_and(|bytes| segments.append(&bytes).is_ok());
+        if !written {
+            for event in &overdue {
+                self.set_aside(event);
+            }
+        }
+    }
+
+    fn set_aside(&mut self, event: &Event) {
+        if describes(event) && self.kept.len() < KEPT_ROWS {
+            self.kept.push(event.clone());
+        } else {
+            self.loss.count(event);
+        }
+    }
+}
+
+impl Sink for RecordingWriter {
+    fn take(&self, batch: &mut Vec<Event>) {
+        batch.chunks(FRAME_EVENTS).for_each(|events| self.append(events));
+        batch.clear();
+    }
+}
+
+/// Where the description of a recording is.
+pub(super) fn meta_path(root: &Path) -> PathBuf {
+    root.join(META)
+}
