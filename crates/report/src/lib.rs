@@ -1,1 +1,26 @@
-//! (being built)
+//! What a person sees of an explanation: text for a terminal, a still picture, a page of both.
+//!
+//! **In:** an explanation, the recording it explains, measurements. **Out:** strings: [`text()`],
+//! [`svg`], [`html`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
+//! found, and says where it had to leave something out.
+
+pub mod columns;
+pub mod html;
+pub mod picture;
+pub mod text;
+pub mod units;
+
+pub use html::html;
+pub use picture::{PictureOptions, svg};
+pub use text::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Source(#[from] thalweg_trace::SourceError),
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

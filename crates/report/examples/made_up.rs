@@ -1,0 +1,21 @@
+//! Draws made-up copies, to be looked at: `cargo run -p thalweg-report --example made_up -- DIRECTORY`.
+
+#[path = "../tests/made_up/mod.rs"]
+mod made_up;
+
+use made_up::Copy;
+use thalweg_report::{PictureOptions, TextOptions, html, svg, text};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let directory = std::path::PathBuf::from(std::env::args().nth(1).ok_or("name a directory to draw into")?);
+    std::fs::create_dir_all(&directory)?;
+    for (name, copy) in [("serial", Copy::SERIAL), ("long", Copy::LONG), ("wide", Copy::WIDE)] {
+        let (source, explanation) = made_up::made_up(copy);
+        let options = PictureOptions::default();
+        std::fs::write(directory.join(format!("{name}.svg")), svg(&source, &explanation, &options)?)?;
+        std::fs::write(directory.join(format!("{name}.html")), html(&source, &explanation, &options)?)?;
+        print!("{}", text(&explanation, &TextOptions::for_stdout()));
+        println!();
+    }
+    Ok(())
+}

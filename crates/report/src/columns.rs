@@ -1,0 +1,117 @@
+//! Text in columns: how wide it stands on a terminal, wrapped and cut so that it fits.
+//!
+//! Names come from recordings, and so from anywhere: control characters are replaced, so that a file's
+//! name cannot reach the terminal as an escape code.
+
+/// How many columns a character takes: wide East Asian ones and most pictographs take two, joining
+/// marks none.
+fn columns_of(c: char) -> usize {
+    match u32::from(c) {
+        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
+        0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// How many columns the text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// The text with control characters (and with them escape codes and line breaks) replaced.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The text in at most `columns`, with an ellipsis in its middle if it had to be cut: the ends of paths
+/// and addresses tell more than their middle.
+pub fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    let front = take(text.chars(), room / 3);
+    let back: String = take(text.chars().rev(), room - width(&front)).chars().rev().collect();
+    format!("{front}…{back}")
+}
+
+fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut used = 0;
+    characters
+        .take_while(|c| {
+            used += columns_of(*c);
+            used <= columns
+        })
+        .collect()
+}
+
+/// The text in exactly `columns`: cut, or filled with spaces on its right.
+pub fn left(text: &str, columns: usize) -> String {
+    let text = cut(text, columns);
+    let fill = columns.saturating_sub(width(&text));
+    text + &" ".repeat(fill)
+}
+
+/// The text in at least `columns`, filled with spaces on its left.
+pub fn right(text: &str, columns: usize) -> String {
+    " ".repeat(columns.saturating_sub(width(text))) + text
+}
+
+/// The text as lines of at most `columns`, broken between words; a word that is longer is broken.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let mut word = word.to_owned();
+        if !line.is_empty() {
+            if width(&line) + 1 + width(&word) <= columns {
+                line.push(' ');
+                line.push_str(&word);
+                continue;
+            }
+            lines.push(std::mem::take(&mut line));
+        }
+        while width(&word) > columns {
+            let head = take(word.chars(), columns);
+            let head = if head.is_empty() { word.chars().take(1).collect() } else { head };
+            word = word[head.len()..].to_owned();
+            lines.push(head);
+        }
+        line = word;
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_lose_nothing() {
+        let text = "one two three /a/very/long/path/without/a/space four";
+        for columns in 1..60 {
+            let lines = wrap(text, columns);
+            assert!(lines.iter().all(|l| width(l) <= columns), "{lines:?}");
+            let squeezed: String = lines.concat().chars().filter(|c| *c != ' ').collect();
+            assert_eq!(squeezed, text.replace(' ', ""));
+        }
+    }
+
+    #[test]
+    fn cutting_keeps_both_ends() {
+        assert_eq!(cut("/data/experiment/run-17/big.tar", 16), "/data…17/big.tar");
+        assert_eq!(cut("short", 16), "short");
+        assert_eq!(width(&left("日本語のファイル", 9)), 9);
+        assert_eq!(cut("abc", 0), "…");
+    }
+
+    #[test]
+    fn a_name_cannot_bring_escape_codes() {
+        assert_eq!(clean("a\x1b[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+    }
+}

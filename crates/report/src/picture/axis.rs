@@ -1,0 +1,82 @@
+//! Ticks at round numbers, and the units that suit them.
+
+/// Ticks of an axis from 0 (or anywhere) upward.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticks {
+    /// The distance between two, in the axis's own unit.
+    pub step: f64,
+    /// Where they are.
+    pub at: Vec<f64>,
+}
+
+/// Ticks within [low, high], at most `most` (≥ 2) of them, at multiples of 1, 2 or 5 times a power of ten.
+pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
+    let span = high - low;
+    if !span.is_finite() || span <= 0.0 {
+        return Ticks { step: 1.0, at: vec![low] };
+    }
+    let rough = span / most.max(2) as f64;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|s| span / s <= most.max(2) as f64).unwrap_or(10.0 * power);
+    let first = (low / step - 1e-9).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
+    Ticks { step, at: (first..=last).map(|n| n as f64 * step).collect() }
+}
+
+/// A unit for numbers of this size: its name, and what to multiply with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// Its name.
+    pub name: &'static str,
+    /// How many of it are one base unit.
+    pub per_base: f64,
+}
+
+/// The unit for times around `seconds`.
+pub fn time_unit(seconds: f64) -> Unit {
+    match seconds {
+        s if s >= 1.0 => Unit { name: "s", per_base: 1.0 },
+        s if s >= 1e-3 => Unit { name: "ms", per_base: 1e3 },
+        _ => Unit { name: "µs", per_base: 1e6 },
+    }
+}
+
+/// The unit for network rates around `bits_per_s`.
+pub fn rate_unit(bits_per_s: f64) -> Unit {
+    match bits_per_s {
+        r if r >= 1e9 => Unit { name: "Gb/s", per_base: 1e-9 },
+        r if r >= 1e6 => Unit { name: "Mb/s", per_base: 1e-6 },
+        _ => Unit { name: "kb/s", per_base: 1e-3 },
+    }
+}
+
+/// A tick's label: as many digits as the step needs.
+pub fn label(value: f64, step: f64) -> String {
+    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_within_bounds() {
+        assert_eq!(ticks(0.0, 2.05, 10).at.len(), 5);
+        assert_eq!(ticks(0.0, 10.0, 10).step, 1.0);
+        for (low, high) in [(0.0, 1e-6), (0.812, 0.905), (3.0, 3.1e4), (0.0, 7.0)] {
+            for most in 2..14 {
+                let t = ticks(low, high, most);
+                assert!(t.at.len() <= most + 1 && t.at.iter().all(|v| *v >= low - t.step * 1e-6 && *v <= high + t.step * 1e-6), "{t:?}");
+            }
+        }
+        assert_eq!(ticks(1.0, 1.0, 5).at, [1.0]);
+    }
+
+    #[test]
+    fn labels_have_the_digits_the_step_needs() {
+        assert_eq!(label(0.5, 0.25), "0.5");
+        assert_eq!(label(0.25, 0.05), "0.25");
+        assert_eq!(label(20.0, 10.0), "20");
+    }
+}

@@ -1,0 +1,194 @@
+//! Writing SVG: well-formed by construction, numbers short, text escaped.
+
+use std::fmt::Write;
+
+/// Columns of a character at size 1, estimated for the widest of the usual sans-serif fonts.
+const CHARACTER_WIDTH: f64 = 0.6;
+
+/// About how wide a text is.
+pub fn text_width(text: &str, size: f64) -> f64 {
+    crate::columns::width(text) as f64 * size * CHARACTER_WIDTH
+}
+
+/// The text cut in its middle to about this many pixels.
+pub fn fitted(text: &str, size: f64, width: f64) -> String {
+    crate::columns::cut(&crate::columns::clean(text), (width / size / CHARACTER_WIDTH) as usize)
+}
+
+/// The text with what XML reserves replaced; what XML 1.0 cannot hold at all is replaced too.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in crate::columns::clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A number with at most one digit after the point.
+fn number(v: f64) -> String {
+    let rounded = (v * 10.0).round() / 10.0;
+    if rounded.fract() == 0.0 { format!("{rounded:.0}") } else { format!("{rounded:.1}") }
+}
+
+/// How text is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Lettering {
+    /// In pixels.
+    pub size: f64,
+    /// Its colour.
+    pub colour: &'static str,
+    /// Where it is held: `start`, `middle`, `end`.
+    pub anchor: &'static str,
+    /// Whether it is bold.
+    pub bold: bool,
+}
+
+/// The text colour.
+pub const INK: &str = "#1B2430";
+/// The colour of what explains.
+pub const FAINT: &str = "#5A6573";
+/// The colour of rules.
+pub const RULE: &str = "#D8DCE2";
+
+impl Lettering {
+    /// Plain text of this size.
+    pub const fn of(size: f64) -> Lettering {
+        Lettering { size, colour: INK, anchor: "start", bold: false }
+    }
+    /// The same, bold.
+    pub const fn bold(self) -> Lettering {
+        Lettering { bold: true, ..self }
+    }
+    /// The same in another colour.
+    pub const fn in_colour(self, colour: &'static str) -> Lettering {
+        Lettering { colour, ..self }
+    }
+    /// The same, held elsewhere.
+    pub const fn held(self, anchor: &'static str) -> Lettering {
+        Lettering { anchor, ..self }
+    }
+}
+
+/// A path's data, relative to where it will be drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Path(String);
+
+impl Path {
+    /// Whether it draws nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a rectangle.
+    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
+        let (w, h) = (number(width.max(0.1)), number(height));
+        let _ = write!(self.0, "M{} {}h{w}v{h}h-{w}z", number(x), number(y));
+    }
+
+    /// Adds an area of steps (left, right, top, bottom), which touch.
+    pub fn steps(&mut self, steps: &[(f64, f64, f64, f64)]) {
+        let Some(first) = steps.first() else { return };
+        let _ = write!(self.0, "M{} {}", number(first.0), number(first.3));
+        for (_, right, top, _) in steps {
+            let _ = write!(self.0, "V{}H{}", number(*top), number(*right));
+        }
+        for (left, _, _, bottom) in steps.iter().rev() {
+            let _ = write!(self.0, "V{}H{}", number(*bottom), number(*left));
+        }
+        self.0.push('z');
+    }
+}
+
+/// The picture as it is written.
+#[derive(Debug, Default)]
+pub struct Canvas {
+    body: String,
+}
+
+impl Canvas {
+    /// Draws a path with its origin at (x, y).
+    pub fn path(&mut self, x: f64, y: f64, path: &Path, fill: &str) {
+        let _ = writeln!(self.body, r#"<path transform="translate({} {})" fill="{fill}" d="{}"/>"#, number(x), number(y), path.0);
+    }
+
+    /// Draws a rectangle.
+    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str, opacity: f64) {
+        let opacity = if opacity < 1.0 { format!(r#" fill-opacity="{opacity}""#) } else { String::new() };
+        let (w, h) = (number(width), number(height));
+        let _ = writeln!(self.body, r#"<rect x="{}" y="{}" width="{w}" height="{h}" fill="{fill}"{opacity}/>"#, number(x), number(y));
+    }
+
+    /// An invisible rectangle that tells more when pointed at.
+    pub fn hint(&mut self, x: f64, y: f64, width: f64, height: f64, text: &str) {
+        let (w, h) = (number(width), number(height));
+        let _ = writeln!(
+            self.body,
+            r#"<rect x="{}" y="{}" width="{w}" height="{h}" fill="none" pointer-events="all"><title>{}</title></rect>"#,
+            number(x),
+            number(y),
+            escape(text)
+        );
+    }
+
+    /// Draws a straight line; `dash` is SVG's dash pattern, or empty.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
+        let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+        let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}"{dash}/>"#);
+    }
+
+    /// Draws text with its baseline at y.
+    pub fn text(&mut self, x: f64, y: f64, text: &str, lettering: Lettering) {
+        let bold = if lettering.bold { r#" font-weight="600""# } else { "" };
+        let anchor = if lettering.anchor == "start" { String::new() } else { format!(r#" text-anchor="{}""#, lettering.anchor) };
+        let _ = writeln!(
+            self.body,
+            r#"<text x="{}" y="{}" font-size="{}" fill="{}"{anchor}{bold}>{}</text>"#,
+            number(x),
+            number(y),
+            number(lettering.size),
+            lettering.colour,
+            escape(text)
+        );
+    }
+
+    /// The whole document, `width` × `height` pixels, named by `title`.
+    pub fn finish(self, width: f64, height: f64, title: &str) -> String {
+        let (w, h) = (number(width), number(height));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
+             font-family=\"Helvetica, Arial, sans-serif\">\n<title>{}</title>\n<defs><pattern id=\"server\" width=\"5\" height=\"5\" \
+             patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#fff\" \
+             fill-opacity=\".75\"/></pattern></defs>\n<rect width=\"{w}\" height=\"{h}\" fill=\"#fff\"/>\n{}</svg>\n",
+            escape(title),
+            self.body
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_numbers_are_short() {
+        let mut canvas = Canvas::default();
+        canvas.text(1.04, 2.0, "a<b>&\"\u{1}", Lettering::of(10.0));
+        let svg = canvas.finish(10.0, 10.0, "t");
+        assert!(svg.contains("<text x=\"1\" y=\"2\" font-size=\"10\" fill=\"#1B2430\">a&lt;b&gt;&amp;&quot;\u{fffd}</text>"), "{svg}");
+    }
+
+    #[test]
+    fn steps_close_into_an_area() {
+        let mut path = Path::default();
+        path.steps(&[(0.0, 1.0, 3.0, 9.0), (1.0, 2.5, 5.0, 9.0)]);
+        assert_eq!(path.0, "M0 9V3H1V5H2.5V9H1V9H0z");
+    }
+}

@@ -1,0 +1,479 @@
+//! Putting the picture together, from above: title, legends, panels, notes.
+
+use super::axis::{label, rate_unit, ticks, time_unit};
+use super::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
+use super::lanes::{Lane, LaneKind, Plan};
+use super::main_channel;
+use super::palette::{CLASSES, cause_style, is_hatched, is_light};
+use super::panel::{LaneStrips, Panel};
+use super::strip::Fill;
+use crate::columns::wrap;
+use crate::units;
+use std::collections::BTreeMap;
+use thalweg_explain::Cause;
+use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
+
+/// Room at the left for labels.
+const LABELS: f64 = 230.0;
+/// Room around everything.
+const MARGIN: f64 = 20.0;
+/// Where panels begin.
+const LEFT: f64 = MARGIN + LABELS;
+/// Height of the critical path.
+const PATH_HEIGHT: f64 = 26.0;
+/// Height of the throughput curve.
+const CURVE_HEIGHT: f64 = 84.0;
+/// Height of a row of requests or RPCs.
+const UPPER_ROW: f64 = 5.0;
+/// Height of a row of other spans.
+const LOWER_ROW: f64 = 13.0;
+/// Height of one direction of a connection.
+const DIRECTION_ROW: f64 = 8.0;
+/// Room between lanes.
+const LANE_GAP: f64 = 5.0;
+/// A gap's shade, over white.
+const SHADE: f64 = 0.16;
+
+const TITLE: Lettering = Lettering::of(20.0).bold();
+const SMALL: Lettering = Lettering::of(11.0);
+const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
+
+/// Draws from above to below, keeping where it is.
+pub struct Composer<'a> {
+    canvas: Canvas,
+    explanation: &'a Explanation,
+    width: f64,
+    y: f64,
+}
+
+impl<'a> Composer<'a> {
+    /// Begins a picture of this width.
+    pub fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
+        Composer { canvas: Canvas::default(), explanation, width, y: MARGIN }
+    }
+
+    /// How wide the panels are.
+    pub fn plot_width(&self) -> f64 {
+        self.width - LABELS - 2.0 * MARGIN
+    }
+
+    /// The finished picture.
+    pub fn finish(self) -> String {
+        self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
+    }
+
+    fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
+        let columns = ((self.width - 2.0 * MARGIN) / text_width("x", lettering.size)) as usize;
+        for line in wrap(&crate::columns::clean(text), columns) {
+            self.y += line_height;
+            self.canvas.text(MARGIN, self.y, &line, lettering);
+        }
+    }
+
+    /// Title, what was done, legends.
+    pub fn head(&mut self, panels: &[Panel]) {
+        let e = self.explanation;
+        self.paragraph(&e.verdict.sentence, TITLE, 25.0);
+        self.y += 4.0;
+        let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
+        if let (Some(size), Some(rate)) = (e.size_bytes, e.rate_bytes_per_s) {
+            let rates = format!("{} ({})", units::byte_rate(rate), units::bit_rate(rate));
+            said.push(format!("{} in {}, {rates}", units::bytes(size), units::duration(e.wall_s)));
+        } else {
+            said.push(units::duration(e.wall_s));
+        }
+        said.push(format!("recorder: {}", e.recorder));
+        if e.dropped_events > 0 {
+            said.push(format!("{} events lost", units::count(e.dropped_events)));
+        }
+        said.retain(|s| !s.is_empty());
+        self.paragraph(&said.join("  ·  "), NOTE.in_colour(FAINT), 19.0);
+        self.y += 14.0;
+        self.legend_of_causes();
+        self.legend_of_spans(panels);
+        self.y += 4.0;
+    }
+
+    fn legend_of_causes(&mut self) {
+        let mut shares: BTreeMap<Cause, f64> = BTreeMap::new();
+        for charge in &self.explanation.critical_path {
+            *shares.entry(charge.cause).or_default() += charge.share;
+        }
+        let mut shares: Vec<(Cause, f64)> = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let chips: Vec<Chip> = shares
+            .into_iter()
+            .map(|(cause, share)| Chip {
+                fill: cause_fill(cause),
+                text: format!("{} {}", cause.name(), units::percent(share)),
+                frame: false,
+            })
+            .collect();
+        self.chips("Critical path", &chips);
+    }
+
+    fn legend_of_spans(&mut self, panels: &[Panel]) {
+        let seen = |i: usize| panels.iter().any(|p| p.classes[i]);
+        let mut chips: Vec<Chip> = (0..CLASSES.len())
+            .filter(|&i| seen(i))
+            .map(|i| Chip { fill: class_fill(i), text: CLASSES[i].name.to_owned(), frame: is_light(CLASSES[i].colour) })
+            .collect();
+        if main_channel(self.explanation).is_some_and(|c| !c.gaps.longest.is_empty()) {
+            let fill = Fill { colour: "#EFEFEF", hatched: false };
+            chips.push(Chip { fill, text: "shaded: gap, in the colour of its cause".into(), frame: true });
+        }
+        self.chips("Lanes", &chips);
+    }
+
+    fn chips(&mut self, name: &str, chips: &[Chip]) {
+        if chips.is_empty() {
+            return;
+        }
+        let begin = MARGIN + 100.0;
+        self.y += 14.0;
+        self.canvas.text(MARGIN, self.y, name, SMALL.bold());
+        let mut x = begin;
+        for chip in chips {
+            let wide = 17.0 + text_width(&chip.text, 11.0) + 12.0;
+            if x + wide > self.width - MARGIN && x > begin {
+                x = begin;
+                self.y += 17.0;
+            }
+            let mut path = Path::default();
+            path.rectangle(0.0, 0.0, 12.0, 11.0);
+            if chip.frame {
+                self.canvas.rectangle(x - 0.5, self.y - 10.0, 13.0, 12.0, "#9AA3AE", 1.0);
+            }
+            self.canvas.path(x, self.y - 9.5, &path, chip.fill.colour);
+            if chip.fill.hatched {
+                self.canvas.path(x, self.y - 9.5, &path, "url(#server)");
+            }
+            self.canvas.text(x + 17.0, self.y, &chip.text, SMALL);
+            x += wide;
+        }
+        self.y += 5.0;
+    }
+
+    /// The panel of the whole time: path, curve, lanes, axis.
+    pub fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
+        self.phases(panel);
+        let top = self.y;
+        let shown = shown_lanes(plan, panel);
+        let height = PATH_HEIGHT + 8.0 + self.curve_height() + lanes_height(plan, &shown, panel);
+        self.grid(panel, top, height);
+        self.gaps(panel, top, height, false);
+        self.path(panel);
+        self.curve(panel);
+        self.lanes(plan, panel, &shown);
+        self.axis(panel);
+        if let Some((start_s, end_s)) = enlarged {
+            let x = |s: f64| LEFT + s / self.explanation.wall_s * panel.width;
+            let (left, right) = (x(start_s), x(end_s).max(x(start_s) + 2.0));
+            self.canvas.rectangle(left, top - 4.0, right - left, 3.0, "#1B2430", 1.0);
+            self.canvas.rectangle(left, self.y - 19.0, right - left, 3.0, "#1B2430", 1.0);
+        }
+    }
+
+    /// The panel of a few requests. Lanes that were empty in the whole are left out here too.
+    pub fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
+        self.y += 22.0;
+        let heading = format!("Enlarged: {} from {} on (marked black above)", units::duration(end_s - start_s), units::duration(start_s),);
+        self.canvas.text(MARGIN, self.y, &heading, Lettering::of(13.0).bold());
+        self.y += 10.0;
+        let top = self.y;
+        let shown = shown_lanes(plan, whole);
+        let exact = self.explanation.path.len() < MAX_SEGMENTS;
+        let height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 } + lanes_height(plan, &shown, panel);
+        self.grid(panel, top, height);
+        self.gaps(panel, top, height, true);
+        if exact {
+            self.path(panel);
+        }
+        self.lanes(plan, panel, &shown);
+        self.axis(panel);
+    }
+
+    /// What the reader must know of how it was drawn.
+    pub fn foot(&mut self, plan: &Plan, whole: &Panel) {
+        self.y += 8.0;
+        let mut notes = Vec::new();
+        let (drawn, narrow) = whole.drawn;
+        if narrow > 0 {
+            let (all, narrow) = (units::count(drawn), units::count(narrow.min(drawn)));
+            notes.push(format!(
+                "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of the time."
+            ));
+        }
+        notes.extend(plan.folded.clone());
+        if let Some(channel) = main_channel(self.explanation) {
+            let longest = channel.gaps.longest.len() as u64;
+            if channel.gaps.count > longest && longest > 0 {
+                let (longest, all) = (units::count(longest), units::count(channel.gaps.count));
+                notes.push(format!("Shaded are the {longest} longest of {all} gaps of “{}”.", channel.name));
+            } else if longest > 0 {
+                notes.push(format!("Shaded are the {longest} gaps of “{}”.", channel.name));
+            }
+        }
+        if self.explanation.critical_path.iter().any(|c| is_hatched(c.cause)) {
+            notes.push("Hatched on the critical path: at the server.".into());
+        }
+        notes.extend(self.explanation.notes.iter().cloned());
+        if !notes.is_empty() {
+            self.paragraph(&notes.join(" "), NOTE, 16.0);
+        }
+    }
+
+    fn label(&mut self, y: f64, text: &str, lettering: Lettering) {
+        let text = fitted(text, lettering.size, LABELS - 12.0);
+        self.canvas.text(LEFT - 10.0, y, &text, lettering.held("end"));
+    }
+
+    /// The names of the phases over the panel, where they have room.
+    fn phases(&mut self, panel: &Panel) {
+        self.y += 18.0;
+        if self.explanation.phases.len() > 1 {
+            for phase in &self.explanation.phases {
+                let name = match phase.name {
+                    PhaseName::SetUp => "set-up",
+                    PhaseName::Ramp => "ramp",
+                    PhaseName::Steady => "steady",
+                    PhaseName::Drain => "drain",
+                    PhaseName::TearDown => "tear-down",
+                };
+                let x = |s: f64| LEFT + (s / self.explanation.wall_s * panel.width).clamp(0.0, panel.width);
+                let (left, right) = (x(phase.start_s), x(phase.end_s));
+                if right - left < text_width(name, 10.5) + 8.0 {
+                    continue;
+                }
+                self.canvas.line((left + 1.0, self.y - 4.0), (right - 1.0, self.y - 4.0), "#9AA3AE", "");
+                let middle = f64::midpoint(left, right);
+                let wide = text_width(name, 10.5) + 6.0;
+                self.canvas.rectangle(middle - wide / 2.0, self.y - 12.0, wide, 12.0, "#fff", 1.0);
+                self.canvas.text(middle, self.y, name, Lettering::of(10.5).in_colour(FAINT).held("middle"));
+            }
+        }
+        self.y += 7.0;
+    }
+
+    fn grid(&mut self, panel: &Panel, top: f64, height: f64) {
+        let (start_s, end_s) = self.seconds(panel);
+        for at in ticks(start_s, end_s, tick_count(panel.width)).at {
+            let x = LEFT + (at - start_s) / (end_s - start_s) * panel.width;
+            self.canvas.line((x, top), (x, top + height + 4.0), "#EDEFF2", "");
+        }
+    }
+
+    fn seconds(&self, panel: &Panel) -> (f64, f64) {
+        let second = |ns: i64| ns.saturating_sub(self.explanation.start_ns) as f64 * 1e-9;
+        (second(panel.start_ns), second(panel.end_ns))
+    }
+
+    /// Shades the gaps, and names their cause where there is room and it is asked for.
+    fn gaps(&mut self, panel: &Panel, top: f64, height: f64, named: bool) {
+        let explanation = self.explanation;
+        let Some(channel) = main_channel(explanation) else { return };
+        let (start_s, end_s) = self.seconds(panel);
+        let scale = panel.width / (end_s - start_s);
+        for gap in &channel.gaps.longest {
+            let left = (gap.start_s.max(start_s) - start_s) * scale;
+            let right = (gap.end_s.min(end_s) - start_s) * scale;
+            if right <= left {
+                continue;
+            }
+            let style = cause_style(gap.cause);
+            self.canvas.rectangle(LEFT + left, top, (right - left).max(0.6), height, style.colour, SHADE);
+            let said = format!("gap {}", units::duration(gap.end_s - gap.start_s));
+            if named && right - left > text_width(&said, 10.5) + 6.0 {
+                let middle = LEFT + f64::midpoint(left, right);
+                self.canvas.text(middle, top + height - 3.0, &said, Lettering::of(10.5).in_colour(FAINT).held("middle"));
+            }
+        }
+    }
+
+    fn path(&mut self, panel: &Panel) {
+        self.label(self.y + 17.0, "critical path", Lettering::of(12.0).bold());
+        let fill = |class: usize| cause_fill(Cause::ALL[class]);
+        panel.path.draw(&mut self.canvas, LEFT, self.y, PATH_HEIGHT + 1.0, &fill);
+        for (left, right, class) in panel.path.wide_bars(60.0) {
+            let style = cause_style(Cause::ALL[class]);
+            let wide = text_width(style.name, 10.5);
+            if wide + 6.0 > right - left {
+                continue;
+            }
+            let middle = LEFT + f64::midpoint(left, right);
+            let light = is_light(style.colour);
+            if is_hatched(Cause::ALL[class]) {
+                self.canvas.rectangle(middle - wide / 2.0 - 2.0, self.y + 6.0, wide + 4.0, 14.0, style.colour, 1.0);
+            }
+            let colour = if light { "#1B2430" } else { "#fff" };
+            self.canvas.text(middle, self.y + 17.0, style.name, Lettering::of(10.5).in_colour(colour).held("middle"));
+        }
+        self.y += PATH_HEIGHT + 8.0;
+    }
+
+    fn curve_height(&self) -> f64 {
+        if self.explanation.throughput.is_some() { CURVE_HEIGHT + 14.0 } else { 0.0 }
+    }
+
+    /// Payload over time, with an axis of its own at the left.
+    fn curve(&mut self, panel: &Panel) {
+        let explanation = self.explanation;
+        let Some(throughput) = &explanation.throughput else { return };
+        self.y += 4.0;
+        let (top, bottom) = (self.y, self.y + CURVE_HEIGHT);
+        let highest = throughput.bytes_per_s.iter().copied().fold(0.0, f64::max) * 8.0;
+        let unit = rate_unit(highest);
+        let scale = ticks(0.0, (highest * unit.per_base).max(1e-9), 4);
+        let full =
+            scale.at.last().map_or(scale.step, |last| if *last < highest * unit.per_base * 0.999 { last + scale.step } else { *last });
+        let y = |value: f64| bottom - (value / full).min(1.0) * CURVE_HEIGHT;
+        for value in scale.at.iter().copied().chain([full]) {
+            self.canvas.line((LEFT, y(value)), (LEFT + panel.width, y(value)), "#E6E9ED", "");
+            let text = label(value, scale.step);
+            self.canvas.text(LEFT - 6.0, y(value) + 3.5, &text, Lettering::of(10.0).in_colour(FAINT).held("end"));
+        }
+        self.canvas.path(LEFT, bottom, &curve_area(throughput, explanation.wall_s, panel.width, full / unit.per_base), "#009E73");
+        let name = Lettering::of(12.0).bold().held("end");
+        self.canvas.text(LEFT - 36.0, top + 14.0, "throughput", name);
+        self.canvas.text(
+            LEFT - 36.0,
+            top + 29.0,
+            &format!("payload sent, {}", unit.name),
+            Lettering::of(10.5).in_colour(FAINT).held("end"),
+        );
+        if let Some(rate) = explanation.rate_bytes_per_s {
+            let at = y(rate * 8.0 * unit.per_base);
+            self.canvas.line((LEFT, at), (LEFT + panel.width, at), "#1B2430", "5 4");
+            let said = format!("mean {} (dashed)", units::bit_rate(rate));
+            self.canvas.text(LEFT - 36.0, top + 44.0, &said, Lettering::of(10.5).in_colour(FAINT).held("end"));
+        }
+        self.canvas.line((LEFT, bottom), (LEFT + panel.width, bottom), "#9AA3AE", "");
+        self.y = bottom + 10.0;
+    }
+
+    fn lanes(&mut self, plan: &Plan, panel: &Panel, shown: &[usize]) {
+        let mut group = None;
+        for &index in shown {
+            let lane = &plan.lanes[index];
+            if group != Some(lane.group) {
+                group = Some(lane.group);
+                self.y += GROUP_HEIGHT;
+                self.canvas.line((MARGIN, self.y - 17.0), (LEFT + panel.width, self.y - 17.0), RULE, "");
+                self.canvas.text(MARGIN, self.y - 4.0, &plan.groups[lane.group], Lettering::of(12.0).bold());
+            }
+            self.lane(lane, index, panel);
+        }
+        self.y += 4.0;
+    }
+
+    fn lane(&mut self, lane: &Lane, index: usize, panel: &Panel) {
+        let strips = &panel.lanes[index];
+        let (upper_height, lower_height) = heights(lane, strips);
+        let height = upper_height + lower_height;
+        let lettering = if lane.kind == LaneKind::Track { SMALL } else { SMALL.in_colour(FAINT) };
+        let lettering = if lane.kind == LaneKind::Connection { Lettering { size: 10.0, ..lettering } } else { lettering };
+        self.label(self.y + (height + lettering.size) / 2.0 - 1.5, &lane.label, lettering);
+        let (upper_row, lower_row) = rows(lane);
+        let fill = |class: usize| class_fill(class);
+        strips.upper.draw(&mut self.canvas, LEFT, self.y, upper_row, &fill);
+        strips.lower.draw(&mut self.canvas, LEFT, self.y + upper_height, lower_row, &fill);
+        for (x, what) in &strips.marks {
+            let mut path = Path::default();
+            path.steps(&[(-2.5, 2.5, 0.0, 4.0), (-0.5, 0.5, 4.0, height)]);
+            self.canvas.path(LEFT + x, self.y, &path, "#C1121F");
+            self.canvas.hint(LEFT + x - 2.5, self.y, 5.0, height, what);
+        }
+        for hint in panel.hints.iter().filter(|h| h.lane == index) {
+            let (top, row) = if hint.upper { (self.y, upper_row) } else { (self.y + upper_height, lower_row) };
+            self.canvas.hint(LEFT + hint.left, top + hint.row as f64 * row, hint.right - hint.left, row, &hint.text);
+        }
+        let below = self.y + height + LANE_GAP / 2.0;
+        self.canvas.line((LEFT, below), (LEFT + panel.width, below), "#F0F2F4", "");
+        self.y += height + LANE_GAP;
+    }
+
+    fn axis(&mut self, panel: &Panel) {
+        let (start_s, end_s) = self.seconds(panel);
+        let unit = time_unit(end_s);
+        let marks = ticks(start_s, end_s, tick_count(panel.width));
+        self.canvas.line((LEFT, self.y), (LEFT + panel.width, self.y), "#5A6573", "");
+        for at in &marks.at {
+            let x = LEFT + (at - start_s) / (end_s - start_s) * panel.width;
+            self.canvas.line((x, self.y), (x, self.y + 4.0), "#5A6573", "");
+            let text = label(at * unit.per_base, marks.step * unit.per_base);
+            self.canvas.text(x, self.y + 16.0, &text, SMALL.in_colour(FAINT).held("middle"));
+        }
+        self.label(self.y + 16.0, &format!("time, {}", unit.name), SMALL.in_colour(FAINT));
+        self.y += 24.0;
+    }
+}
+
+struct Chip {
+    fill: Fill,
+    text: String,
+    frame: bool,
+}
+
+/// Height of a group's heading.
+const GROUP_HEIGHT: f64 = 24.0;
+
+fn cause_fill(cause: Cause) -> Fill {
+    Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause) }
+}
+
+fn class_fill(class: usize) -> Fill {
+    Fill { colour: CLASSES[class].colour, hatched: false }
+}
+
+fn tick_count(width: f64) -> usize {
+    (width / 90.0) as usize
+}
+
+/// Lanes on which there is anything.
+fn shown_lanes(plan: &Plan, panel: &Panel) -> Vec<usize> {
+    let empty = |s: &LaneStrips| s.upper.is_empty() && s.lower.is_empty() && s.marks.is_empty();
+    (0..plan.lanes.len()).filter(|&i| !empty(&panel.lanes[i])).collect()
+}
+
+/// Heights of a row of the upper and of the lower strip.
+fn rows(lane: &Lane) -> (f64, f64) {
+    if lane.kind == LaneKind::Connection { (DIRECTION_ROW, DIRECTION_ROW) } else { (UPPER_ROW, LOWER_ROW) }
+}
+
+/// Heights of the upper and the lower strip.
+fn heights(lane: &Lane, strips: &LaneStrips) -> (f64, f64) {
+    let (upper, lower) = rows(lane);
+    let upper_rows = if lane.kind == LaneKind::Track && strips.upper.is_empty() { 0 } else { strips.upper.rows() };
+    let upper_rows = if lane.kind == LaneKind::Folded { 0 } else { upper_rows };
+    (upper * upper_rows as f64, lower * strips.lower.rows() as f64)
+}
+
+fn lanes_height(plan: &Plan, shown: &[usize], panel: &Panel) -> f64 {
+    let mut height = 4.0;
+    let mut group = None;
+    for &index in shown {
+        let lane = &plan.lanes[index];
+        if group != Some(lane.group) {
+            group = Some(lane.group);
+            height += GROUP_HEIGHT;
+        }
+        let (upper, lower) = heights(lane, &panel.lanes[index]);
+        height += upper + lower + LANE_GAP;
+    }
+    height
+}
+
+/// The area under the curve, in pixels, with its origin at the left end of the base line.
+fn curve_area(throughput: &Throughput, wall_s: f64, width: f64, full_bits_per_s: f64) -> Path {
+    let mut steps: Vec<(f64, f64, f64, f64)> = Vec::with_capacity(throughput.bytes_per_s.len());
+    let x = |s: f64| (s / wall_s * width).clamp(0.0, width);
+    for (i, rate) in throughput.bytes_per_s.iter().enumerate() {
+        let (left, right) = (x(i as f64 * throughput.bin_s), x((i + 1) as f64 * throughput.bin_s));
+        if right > left {
+            steps.push((left, right, -(rate * 8.0 / full_bits_per_s).clamp(0.0, 1.0) * CURVE_HEIGHT, 0.0));
+        }
+    }
+    let mut path = Path::default();
+    path.steps(&steps);
+    path
+}

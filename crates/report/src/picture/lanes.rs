@@ -1,0 +1,201 @@
+//! Which lanes there are: one a thread and one a connection, and where there are too many, the rest of
+//! a kind folded into one.
+
+use std::collections::HashMap;
+use thalweg_explain::document::Explanation;
+use thalweg_trace::{Host, ObjectKind, Role, Source, Track, TrackKind};
+
+/// What a lane shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneKind {
+    /// The spans of one thread (or device, or processor).
+    Track,
+    /// The spans of several threads: height says how many of them did what.
+    Folded,
+    /// What was sent over one connection: from the client above, to it below.
+    Connection,
+}
+
+/// One lane.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// What stands at its left.
+    pub label: String,
+    /// What it shows.
+    pub kind: LaneKind,
+    /// Which group it belongs to.
+    pub group: usize,
+    /// How many threads or connections stand behind it.
+    pub members: usize,
+}
+
+/// All lanes, from above.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Headings.
+    pub groups: Vec<String>,
+    /// Lanes, group by group.
+    pub lanes: Vec<Lane>,
+    /// Track number to lane.
+    pub of_track: HashMap<u64, usize>,
+    /// Connection object number to lane.
+    pub of_connection: HashMap<u64, usize>,
+    /// Tracks whose sends go from a server to a client.
+    pub server_tracks: std::collections::HashSet<u64>,
+    /// What was folded, as a sentence.
+    pub folded: Option<String>,
+}
+
+/// In which order kinds of track stand, from above.
+fn section(track: &Track) -> usize {
+    match (track.kind, track.role) {
+        (TrackKind::Connection, _) => CONNECTIONS,
+        (TrackKind::Device | TrackKind::Cpu | TrackKind::Link, _) => 5,
+        (TrackKind::Thread, Role::Client) => 0,
+        (TrackKind::Thread, Role::None) => 1,
+        (TrackKind::Thread, Role::Server) => 3,
+        (TrackKind::Thread, Role::Kernel | Role::Recorder) => 4,
+    }
+}
+
+const CONNECTIONS: usize = 2;
+const SECTIONS: [&str; 6] = ["client threads", "other threads", "connections", "server threads", "kernel threads", "devices"];
+
+impl Plan {
+    /// Plans at most `max_lanes` (≥ 8) lanes for this recording.
+    pub fn new(source: &dyn Source, explanation: &Explanation, max_lanes: usize) -> Plan {
+        let max_lanes = max_lanes.max(8);
+        let mut plan = Plan::default();
+        let connections = connections(source, explanation);
+        let connection_lanes = connections.len().min(max_lanes / 3);
+        let tracks = tracks_by_interest(source, explanation);
+        let room = max_lanes - connection_lanes;
+        let kept = if tracks.len() <= room { tracks.len() } else { room - folded_sections(&tracks, room) };
+        let (mut shown, rest) = (tracks[..kept].to_vec(), &tracks[kept..]);
+        shown.sort_by_key(|t| (section(t), t.host, t.track));
+        plan.server_tracks = tracks.iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+
+        for (number, name) in SECTIONS.iter().enumerate() {
+            for track in shown.iter().filter(|t| section(t) == number) {
+                let group = plan.group(&heading(name, number, track, source.hosts()));
+                plan.of_track.insert(track.track.number(), plan.lanes.len());
+                plan.lanes.push(Lane { label: track.name.clone(), kind: LaneKind::Track, group, members: 1 });
+            }
+            if number == CONNECTIONS {
+                plan.add_connections(&connections, connection_lanes);
+            }
+            let folded: Vec<&&Track> = rest.iter().filter(|t| section(t) == number).collect();
+            if !folded.is_empty() {
+                let group = plan.groups.len().checked_sub(1).filter(|g| plan.groups[*g].starts_with(name));
+                let group = group.unwrap_or_else(|| plan.group(name));
+                folded.iter().for_each(|t| {
+                    plan.of_track.insert(t.track.number(), plan.lanes.len());
+                });
+                let label = format!("{} more", folded.len());
+                plan.lanes.push(Lane { label, kind: LaneKind::Folded, group, members: folded.len() });
+            }
+        }
+        let folded_tracks = rest.len();
+        let folded_connections =
+            connections.len().saturating_sub(connection_lanes.saturating_sub(1)) * usize::from(connections.len() > connection_lanes);
+        plan.folded = sentence(folded_tracks, tracks.len(), folded_connections, connections.len());
+        plan
+    }
+
+    fn group(&mut self, heading: &str) -> usize {
+        if self.groups.last().is_none_or(|g| g != heading) {
+            self.groups.push(heading.to_owned());
+        }
+        self.groups.len() - 1
+    }
+
+    fn add_connections(&mut self, connections: &[(String, Vec<u64>)], lanes: usize) {
+        if connections.is_empty() {
+            return;
+        }
+        let group = self.group("connections: sent by the client above, by the server below");
+        let single = if connections.len() > lanes { lanes.saturating_sub(1) } else { lanes };
+        for (name, objects) in &connections[..single] {
+            objects.iter().for_each(|o| {
+                self.of_connection.insert(*o, self.lanes.len());
+            });
+            self.lanes.push(Lane { label: name.clone(), kind: LaneKind::Connection, group, members: 1 });
+        }
+        let rest = &connections[single..];
+        if !rest.is_empty() {
+            rest.iter().flat_map(|(_, objects)| objects).for_each(|o| {
+                self.of_connection.insert(*o, self.lanes.len());
+            });
+            let label = format!("{} more connections", rest.len());
+            self.lanes.push(Lane { label, kind: LaneKind::Connection, group, members: rest.len() });
+        }
+    }
+}
+
+fn heading(name: &str, section: usize, track: &Track, hosts: &[Host]) -> String {
+    let host = hosts.iter().find(|h| h.host == track.host);
+    match host {
+        Some(host) if section != CONNECTIONS => format!("{name} on {}", host.name),
+        _ => name.to_owned(),
+    }
+}
+
+/// How many of the lanes must be left for folded ones.
+fn folded_sections(tracks: &[&Track], room: usize) -> usize {
+    let mut sections: Vec<usize> = tracks[room.min(tracks.len())..].iter().map(|t| section(t)).collect();
+    sections.sort_unstable();
+    sections.dedup();
+    // One more: leaving room for a lane may push a track of yet another kind over the edge.
+    (sections.len() + 1).min(room)
+}
+
+/// Tracks with what matters first: time on the critical path, then how busy they were. Tracks that are
+/// known to have no spans are left out.
+fn tracks_by_interest<'a>(source: &'a dyn Source, explanation: &Explanation) -> Vec<&'a Track> {
+    let mut on_path: HashMap<u64, f64> = HashMap::new();
+    for segment in &explanation.path {
+        if let Some(track) = segment.track {
+            *on_path.entry(track).or_default() += segment.end_s - segment.start_s;
+        }
+    }
+    let busy: HashMap<u64, usize> = explanation.tracks.iter().enumerate().map(|(i, u)| (u.track, i)).collect();
+    let complete = !busy.is_empty() && busy.len() < thalweg_explain::document::MAX_TRACKS;
+    let mut tracks: Vec<&Track> =
+        source.tracks().iter().filter(|t| !complete || t.kind != TrackKind::Thread || busy.contains_key(&t.track.number())).collect();
+    tracks.sort_by(|a, b| {
+        let path = |t: &Track| on_path.get(&t.track.number()).copied().unwrap_or(0.0);
+        let rank = |t: &Track| busy.get(&t.track.number()).copied().unwrap_or(usize::MAX);
+        path(b).total_cmp(&path(a)).then(rank(a).cmp(&rank(b))).then(a.track.cmp(&b.track))
+    });
+    tracks
+}
+
+/// Connections by name, with the numbers of their rows (one at each end); those that moved most first,
+/// and within the same rank in the order they were made.
+fn connections(source: &dyn Source, explanation: &Explanation) -> Vec<(String, Vec<u64>)> {
+    let mut by_name: Vec<(String, Vec<u64>)> = Vec::new();
+    let mut index: HashMap<&str, usize> = HashMap::new();
+    for object in source.objects().iter().filter(|o| o.kind == ObjectKind::Connection) {
+        let at = *index.entry(&object.name).or_insert_with(|| {
+            by_name.push((object.name.clone(), Vec::new()));
+            by_name.len() - 1
+        });
+        by_name[at].1.push(object.object.number());
+    }
+    let rank: HashMap<u64, usize> = explanation.channels.iter().enumerate().filter_map(|(i, c)| Some((c.object?, i))).collect();
+    by_name.sort_by_key(|(_, objects)| objects.iter().filter_map(|o| rank.get(o)).min().copied().unwrap_or(usize::MAX));
+    by_name
+}
+
+fn sentence(tracks: usize, all_tracks: usize, connections: usize, all_connections: usize) -> Option<String> {
+    let mut parts = Vec::new();
+    if tracks > 0 {
+        parts.push(format!("{tracks} of {all_tracks} threads"));
+    }
+    if connections > 0 {
+        parts.push(format!("{connections} of {all_connections} connections"));
+    }
+    let what = parts.join(" and ");
+    (!parts.is_empty())
+        .then(|| format!("{what} are folded into the lanes named “more”: there, height is the part of them that did what the colour says."))
+}

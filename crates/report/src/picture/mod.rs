@@ -1,0 +1,116 @@
+//! The still picture: self-contained SVG for a ticket or a paper.
+//!
+//! From above: the verdict as its title; legends; the critical path as one bar in the colours of its
+//! causes; the throughput curve; a lane for each client thread, connection and server thread, with the
+//! gaps shaded behind them in the colour of their cause; the time axis. Where the recording has several
+//! requests, two or three of them stand below once more, enlarged.
+//!
+//! Spans are read once, backward in time. What is narrower than a pixel or two is drawn as coverage
+//! ([`strip`]), and what are too many lanes are folded ([`lanes`]); both are said in the picture. So its
+//! size and the memory it takes depend on its width and lanes, not on how long the recording is.
+
+pub mod axis;
+pub mod canvas;
+pub mod compose;
+pub mod lanes;
+pub mod palette;
+pub mod panel;
+pub mod strip;
+
+use crate::Result;
+use compose::Composer;
+use lanes::Plan;
+use panel::Panel;
+use std::collections::HashMap;
+use thalweg_explain::document::{Channel, Explanation, PhaseName};
+use thalweg_trace::Source;
+
+/// What can be chosen about a picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PictureOptions {
+    /// Its width; at least 700.
+    pub width_px: f64,
+    /// More threads and connections than this are folded; at least 8.
+    pub max_lanes: usize,
+    /// Whether a few requests are shown enlarged too.
+    pub enlarged: bool,
+}
+
+impl Default for PictureOptions {
+    fn default() -> PictureOptions {
+        PictureOptions { width_px: 1400.0, max_lanes: 40, enlarged: true }
+    }
+}
+
+/// Below this many requests the whole is as good as any enlargement of a part.
+const REQUESTS_WORTH_ENLARGING: u64 = 6;
+/// So many requests are shown enlarged.
+const ENLARGED_REQUESTS: f64 = 2.3;
+
+/// Draws the recording as its explanation sees it.
+pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOptions) -> Result<String> {
+    let plan = Plan::new(source, explanation, options.max_lanes);
+    let mut composer = Composer::new(options.width_px.max(700.0), explanation);
+    let width = composer.plot_width();
+    let mut panels = vec![Panel::new(&plan, explanation, 0.0, explanation.wall_s, width)];
+    let window = if options.enlarged { enlarged_window(explanation) } else { None };
+    if let Some((start_s, end_s)) = window {
+        panels.push(Panel::new(&plan, explanation, start_s, end_s, width));
+    }
+    fill(source, &plan, &mut panels)?;
+    composer.head(&panels);
+    let whole = panels.remove(0);
+    composer.whole(&plan, &whole, window);
+    if let (Some((start_s, end_s)), Some(panel)) = (window, panels.first()) {
+        composer.enlarged(&plan, &whole, panel, start_s, end_s);
+    }
+    composer.foot(&plan, &whole);
+    Ok(composer.finish())
+}
+
+/// One pass over the spans, for all panels.
+fn fill(source: &dyn Source, plan: &Plan, panels: &mut [Panel]) -> Result<()> {
+    let names: HashMap<u64, String> = source.objects().iter().map(|o| (o.object.number(), o.name.clone())).collect();
+    let earliest = panels.iter().map(|p| p.start_ns).min().unwrap_or(i64::MIN);
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for panel in panels.iter_mut() {
+            panel.add(plan, &names, &batch);
+        }
+        if batch.end_ns.last().is_some_and(|end| *end < earliest) {
+            break;
+        }
+    }
+    for mark in source.marks()? {
+        panels.iter_mut().for_each(|panel| panel.mark(plan, &mark));
+    }
+    Ok(())
+}
+
+/// The channel whose gaps are drawn: of the sums over one direction, the one that carried most; else the
+/// first connection.
+fn main_channel(explanation: &Explanation) -> Option<&Channel> {
+    let sums = explanation.channels.iter().filter(|c| c.aggregate);
+    sums.max_by_key(|c| c.size_bytes).or_else(|| explanation.channels.first())
+}
+
+/// Seconds from and to: two requests and a bit, from the middle of the steady phase, beginning just
+/// before a gap if there is one nearby.
+fn enlarged_window(e: &Explanation) -> Option<(f64, f64)> {
+    let requests: u64 = e.transfers.iter().map(|t| t.requests).sum();
+    if requests < REQUESTS_WORTH_ENLARGING || e.wall_s <= 0.0 {
+        return None;
+    }
+    let steady = e.phases.iter().find(|p| p.name == PhaseName::Steady).map_or((0.0, e.wall_s), |p| (p.start_s, p.end_s));
+    let period_s = (steady.1 - steady.0) / requests as f64;
+    let middle = f64::midpoint(steady.0, steady.1);
+    let gaps = main_channel(e).map_or(&[][..], |c| &c.gaps.longest);
+    let near = gaps.iter().map(|g| g.start_s).min_by(|a, b| (a - middle).abs().total_cmp(&(b - middle).abs()));
+    let start_s = match near {
+        Some(gap_s) if (gap_s - middle).abs() < 4.0 * period_s => gap_s - 0.12 * period_s,
+        _ => middle - period_s,
+    };
+    let start_s = start_s.max(0.0);
+    let end_s = (start_s + ENLARGED_REQUESTS * period_s).min(e.wall_s);
+    (end_s > start_s).then_some((start_s, end_s))
+}

@@ -1,0 +1,136 @@
+//! The colours: one place. They are Okabe and Ito's, which people with any common colour vision tell
+//! apart, on white; what works is saturated and what waits is pale, so that an idle lane looks idle.
+
+use thalweg_explain::Cause;
+use thalweg_trace::SpanKind;
+
+/// A class of spans that are drawn alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// What the legend calls it.
+    pub name: &'static str,
+    /// Its colour.
+    pub colour: &'static str,
+}
+
+macro_rules! classes {
+    ($($(#[$doc:meta])* $item:ident = $name:literal, $colour:literal;)+) => {
+        /// The classes, in the order of the legend; dense places stack them in this order, from below.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum SpanClass { $($(#[$doc])* $item),+ }
+
+        /// What each [`SpanClass`] looks like, by its number.
+        pub const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour }),+];
+    };
+}
+
+classes! {
+    /// Reading from a file or device.
+    Read = "read", "#0072B2";
+    /// Writing to a file or device.
+    Write = "write", "#D55E00";
+    /// Putting data on media.
+    Sync = "sync", "#CC79A7";
+    /// Handing bytes to a connection.
+    Send = "send", "#009E73";
+    /// Taking bytes from a connection.
+    Receive = "receive", "#3DA5D9";
+    /// Computing.
+    Compute = "checksum, computing", "#E69F00";
+    /// Opening, closing, names and attributes.
+    Metadata = "metadata", "#8C7A00";
+    /// MPI calls.
+    Mpi = "MPI", "#882255";
+    /// A request or RPC: what the spans below it are parts of.
+    Enclosing = "request, RPC", "#5B6B82";
+    /// Held back: a queue, the run queue.
+    Queue = "queued", "#999999";
+    /// Blocked on the network.
+    AwaitNetwork = "waiting for the network", "#CBE6F5";
+    /// Blocked on another thread, a timer, memory, a device.
+    Await = "waiting for another thread", "#E3E6EA";
+}
+
+/// How many classes there are.
+pub const CLASS_COUNT: usize = CLASSES.len();
+
+/// The class of a span. `mostly_blocked`: its thread is known to have been off the processor for more
+/// than half of it.
+pub fn class_of(kind: SpanKind, mostly_blocked: bool) -> SpanClass {
+    use SpanKind as K;
+    match kind {
+        K::FileRead | K::DiskRead => SpanClass::Read,
+        K::FileWrite | K::DiskWrite => SpanClass::Write,
+        K::FileSync | K::DiskFlush => SpanClass::Sync,
+        K::NetReceive if mostly_blocked => SpanClass::AwaitNetwork,
+        K::WaitNetwork => SpanClass::AwaitNetwork,
+        K::NetSend | K::NetConnect => SpanClass::Send,
+        K::NetReceive => SpanClass::Receive,
+        K::AppChecksum | K::AppOther | K::CpuRun => SpanClass::Compute,
+        K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => SpanClass::Metadata,
+        K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther => SpanClass::Mpi,
+        K::AppRequest | K::RpcCall | K::RpcServe => SpanClass::Enclosing,
+        K::RpcQueue | K::WaitRunqueue => SpanClass::Queue,
+        K::WaitDisk | K::WaitLock | K::WaitTimer | K::WaitMemory | K::WaitOther => SpanClass::Await,
+    }
+}
+
+/// The colour of a cause, and whether it is hatched: what happens is the colour, the server's part of
+/// it is hatched.
+pub fn cause_style(cause: Cause) -> Class {
+    let name = cause.name();
+    let colour = match name.rsplit('.').next().unwrap_or(name) {
+        "bandwidth" => "#009E73",
+        "latency" => "#66C5A8",
+        _ if name.starts_with("network.") => "#00614A",
+        "read" => "#0072B2",
+        "write" => "#D55E00",
+        "sync" => "#CC79A7",
+        "cpu" => "#E69F00",
+        "metadata" => "#8C7A00",
+        "memory" => "#882255",
+        "runqueue" => "#7A7A7A",
+        "lock" => "#A9AFB8",
+        "think" => "#C9CDD3",
+        "recorder" => "#AA4499",
+        _ => "#000000",
+    };
+    Class { name, colour }
+}
+
+/// Whether this cause's colour is hatched.
+pub fn is_hatched(cause: Cause) -> bool {
+    cause.name().starts_with("server.")
+}
+
+/// Whether text on this colour must be dark.
+pub fn is_light(colour: &str) -> bool {
+    let part = |at: usize| colour.get(at..at + 2).and_then(|h| u32::from_str_radix(h, 16).ok()).unwrap_or(0);
+    part(1) * 299 + part(3) * 587 + part(5) * 114 > 150_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_cause_has_a_colour_and_neighbours_differ() {
+        for &kind in SpanKind::ALL {
+            assert!(CLASSES[class_of(kind, false) as usize].colour.starts_with('#'));
+        }
+        for (i, class) in CLASSES.iter().enumerate() {
+            assert!(CLASSES[..i].iter().all(|c| c.colour != class.colour && c.name != class.name), "{}", class.name);
+        }
+        for &cause in Cause::ALL {
+            let known = cause_style(cause).colour != "#000000";
+            assert!(known || cause.name().ends_with("unknown"), "{} has no colour", cause.name());
+        }
+    }
+
+    #[test]
+    fn an_idle_wait_for_a_message_is_pale() {
+        assert_eq!(class_of(SpanKind::NetReceive, true), SpanClass::AwaitNetwork);
+        assert_eq!(class_of(SpanKind::NetReceive, false), SpanClass::Receive);
+        assert!(is_light(CLASSES[SpanClass::AwaitNetwork as usize].colour) && !is_light("#0072B2"));
+    }
+}

@@ -1,0 +1,190 @@
+//! A panel: everything on one time axis, from one instant to another. It takes spans in the order of
+//! descending end and keeps what its pixels can show.
+
+use super::lanes::{LaneKind, Plan};
+use super::palette::{CLASS_COUNT, SpanClass, class_of};
+use super::strip::{Strip, StripShape};
+use crate::units;
+use std::collections::HashMap;
+use thalweg_explain::Cause;
+use thalweg_explain::document::Explanation;
+use thalweg_trace::source::{ABSENT, SpanBatch};
+use thalweg_trace::{Mark, SpanKind};
+
+/// What one lane holds: for threads, what encloses above and what it consists of below; for
+/// connections, one direction each.
+#[derive(Clone, Debug)]
+pub struct LaneStrips {
+    /// Requests and RPCs; sent by the client.
+    pub upper: Strip,
+    /// Everything else; sent by the server.
+    pub lower: Strip,
+    /// Where something was lost or sent again, in pixels, and what.
+    pub marks: Vec<(f64, String)>,
+}
+
+/// A span wide enough to be pointed at.
+#[derive(Clone, Debug)]
+pub struct Hint {
+    /// Its lane.
+    pub lane: usize,
+    /// Whether it is on the upper strip.
+    pub upper: bool,
+    /// Its row.
+    pub row: usize,
+    /// In pixels.
+    pub left: f64,
+    /// In pixels.
+    pub right: f64,
+    /// What to say.
+    pub text: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Where it begins, on the reference axis.
+    pub start_ns: i64,
+    /// Where it ends.
+    pub end_ns: i64,
+    /// Its width in pixels.
+    pub width: f64,
+    /// Lane by lane, as planned.
+    pub lanes: Vec<LaneStrips>,
+    /// The critical path, by number of the cause.
+    pub path: Strip,
+    /// Spans to be pointed at.
+    pub hints: Vec<Hint>,
+    /// Which classes appear.
+    pub classes: [bool; CLASS_COUNT],
+    /// Spans that were drawn, and those among them that were too narrow for a bar.
+    pub drawn: (u64, u64),
+}
+
+/// A span as wide as this can be pointed at.
+const HINT_WIDTH: f64 = 12.0;
+/// At most so many spans can be pointed at.
+const MAX_HINTS: usize = 1_500;
+/// About how many bars all lanes together may hold.
+const BAR_BUDGET: f64 = 40_000.0;
+/// About how many columns of coverage all lanes together may hold.
+const COLUMN_BUDGET: f64 = 24_000.0;
+/// Rows of requests and RPCs that overlap.
+const MAX_UPPER_ROWS: usize = 4;
+/// Rows of other spans that overlap.
+const MAX_LOWER_ROWS: usize = 3;
+
+impl Panel {
+    /// An empty panel from second `start_s` to `end_s` of the explanation.
+    pub fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
+        let lanes = plan.lanes.len().max(1) as f64;
+        let narrowest = (lanes * (MAX_UPPER_ROWS + MAX_LOWER_ROWS) as f64 * 0.5 * width / BAR_BUDGET).max(1.5);
+        let column = (lanes * width / COLUMN_BUDGET).max(1.0);
+        let strips = plan.lanes.iter().map(|lane| {
+            let folded = lane.members > 1;
+            let shape = |max_rows| StripShape {
+                width,
+                narrowest: if folded { f64::INFINITY } else { narrowest },
+                column,
+                classes: CLASS_COUNT,
+                max_rows,
+                threads: lane.members,
+            };
+            let (upper, lower) = if lane.kind == LaneKind::Connection { (1, 1) } else { (MAX_UPPER_ROWS, MAX_LOWER_ROWS) };
+            LaneStrips { upper: Strip::new(shape(upper)), lower: Strip::new(shape(lower)), marks: Vec::new() }
+        });
+        let path = Strip::new(StripShape { width, narrowest: 1.0, column: 1.0, classes: Cause::ALL.len(), max_rows: 1, threads: 1 });
+        let at = |s: f64| explanation.start_ns.saturating_add((s * 1e9) as i64);
+        let mut panel = Panel {
+            start_ns: at(start_s),
+            end_ns: at(end_s).max(at(start_s).saturating_add(1)),
+            width,
+            lanes: strips.collect(),
+            path,
+            hints: Vec::new(),
+            classes: [false; CLASS_COUNT],
+            drawn: (0, 0),
+        };
+        for segment in explanation.path.iter().rev() {
+            let (left, right) = (panel.x(at(segment.start_s)), panel.x(at(segment.end_s)));
+            panel.path.add(left, right, segment.cause as usize);
+        }
+        panel
+    }
+
+    /// Where an instant is, in pixels from the panel's left end.
+    pub fn x(&self, ns: i64) -> f64 {
+        ns.saturating_sub(self.start_ns) as f64 * self.width / (self.end_ns - self.start_ns) as f64
+    }
+
+    /// Takes a batch of spans; they must come in the order of descending end.
+    pub fn add(&mut self, plan: &Plan, names: &HashMap<u64, String>, batch: &SpanBatch) {
+        for i in 0..batch.len() {
+            if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
+                continue;
+            }
+            let (left, right) = (self.x(batch.start_ns[i]), self.x(batch.end_ns[i]));
+            let kind = batch.kind[i];
+            let class = class_of(kind, mostly_blocked(batch, i));
+            if kind == SpanKind::NetSend
+                && let Some(&lane) = plan.of_connection.get(&batch.object[i])
+            {
+                let upper = !plan.server_tracks.contains(&batch.track[i]);
+                self.put(lane, upper, class, left, right, || hint(batch, i, names));
+            }
+            if let Some(&lane) = plan.of_track.get(&batch.track[i]) {
+                let folded = plan.lanes[lane].kind == LaneKind::Folded;
+                // In a folded lane a request and its parts would count twice.
+                if !folded || class != SpanClass::Enclosing {
+                    self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
+                    self.drawn.0 += 1;
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, lane: usize, upper: bool, class: SpanClass, left: f64, right: f64, text: impl FnOnce() -> String) {
+        self.classes[class as usize] = true;
+        let strips = &mut self.lanes[lane];
+        let strip = if upper { &mut strips.upper } else { &mut strips.lower };
+        match strip.add(left, right, class as usize) {
+            Some(row) if right - left >= HINT_WIDTH && self.hints.len() < MAX_HINTS => {
+                let (left, right) = (left.max(0.0), right.min(self.width));
+                self.hints.push(Hint { lane, upper, row, left, right, text: text() });
+            }
+            Some(_) => {}
+            None => self.drawn.1 += 1,
+        }
+    }
+
+    /// Puts a mark on its lane, at most one a pixel.
+    pub fn mark(&mut self, plan: &Plan, mark: &Mark) {
+        let x = self.x(mark.at.ns());
+        let Some(&lane) = plan.of_track.get(&mark.track.number()) else { return };
+        let marks = &mut self.lanes[lane].marks;
+        if (0.0..=self.width).contains(&x) && marks.last().is_none_or(|(last, _)| x - last >= 1.0) {
+            let value = mark.value.map_or_else(String::new, |v| format!(" {v}"));
+            marks.push((x, format!("{}{value}", mark.kind.name())));
+        }
+    }
+}
+
+/// Whether the thread was off the processor for more than half of the span. Not known: no.
+fn mostly_blocked(batch: &SpanBatch, i: usize) -> bool {
+    let duration = batch.end_ns[i].saturating_sub(batch.start_ns[i]).max(0) as u64;
+    batch.cpu_ns[i] != ABSENT && batch.cpu_ns[i].saturating_mul(2) < duration
+}
+
+fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
+    let mut text = batch.kind[i].name().to_owned();
+    if let Some(name) = names.get(&batch.object[i]) {
+        text += &format!(" {name}");
+    }
+    if batch.size_bytes[i] != ABSENT {
+        text += &format!(", {}", units::bytes(batch.size_bytes[i]));
+    }
+    if batch.count[i] > 1 {
+        text += &format!(", {} calls", batch.count[i]);
+    }
+    text + &format!(", {}", units::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
+}

@@ -1,0 +1,241 @@
+//! A strip: what stands on one horizontal line of the picture, in bounded memory whatever the number of
+//! spans.
+//!
+//! Spans come in the order of descending end. A span that is wide enough is kept as a bar, on the first
+//! row whose leftmost bar begins after it ends: taken backward, that needs the fewest rows, and what
+//! encloses comes to stand above what it encloses. A span that is narrower only adds to the coverage of
+//! its pixel columns; there the classes are stacked, each as high as its part of the column's time. So a
+//! strip never holds more than (width / narrowest bar) bars a row, and one number for each column and class.
+
+use super::canvas::Canvas;
+
+/// One bar, in pixels from the strip's left end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bar {
+    left: f32,
+    right: f32,
+    row: u8,
+    class: u8,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Strip {
+    width: f64,
+    narrowest: f64,
+    column: f64,
+    classes: usize,
+    max_rows: usize,
+    /// How many threads stand behind the strip: full height is all of them at work.
+    share: f32,
+    bars: Vec<Bar>,
+    /// The leftmost edge so far of each row.
+    frontier: Vec<f64>,
+    /// Coverage, `classes` numbers for each column; empty until there is any.
+    coverage: Vec<f32>,
+    seen: u64,
+}
+
+/// How a strip is made.
+#[derive(Clone, Copy, Debug)]
+pub struct StripShape {
+    /// In pixels.
+    pub width: f64,
+    /// A bar is at least this wide; `f64::INFINITY`: no bars, coverage only.
+    pub narrowest: f64,
+    /// Width of a column of coverage, in pixels.
+    pub column: f64,
+    /// How many classes there are.
+    pub classes: usize,
+    /// At most this many rows (≥ 1).
+    pub max_rows: usize,
+    /// How many threads stand behind the strip (≥ 1).
+    pub threads: usize,
+}
+
+impl Strip {
+    /// An empty strip.
+    pub fn new(shape: StripShape) -> Strip {
+        Strip {
+            width: shape.width,
+            narrowest: shape.narrowest,
+            column: shape.column,
+            classes: shape.classes,
+            max_rows: shape.max_rows.max(1),
+            share: 1.0 / shape.threads.max(1) as f32,
+            bars: Vec::new(),
+            frontier: Vec::new(),
+            coverage: Vec::new(),
+            seen: 0,
+        }
+    }
+
+    /// Whether nothing was put on it.
+    pub fn is_empty(&self) -> bool {
+        self.seen == 0
+    }
+
+    /// How many rows it takes: at least one.
+    pub fn rows(&self) -> usize {
+        self.frontier.len().max(1)
+    }
+
+    /// Puts a span on it, from `left` to `right` in pixels (what lies outside is cut off). Returns the
+    /// row it got as a bar, or `None` where it was added to the coverage.
+    pub fn add(&mut self, left: f64, right: f64, class: usize) -> Option<usize> {
+        let (left, right) = (left.max(0.0), right.min(self.width));
+        if right < left || left >= self.width || right <= 0.0 && left < 0.0 {
+            return None;
+        }
+        self.seen += 1;
+        if right - left < self.narrowest {
+            self.cover(left, right, class);
+            return None;
+        }
+        // Neighbours touch, and rounding must not make them overlap.
+        const TOUCH: f64 = 0.02;
+        let row = match self.frontier.iter().position(|edge| right <= edge + TOUCH) {
+            Some(row) => row,
+            None if self.frontier.len() < self.max_rows => {
+                self.frontier.push(f64::INFINITY);
+                self.frontier.len() - 1
+            }
+            None => self.max_rows - 1,
+        };
+        self.frontier[row] = self.frontier[row].min(left);
+        self.bars.push(Bar { left: left as f32, right: right as f32, row: row as u8, class: class as u8 });
+        Some(row)
+    }
+
+    fn columns(&self) -> usize {
+        (self.width / self.column).ceil() as usize
+    }
+
+    fn cover(&mut self, left: f64, right: f64, class: usize) {
+        let columns = self.columns();
+        if self.coverage.is_empty() {
+            self.coverage = vec![0.0; columns * self.classes];
+        }
+        let first = ((left / self.column) as usize).min(columns - 1);
+        let last = ((right / self.column) as usize).min(columns - 1);
+        for column in first..=last {
+            let begin = (column as f64 * self.column).max(left);
+            let end = ((column + 1) as f64 * self.column).min(right);
+            self.coverage[column * self.classes + class] += ((end - begin).max(0.0) / self.column) as f32 * self.share;
+        }
+    }
+
+    /// Draws it with its upper left corner at (x, y), each row `row_height` high.
+    pub fn draw(&self, canvas: &mut Canvas, x: f64, y: f64, row_height: f64, fill: &dyn Fn(usize) -> Fill) {
+        let height = row_height * self.rows() as f64;
+        for class in 0..self.classes {
+            let mut path = self.coverage_path(class, height);
+            for bar in self.bars.iter().filter(|b| usize::from(b.class) == class) {
+                let top = f64::from(bar.row) * row_height;
+                let gap = if row_height > 6.0 { 1.0 } else { 0.5 };
+                path.rectangle(f64::from(bar.left), top, f64::from(bar.right - bar.left), row_height - gap);
+            }
+            if !path.is_empty() {
+                let fill = fill(class);
+                canvas.path(x, y, &path, fill.colour);
+                if fill.hatched {
+                    canvas.path(x, y, &path, "url(#server)");
+                }
+            }
+        }
+    }
+
+    /// The class's part of the coverage: steps from column to column, above those of the classes before.
+    fn coverage_path(&self, class: usize, height: f64) -> super::canvas::Path {
+        let mut path = super::canvas::Path::default();
+        if self.coverage.is_empty() {
+            return path;
+        }
+        let mut run: Vec<(f64, f64, f64, f64)> = Vec::new();
+        for column in 0..self.columns() {
+            let parts = &self.coverage[column * self.classes..][..self.classes];
+            let whole = parts.iter().sum::<f32>().max(1.0);
+            let level = |sum: f32| (f64::from(sum / whole) * height * 2.0).round() / 2.0;
+            let below: f32 = parts[..class].iter().sum();
+            let (bottom, top) = (height - level(below), height - level(below + parts[class]));
+            let left = column as f64 * self.column;
+            let right = (left + self.column).min(self.width);
+            if bottom - top <= 0.0 {
+                path.steps(&run);
+                run.clear();
+                continue;
+            }
+            match run.last_mut() {
+                Some(last) if last.2 == top && last.3 == bottom => last.1 = right,
+                _ => run.push((left, right, top, bottom)),
+            }
+        }
+        path.steps(&run);
+        path
+    }
+
+    /// Bars at least `width` wide: left, right, row, class.
+    pub fn wide_bars(&self, width: f64) -> impl Iterator<Item = (f64, f64, usize)> {
+        let wide = move |b: &&Bar| f64::from(b.right - b.left) >= width;
+        self.bars.iter().filter(wide).map(|b| (f64::from(b.left), f64::from(b.right), usize::from(b.class)))
+    }
+}
+
+/// What a class is filled with.
+#[derive(Clone, Copy, Debug)]
+pub struct Fill {
+    /// Its colour.
+    pub colour: &'static str,
+    /// Whether it is hatched over.
+    pub hatched: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strip() -> Strip {
+        Strip::new(StripShape { width: 100.0, narrowest: 2.0, column: 1.0, classes: 2, max_rows: 3, threads: 1 })
+    }
+
+    #[test]
+    fn overlapping_spans_get_rows_of_their_own_and_neighbours_share_one() {
+        let mut s = strip();
+        assert_eq!(s.add(0.0, 90.0, 0), Some(0));
+        assert_eq!(s.add(60.0, 80.0, 1), Some(1));
+        assert_eq!(s.add(40.0, 60.0, 1), Some(1));
+        assert_eq!(s.add(10.0, 50.0, 1), Some(2));
+        assert_eq!(s.add(0.0, 45.0, 1), Some(2), "the last row takes what has no room");
+        assert_eq!(s.rows(), 3);
+    }
+
+    #[test]
+    fn what_is_narrow_becomes_coverage_and_memory_stays_bounded() {
+        let mut s = strip();
+        for i in (0..200_000).rev() {
+            let left = f64::from(i) * 100.0 / 200_000.0;
+            assert_eq!(s.add(left, left + 100.0 / 200_000.0 * 0.5, 1), None);
+        }
+        assert_eq!((s.bars.len(), s.coverage.len()), (0, 200));
+        let column = &s.coverage[100..102];
+        assert!(column[0] == 0.0 && (column[1] - 0.5).abs() < 0.01, "half of the time: {column:?}");
+    }
+
+    #[test]
+    fn what_lies_outside_is_cut_off() {
+        let mut s = strip();
+        s.add(-50.0, -1.0, 0);
+        s.add(101.0, 150.0, 0);
+        assert!(s.is_empty());
+        s.add(-50.0, 150.0, 0);
+        assert_eq!(s.wide_bars(100.0).collect::<Vec<_>>(), [(0.0, 100.0, 0)]);
+    }
+
+    #[test]
+    fn a_folded_lane_is_full_only_when_all_of_its_threads_are_busy() {
+        let shape = StripShape { width: 10.0, narrowest: f64::INFINITY, column: 1.0, classes: 1, max_rows: 1, threads: 4 };
+        let mut s = Strip::new(shape);
+        s.add(0.0, 10.0, 0);
+        assert!(s.coverage.iter().all(|c| (c - 0.25).abs() < 1e-6));
+    }
+}

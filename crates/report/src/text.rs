@@ -1,0 +1,422 @@
+//! An explanation as text: one plain sentence, then a table that adds up to the wall time, the gaps,
+//! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
+//! says everything without colour too.
+
+use crate::columns::{clean, cut, left, right, width, wrap};
+use crate::units::{bit_rate, byte_rate, bytes, count, duration, percent, rounded_to_sum};
+use std::fmt::Write;
+use std::io::IsTerminal;
+use thalweg_explain::Cause;
+use thalweg_explain::document::{Channel, Charge, Explanation, Status};
+use thalweg_measure::Outcome;
+
+/// How text is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextOptions {
+    /// How many columns there are; below 60 it is set for 60.
+    pub width: usize,
+    /// Whether escape codes for colour may be used.
+    pub colour: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> TextOptions {
+        TextOptions { width: 80, colour: false }
+    }
+}
+
+impl TextOptions {
+    /// For standard output as it is: its width (at most 120; 80 where it is no terminal), colour only on
+    /// a terminal, without `NO_COLOR` and not on a dumb one.
+    pub fn for_stdout() -> TextOptions {
+        let output = std::io::stdout();
+        let terminal = output.is_terminal();
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
+        let columns = terminal.then(|| rustix::termios::tcgetwinsize(&output).ok()).flatten().map(|w| usize::from(w.ws_col));
+        TextOptions { width: columns.filter(|c| *c > 0).unwrap_or(80).clamp(MIN_WIDTH, 120), colour: terminal && !dumb && !set("NO_COLOR") }
+    }
+}
+
+/// The narrowest text that is set.
+const MIN_WIDTH: usize = 60;
+/// Entries smaller than this share of the wall time are put together.
+const SMALL_SHARE: f64 = 0.005;
+/// So many entries stand in the table on their own.
+const MAX_ROWS: usize = 12;
+/// So many groups of gaps are named.
+const MAX_GAP_GROUPS: usize = 5;
+
+/// The explanation as text, ending in a newline.
+pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
+    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
+    page.paragraph(&explanation.verdict.sentence, Ink::Bold);
+    page.head(explanation);
+    page.charges(explanation);
+    page.gaps(explanation);
+    page.what_ifs(explanation);
+    page.notes(explanation);
+    page.out
+}
+
+/// What a change was predicted to give, and what it gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// The wall time without the change.
+    pub before_s: f64,
+    /// The wall time that was predicted for it.
+    pub predicted_s: f64,
+    /// The wall time it then took.
+    pub achieved_s: f64,
+}
+
+impl Prediction {
+    /// (predicted − achieved) / achieved: negative where too much was promised.
+    pub fn error(&self) -> f64 {
+        (self.predicted_s - self.achieved_s) / self.achieved_s
+    }
+}
+
+/// *Predicted against achieved*, as one line without a newline.
+pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
+    let speedup = |s: f64| if s > 0.0 { format!("{:.2}×", p.before_s / s) } else { "?".into() };
+    let error = p.error();
+    let verdict = match error {
+        e if !e.is_finite() => "nothing to compare".to_owned(),
+        e if e.abs() < 0.000_5 => "exactly as predicted".to_owned(),
+        e => format!("{} {} than predicted", percent(e.abs()), if e < 0.0 { "slower" } else { "faster" }),
+    };
+    format!(
+        "{}: {} before, {} predicted ({}), {} achieved ({}): {verdict}",
+        clean(change),
+        duration(p.before_s),
+        duration(p.predicted_s),
+        speedup(p.predicted_s),
+        duration(p.achieved_s),
+        speedup(p.achieved_s),
+    )
+}
+
+/// An experiment's outcome as a table for a terminal, ending in a newline.
+pub fn measurements(outcome: &Outcome, options: &TextOptions) -> String {
+    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
+    let names = page.width - 44;
+    page.line(&format!("{}{:>10}{:>12}{:>22}", left(&clean(&outcome.experiment), names), "median", "rate", "of the ceiling"), Ink::Bold);
+    for arm in &outcome.arms {
+        let rate = arm.rate_bytes_per_s.map_or_else(|| "—".into(), |r| byte_rate(r.median));
+        let ratio = match outcome.ceiling.as_ref().and_then(|c| outcome.comparison(&arm.name, c)) {
+            Some(c) => format!("{:.2} [{:.2}, {:.2}]", c.ratio.median, c.ratio.low, c.ratio.high),
+            None if outcome.ceiling.as_ref() == Some(&arm.name) => "the ceiling".into(),
+            None => "—".into(),
+        };
+        let row = [left(&clean(&arm.name), names), right(&duration(arm.wall_s.median), 10), right(&rate, 12), right(&ratio, 22)];
+        page.line(&row.concat(), Ink::Plain);
+    }
+    for c in outcome.comparisons.iter().filter(|c| Some(&c.to) != outcome.ceiling.as_ref()) {
+        let r = &c.ratio;
+        page.line(
+            &format!("{} is {:.2} [{:.2}, {:.2}] times as fast as {}", clean(&c.of), r.median, r.low, r.high, clean(&c.to)),
+            Ink::Plain,
+        );
+    }
+    page.out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ink {
+    Plain,
+    Bold,
+    Dim,
+    Of(Cause),
+}
+
+/// The escape code of a cause's colour: what it is made of, not where it happened.
+fn code(ink: Ink) -> Option<&'static str> {
+    let cause = match ink {
+        Ink::Plain => return None,
+        Ink::Bold => return Some("1"),
+        Ink::Dim => return Some("2"),
+        Ink::Of(cause) => cause.name(),
+    };
+    Some(match cause.rsplit('.').next().unwrap_or(cause) {
+        _ if cause.starts_with("network.") => "32",
+        "read" => "34",
+        "write" => "31",
+        "sync" => "35",
+        "cpu" => "33",
+        "metadata" => "36",
+        "memory" => "95",
+        _ => "90",
+    })
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Page {
+    fn ink(&self, text: &str, ink: Ink) -> String {
+        match code(ink) {
+            Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+            _ => text.to_owned(),
+        }
+    }
+
+    fn line(&mut self, text: &str, ink: Ink) {
+        let text = self.ink(text.trim_end(), ink);
+        self.out.push_str(&text);
+        self.out.push('\n');
+    }
+
+    /// Wrapped to the page, every line but the first indented by `hang`.
+    fn hanging(&mut self, indent: usize, hang: usize, text: &str, ink: Ink) {
+        for (i, line) in wrap(&clean(text), self.width - indent.max(hang)).iter().enumerate() {
+            let indent = if i == 0 { indent } else { hang };
+            let line = self.ink(line, ink);
+            let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
+        }
+    }
+
+    fn paragraph(&mut self, text: &str, ink: Ink) {
+        self.hanging(0, 0, text, ink);
+    }
+
+    /// A heading over the columns of numbers.
+    fn heading(&mut self, text: &str) {
+        self.out.push('\n');
+        self.line(text, Ink::Bold);
+    }
+
+    fn head(&mut self, e: &Explanation) {
+        self.out.push('\n');
+        if !e.command.is_empty() {
+            let command = cut(&clean(&e.command.join(" ")), self.width);
+            self.line(&command, Ink::Plain);
+        }
+        let mut said = match (e.size_bytes, e.rate_bytes_per_s) {
+            (Some(size), Some(rate)) => {
+                format!("{} in {}: {} ({})", bytes(size), duration(e.wall_s), byte_rate(rate), bit_rate(rate))
+            }
+            _ => duration(e.wall_s),
+        };
+        let _ = write!(said, "; recorder: {}", e.recorder);
+        if e.dropped_events > 0 {
+            let _ = write!(said, ", which lost {} events", count(e.dropped_events));
+        }
+        self.paragraph(&said, Ink::Plain);
+        let phases: Vec<String> = e.phases.iter().map(|p| format!("{} {}", phase_name(p), duration(p.end_s - p.start_s))).collect();
+        if phases.len() > 1 {
+            self.paragraph(&format!("Phases: {}", phases.join(", ")), Ink::Dim);
+        }
+    }
+
+    fn charges(&mut self, e: &Explanation) {
+        let alone = e.critical_path.iter().take(MAX_ROWS).take_while(|c| c.share >= SMALL_SHARE).count().max(1).min(e.critical_path.len());
+        let (shown, small) = e.critical_path.split_at(alone);
+        let rest_s: f64 = small.iter().map(|c| c.seconds).sum();
+        let mut seconds: Vec<f64> = shown.iter().map(|c| c.seconds).collect();
+        if !small.is_empty() {
+            seconds.push(rest_s);
+        }
+        let clock = Clock::for_wall(e.wall_s);
+        let shares: Vec<f64> = seconds.iter().map(|s| if e.wall_s > 0.0 { s / e.wall_s } else { 0.0 }).collect();
+        let seconds = rounded_to_sum(&seconds, clock.unit_s);
+        let shares = rounded_to_sum(&shares, 0.001);
+        let columns = Columns::fit(self.width, shown.iter().map(|c| c.cause.name().len()).max().unwrap_or(5).max("13 smaller ones".len()));
+
+        let title = format!(
+            "{}{}{}{}",
+            left("Where the time went", columns.cause + 2 + columns.place),
+            right(clock.name, columns.seconds),
+            right("share", columns.share),
+            ""
+        );
+        self.heading(&title);
+        for (i, charge) in shown.iter().enumerate() {
+            let row =
+                Row { cause: charge.cause.name(), place: &charge.place, seconds: seconds[i], share: shares[i], ink: Ink::Of(charge.cause) };
+            self.row(&columns, &clock, &row);
+            self.evidence(charge);
+        }
+        if !small.is_empty() {
+            let name = if small.len() == 1 { "1 smaller one".to_owned() } else { format!("{} smaller ones", small.len()) };
+            let place = small.iter().take(3).map(|c| c.cause.name()).collect::<Vec<_>>().join(", ");
+            self.row(&columns, &clock, &Row { cause: &name, place: &place, seconds: seconds[alone], share: shares[alone], ink: Ink::Dim });
+        }
+        let total = Row { cause: "wall time", place: "", seconds: seconds.iter().sum(), share: shares.iter().sum(), ink: Ink::Plain };
+        self.row(&columns, &clock, &total);
+    }
+
+    fn row(&mut self, columns: &Columns, clock: &Clock, row: &Row<'_>) {
+        let bar = if row.ink == Ink::Plain { String::new() } else { bar(row.share, columns.bar) };
+        let line = format!(
+            "{}  {}{}{}  {}",
+            self.ink(&left(row.cause, columns.cause), row.ink),
+            left(&clean(row.place), columns.place),
+            right(&clock.write(row.seconds), columns.seconds),
+            right(&percent(row.share), columns.share),
+            self.ink(&bar, row.ink),
+        );
+        self.line(&line, Ink::Plain);
+    }
+
+    fn evidence(&mut self, charge: &Charge) {
+        let mut said = charge.evidence.clone();
+        if charge.slack_s > 0.0 && charge.slack_s < 0.95 * charge.seconds {
+            let _ = write!(said, "; after {} less of it something else is critical", duration(charge.slack_s));
+        }
+        if !said.is_empty() {
+            self.hanging(2, 2, &said, Ink::Dim);
+        }
+    }
+
+    fn gaps(&mut self, e: &Explanation) {
+        let sums: Vec<&Channel> = e.channels.iter().filter(|c| c.aggregate && c.gaps.count > 0 && c.size_bytes > 0).collect();
+        let channels = if sums.is_empty() { e.channels.iter().filter(|c| c.gaps.count > 0).take(1).collect() } else { sums };
+        if channels.is_empty() {
+            return;
+        }
+        self.heading("Gaps");
+        for channel in channels {
+            self.channel(channel);
+        }
+    }
+
+    fn channel(&mut self, c: &Channel) {
+        let mut said = format!("{}: {} bursts", c.name, count(c.bursts));
+        if let Some(rate) = c.burst_bytes_per_s {
+            let _ = write!(said, " at {}", bit_rate(rate));
+        }
+        let _ = write!(said, ", busy {} of the time; {} gaps", percent(c.busy_share), count(c.gaps.count));
+        if let (Some(median), Some(p99)) = (c.gaps.median_s, c.gaps.p99_s) {
+            let _ = write!(said, ", median {}, 99th percentile {}", duration(median), duration(p99));
+        }
+        if let Some(period) = c.gaps.period_bytes {
+            let _ = write!(said, ", one every {}", bytes(period));
+        }
+        let _ = write!(said, ", together {}", duration(c.gaps.total_s));
+        self.paragraph(&said, Ink::Plain);
+        for group in c.gaps.groups.iter().take(MAX_GAP_GROUPS) {
+            let many = format!("{} × {} ({}): ", count(group.count), group.cause.name(), group.place);
+            let period = group.period_bytes.map_or_else(String::new, |p| format!(", every {}", bytes(p)));
+            let each = if group.count == 1 { String::new() } else { format!(", median {}{period}", duration(group.median_s)) };
+            self.hanging(2, 6, &format!("{many}{}{each}", duration(group.total_s)), Ink::Plain);
+        }
+        if let Some(more) = c.gaps.groups.len().checked_sub(MAX_GAP_GROUPS).filter(|n| *n > 0) {
+            self.hanging(2, 6, &format!("and {more} more kinds of gap"), Ink::Dim);
+        }
+    }
+
+    fn what_ifs(&mut self, e: &Explanation) {
+        if !e.what_if.is_empty() {
+            let change = self.width - 22;
+            self.heading(&format!("{}{}{}", left("What a change would give", change), right("predicted", 12), right("speedup", 10)));
+            for what_if in &e.what_if {
+                let mut lines = wrap(&clean(&what_if.change), change - 2).into_iter();
+                let first = lines.next().unwrap_or_default();
+                let predicted = right(&duration(what_if.predicted_wall_s), 12);
+                let speedup = right(&format!("{:.2}×", what_if.speedup), 10);
+                self.line(&format!("{}{predicted}{speedup}", left(&first, change)), Ink::Plain);
+                lines.for_each(|line| self.line(&line, Ink::Plain));
+                self.hanging(2, 4, &what_if.how, Ink::Dim);
+            }
+        }
+        let said = match (&e.model.reason, e.model.replayed_wall_s, e.model.error) {
+            (Some(reason), ..) => format!("No prediction: {reason}"),
+            (None, Some(wall_s), Some(error)) => {
+                format!("The model replays this run in {}, {} off; predictions can be no better.", duration(wall_s), percent(error))
+            }
+            _ => return,
+        };
+        if e.what_if.is_empty() {
+            self.out.push('\n');
+        }
+        self.paragraph(&said, Ink::Plain);
+    }
+
+    fn notes(&mut self, e: &Explanation) {
+        if !e.notes.is_empty() {
+            self.out.push('\n');
+        }
+        for note in &e.notes {
+            self.hanging(0, 2, &format!("Note: {note}"), Ink::Plain);
+        }
+        if e.verdict.status == Status::Inconclusive
+            && let Some(second) = &e.verdict.second
+        {
+            let (first, second) = (format!("{} ({})", e.verdict.cause.name(), percent(e.verdict.share)), second);
+            let said =
+                format!("Note: inconclusive: {first} and {} ({}) are too close to tell.", second.cause.name(), percent(second.share));
+            self.hanging(0, 2, &said, Ink::Plain);
+        }
+    }
+}
+
+fn phase_name(phase: &thalweg_explain::document::Phase) -> &'static str {
+    use thalweg_explain::document::PhaseName;
+    match phase.name {
+        PhaseName::SetUp => "set-up",
+        PhaseName::Ramp => "ramp",
+        PhaseName::Steady => "steady",
+        PhaseName::Drain => "drain",
+        PhaseName::TearDown => "tear-down",
+    }
+}
+
+struct Row<'a> {
+    cause: &'a str,
+    place: &'a str,
+    seconds: f64,
+    share: f64,
+    ink: Ink,
+}
+
+struct Columns {
+    cause: usize,
+    place: usize,
+    seconds: usize,
+    share: usize,
+    bar: usize,
+}
+
+impl Columns {
+    fn fit(page: usize, cause: usize) -> Columns {
+        let (seconds, share) = (9, 9);
+        let bar = if page >= 76 { 12 } else { 6 };
+        let place = page.saturating_sub(cause + 2 + seconds + share + 2 + bar);
+        Columns { cause, place, seconds, share, bar }
+    }
+}
+
+/// The unit of the table's seconds: milliseconds for what takes less than one second.
+struct Clock {
+    name: &'static str,
+    unit_s: f64,
+    per_s: f64,
+    digits: usize,
+}
+
+impl Clock {
+    fn for_wall(wall_s: f64) -> Clock {
+        match wall_s {
+            w if w >= 1.0 => Clock { name: "seconds", unit_s: 1e-3, per_s: 1.0, digits: 3 },
+            w if w >= 0.01 => Clock { name: "ms", unit_s: 1e-4, per_s: 1e3, digits: 1 },
+            _ => Clock { name: "ms", unit_s: 1e-6, per_s: 1e3, digits: 3 },
+        }
+    }
+
+    fn write(&self, seconds: f64) -> String {
+        format!("{:.*}", self.digits, seconds * self.per_s)
+    }
+}
+
+/// A bar of at most `columns`, in eighths of a column; anything above 0 shows.
+fn bar(share: f64, columns: usize) -> String {
+    let eighths = ((share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize).max(usize::from(share > 0.0));
+    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    let text = "█".repeat(eighths / 8) + part;
+    debug_assert!(width(&text) <= columns);
+    text
+}
