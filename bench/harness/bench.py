@@ -17,7 +17,7 @@ from servers import SERVERS
 from servers.process import Unavailable
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-KEPT_VARIANTS = 3
+FINALISTS = 3
 
 
 class NotRun(Exception):
@@ -35,7 +35,6 @@ class Bench:
         self.closing = contextlib.ExitStack()
         self.closing.callback(shutil.rmtree, self.work, ignore_errors=True)
         self.kept = {}
-        self.order = {}
 
     def __enter__(self):
         return self
@@ -89,24 +88,32 @@ class Bench:
         return self.kept[key]
 
     def fastest(self, family, situation, candidates):
-        """The fastest of several ways to do one thing, tried in turn; what was fast in this situation before goes first.
+        """The fastest of several ways to do one thing.
 
-        The first time all are tried, later (with a larger file) only the best few of that time. Its times are for choosing and
-        are not used again: the chosen one is measured afresh in the rounds.
+        One run each, the better third stays, and again, until a few are left, which are compared by the median of more runs. What
+        was left the first time is all that is tried for a larger file. These times are for choosing and are not used again: the
+        chosen one is measured afresh in the rounds.
         """
-        known = self.order.get((family, situation))
-        if known:
-            candidates = [one for one in candidates if one.name in known[:KEPT_VARIANTS]]
-        if len(candidates) == 1:
-            return candidates[0]
-        times = {one.name: [] for one in candidates}
-        for number in range(2 if self.quick else 4):
-            for one in candidates:
-                times[one.name].append(pairs.one(one, 1000 + number)["wall_s"])
-        ranked = sorted(times, key=lambda name: statistics.median(times[name]))
-        self.order[(family, situation)] = ranked
-        self.note(f"{family}: " + ", ".join(f"{name} {statistics.median(times[name]):.3f} s" for name in ranked[:4]))
-        return next(one for one in candidates if one.name == ranked[0])
+        known = self.kept.get((family, situation))
+        left = [one for one in candidates if one.name in known] if known else list(candidates)
+        times = {one.name: [] for one in left}
+
+        def run_each():
+            for one in left:
+                times[one.name].append(pairs.one(one, 1000 + len(times[one.name]))["wall_s"])
+
+        while len(left) > FINALISTS:
+            run_each()
+            left.sort(key=lambda one: min(times[one.name]))
+            left = left[: max(FINALISTS, len(left) // 3)]
+        self.kept[(family, situation)] = [one.name for one in left]
+        if len(left) > 1:
+            for _ in range(2 if self.quick else 4):
+                run_each()
+        middle = {one.name: statistics.median(times[one.name] or [0.0]) for one in left}
+        left.sort(key=lambda one: middle[one.name])
+        self.note(f"{family}: " + ", ".join(f"{one.name} {middle[one.name]:.3f} s" for one in left))
+        return left[0]
 
 
 def digest(path):

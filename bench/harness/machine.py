@@ -93,5 +93,9 @@ def _file_system(directory):
         device, mount_point, kind = line.split()[:3]
         inside = directory == mount_point or directory.startswith(mount_point.rstrip("/") + "/")
         if inside and (best is None or len(mount_point) >= len(best[0])):
-            best = (mount_point, f"{kind} on {device}")
-    return best[1] if best else None
+            best = (mount_point, kind, device)
+    if best is None:
+        return None
+    _, kind, device = best
+    journal = os.path.isdir("/proc/fs/jbd2") and any(name.startswith(os.path.basename(device)) for name in os.listdir("/proc/fs/jbd2"))
+    return f"{kind} on {device}" + (", without a journal" if kind == "ext4" and not journal else "")

@@ -12,7 +12,8 @@ Client and servers share one machine and speak TCP over its loopback device. The
 cachestat before each run), the target did not exist before, and all files are on one file system; `sync` runs untimed before
 each run. The bytes of every command's copy are compared with the source before the first round, its size after each one.
 
-**How.** A round runs every command once, in an order shuffled anew each time; a figure is the median over at least ten rounds.
+**How.** A round runs every command once, in an order shuffled anew each time; a figure is the median over the rounds, ten or more
+(fewer in a quick run).
 A ratio is taken round by round (how many times the rate of the other), and its median stands with its bootstrap 95 % interval.
 For the raw stream and GridFTP the fastest of several settings is chosen first, in the same run, and then measured afresh.
 

@@ -1,13 +1,20 @@
 """The raw stream of bench/raw: the ceiling of a copy, in every way it knows.
 
-One run is one whole process that makes both ends, sends the file over loopback and ends.
+One run is one whole process that makes both ends, sends the file over loopback and ends; the files it wrote are removed
+afterwards, untimed, as everybody's are. Which way a copy goes makes no difference to it.
 """
 
+import json
 import os
+import subprocess
 
+from harness import files, subjects
+from harness.pairs import Subject
 from servers.process import Unavailable
 
 PROGRAM = "thalweg-raw"
+CONNECTIONS = [1, 2, 4]
+UNIT_BYTES = [256 << 10, 1 << 20]
 
 
 def variants(bench, source, sync, checksums):
@@ -15,9 +22,37 @@ def variants(bench, source, sync, checksums):
     program = os.path.join(bench.binaries, PROGRAM)
     if not os.access(program, os.X_OK):
         raise Unavailable(f"not built: cargo build --release -p {PROGRAM}")
-    raise NotImplementedError
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    names = [name for name in listed if ("-crc" in name) == checksums]
+    connections, units = ([2], [1 << 20]) if bench.quick else (CONNECTIONS, UNIT_BYTES)
+    return [
+        _subject(bench, program, source, sync, checksums, (name, count, unit))
+        for name in names
+        for count in connections
+        for unit in units
+    ]
 
 
 def label(checksums):
     """How the page names it."""
     return "raw stream, CRC-32C at both ends" if checksums else "raw stream, bare"
+
+
+def _subject(bench, program, source, sync, checksums, way):
+    name, connections, unit_bytes = way
+    directory = bench.path("raw", "files")
+    os.makedirs(directory, exist_ok=True)
+    flags = ["--keep", "--variant", name, "--connections", connections, "--unit", unit_bytes] + (["--sync"] if sync else [])
+
+    def remove(_run):
+        for path in files.files_under(directory, at_least_bytes=0):
+            os.unlink(path)
+
+    return Subject(
+        f"{'raw-crc' if checksums else 'raw-bare'}-{name}-{connections}x{unit_bytes >> 10}Ki",
+        label(checksums) + (", fdatasync" if sync else ""),
+        command=lambda run: [program, *flags, source, directory],
+        before=lambda run: subjects.warm(source),
+        after=remove,
+        own=lambda text: json.loads(text.splitlines()[-1]),
+    )

@@ -26,7 +26,7 @@ def copies(direction, size_bytes, bench, sync):
         family = "raw-crc" if checksums else "raw-bare"
         try:
             variants = raw.variants(bench, source, sync, checksums)
-            cast.append(renamed(bench.fastest(family, situation, variants), family))
+            cast.append(renamed(bench.fastest(family, sync, variants), family))
         except Unavailable as reason:
             absent.append({"name": family, "label": raw.label(checksums), "reason": str(reason)})
     for streams in (1, 4):

@@ -21,7 +21,7 @@ def server_counts(direction, size_bytes, bench):
     absent = []
     try:
         variants = raw.variants(bench, source, sync=False, checksums=True)
-        cast.append(renamed(bench.fastest("raw-crc", (direction, False), variants), "raw-crc"))
+        cast.append(renamed(bench.fastest("raw-crc", False, variants), "raw-crc"))
     except Unavailable as reason:
         absent.append({"name": "raw-crc", "label": raw.label(True), "reason": str(reason)})
     plan = Plan(least=3, most=4, seconds=8) if bench.quick else Plan(least=10, most=20, seconds=25)
