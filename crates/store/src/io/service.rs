@@ -74,7 +74,7 @@ impl IoServer {
 
     fn target(&self, datafile: DatafileId) -> Result<&Target> {
         self.targets.get(&datafile.target).ok_or_else(|| {
-            let mut here: Vec<_> = self.targets.keys().collect();
+            let mut here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
             here.sort();
             Error::new(ErrorKind::NotFound, format!("target {} is not here: targets {here:?} are", datafile.target))
         })
@@ -270,7 +270,7 @@ impl IoSession {
         let attributes = [
             ("server", self.server.options.name.clone()),
             ("target", id.target.to_string()),
-            ("file", format!("{:016x}", id.file)),
+            ("file", id.file.to_string()),
             ("datafile", id.index.to_string()),
         ];
         let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;

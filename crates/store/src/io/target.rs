@@ -34,7 +34,7 @@ pub struct TargetIdentity {
     /// The store, 16 hexadecimal digits.
     pub store: String,
     /// The target's number in it.
-    pub target: TargetId,
+    pub target: u32,
 }
 
 impl TargetIdentity {
@@ -97,7 +97,7 @@ impl Target {
     pub fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         make_directory(directory)?;
         let path = directory.join(IDENTITY);
-        let wanted = TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number };
+        let wanted = TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number.0 };
         match TargetIdentity::read(directory)? {
             Some(found) if found == wanted => {}
             Some(found) => {
@@ -154,7 +154,7 @@ impl Target {
     }
 
     fn path(&self, id: DatafileId) -> PathBuf {
-        self.directory.join(format!("datafiles/{:02x}/{:016x}.{}", id.file & 0xff, id.file, id.index))
+        self.directory.join(format!("datafiles/{:02x}/{}.{}", id.file.0 & 0xff, id.file, id.index))
     }
 
     fn opened(&self) -> MutexGuard<'_, HashMap<DatafileId, Arc<Datafile>>> {
@@ -324,14 +324,15 @@ impl Datafile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::io::FileId;
 
     #[test]
     fn a_directory_of_another_store_or_number_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Target::open(dir.path(), 7, 3).unwrap());
-        drop(Target::open(dir.path(), 7, 3).unwrap());
+        drop(Target::open(dir.path(), 7, TargetId(3)).unwrap());
+        drop(Target::open(dir.path(), 7, TargetId(3)).unwrap());
         for (store, number) in [(8, 3), (7, 4)] {
-            let error = Target::open(dir.path(), store, number).err().unwrap();
+            let error = Target::open(dir.path(), store, TargetId(number)).err().unwrap();
             assert!(error.message().contains("target 3 of store 0000000000000007"), "{error}");
         }
     }
@@ -339,15 +340,15 @@ mod tests {
     #[test]
     fn a_target_is_served_once() {
         let dir = tempfile::tempdir().unwrap();
-        let _first = Target::open(dir.path(), 7, 3).unwrap();
-        assert_eq!(Target::open(dir.path(), 7, 3).err().unwrap().kind(), ErrorKind::Busy);
+        let _first = Target::open(dir.path(), 7, TargetId(3)).unwrap();
+        assert_eq!(Target::open(dir.path(), 7, TargetId(3)).err().unwrap().kind(), ErrorKind::Busy);
     }
 
     #[test]
     fn more_datafiles_than_are_kept_open_still_work() {
         let dir = tempfile::tempdir().unwrap();
-        let target = Target::open(dir.path(), 7, 0).unwrap();
-        let id = |file| DatafileId { file, index: 0, target: 0 };
+        let target = Target::open(dir.path(), 7, TargetId(0)).unwrap();
+        let id = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(0) };
         for file in 0..OPEN_DATAFILES as u64 + 50 {
             target.created(id(file)).unwrap().write(&file.to_le_bytes(), 4096).unwrap();
         }

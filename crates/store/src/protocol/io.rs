@@ -3,11 +3,7 @@
 use super::common::BootVerifier;
 use serde::{Deserialize, Serialize};
 
-/// A target's number in its store.
-pub type TargetId = u32;
-
-/// A file's number in its store. Never used again for another file.
-pub type FileId = u64;
+pub use super::metadata::{FileId, TargetId};
 
 /// The part of a file on one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
