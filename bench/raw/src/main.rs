@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::run::Stream;
+use crate::run::{Stream, Way};
 use crate::variant::Variant;
 
 /// Streams a file over loopback into files, with no protocol, and prints how fast.
@@ -50,6 +50,9 @@ struct Options {
     /// Bytes of a unit; repeat for several
     #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = clap::value_parser!(u64).range(4096..=1 << 30))]
     unit: Vec<u64>,
+    /// Bytes moved in one call by an end that holds them; repeat for several
+    #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = clap::value_parser!(u64).range(4096..=1 << 30))]
+    part: Vec<u64>,
     /// How often each is run, in interleaved rounds
     #[arg(long, value_name = "N", default_value_t = 1)]
     rounds: u32,
@@ -83,9 +86,12 @@ fn stream_all(options: &Options) -> io::Result<()> {
     for &variant in &variants {
         for &connections in &options.connections {
             for &unit_bytes in &options.unit {
-                let (source, directory) = (source.clone(), directory.clone());
-                let (sync, one_process) = (options.sync, options.one_process);
-                streams.push((Stream { source, directory, variant, connections, unit_bytes, sync, one_process }, Vec::new()));
+                for &part_bytes in &options.part {
+                    let (source, directory) = (source.clone(), directory.clone());
+                    let (sync, one_process) = (options.sync, options.one_process);
+                    let way = Way { variant, part_bytes: part_bytes as usize };
+                    streams.push((Stream { source, directory, way, connections, unit_bytes, sync, one_process }, Vec::new()));
+                }
             }
         }
     }

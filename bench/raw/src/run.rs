@@ -33,11 +33,20 @@ impl Unit {
     }
 }
 
+/// How one connection works.
+#[derive(Debug, Clone, Copy)]
+pub struct Way {
+    pub variant: Variant,
+    /// What an end that holds the bytes moves in one call. Small parts stay in a core's cache while they are read,
+    /// checksummed and sent; large ones are fewer calls and larger pages of the page cache.
+    pub part_bytes: usize,
+}
+
 /// What to stream, and how.
 pub struct Stream {
     pub source: PathBuf,
     pub directory: PathBuf,
-    pub variant: Variant,
+    pub way: Way,
     pub connections: u32,
     pub unit_bytes: u64,
     pub sync: bool,
@@ -48,6 +57,8 @@ pub struct Stream {
 pub struct Outcome {
     size_bytes: u64,
     seconds: f64,
+    /// CPU time of both ends, user and system. On a busy machine it says more than the wall time.
+    cpu_seconds: f64,
 }
 
 impl Outcome {
@@ -58,20 +69,22 @@ impl Outcome {
 
 impl Stream {
     pub fn name(&self) -> String {
-        let Stream { variant, connections, unit_bytes, .. } = self;
-        format!("{variant}, {connections} connections, units of {} KiB", unit_bytes >> 10)
+        let Stream { way: Way { variant, part_bytes }, connections, unit_bytes, .. } = self;
+        format!("{variant}, {connections} connections, units of {} KiB, parts of {} KiB", unit_bytes >> 10, part_bytes >> 10)
     }
 
     pub fn json(&self, outcome: &Outcome) -> serde_json::Value {
         json!({
-            "variant": self.variant.to_string(),
-            "checksum": self.variant.checksum.is_some(),
+            "variant": self.way.variant.to_string(),
+            "checksum": self.way.variant.checksum.is_some(),
             "connections": self.connections,
             "unit_bytes": self.unit_bytes,
+            "part_bytes": self.way.part_bytes,
             "sync": self.sync,
             "processes": if self.one_process { 1 } else { 2 },
             "size_bytes": outcome.size_bytes,
             "seconds": outcome.seconds,
+            "cpu_seconds": outcome.cpu_seconds,
             "gib_per_s": outcome.gib_per_s(),
         })
     }
@@ -81,16 +94,18 @@ impl Stream {
         let size_bytes = source.metadata()?.len();
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let mut targets = Targets::create(&self.directory, self.connections)?;
+        let cpu_before = cpu_seconds();
         let (seconds, sent, received) = if self.one_process {
             self.in_threads(&source, size_bytes, &listener, &targets)
         } else {
             self.in_two(&source, size_bytes, &listener, &targets)
         }?;
+        let cpu_seconds = cpu_seconds() - cpu_before;
         if sent != received {
             return Err(io::Error::other(format!("{}: checksums differ: sent {sent:x?}, received {received:x?}", self.name())));
         }
         targets.check_size(size_bytes)?;
-        Ok(Outcome { size_bytes, seconds })
+        Ok(Outcome { size_bytes, seconds, cpu_seconds })
     }
 
     fn in_threads(&self, source: &File, size_bytes: u64, listener: &TcpListener, targets: &Targets) -> io::Result<(f64, Sums, Sums)> {
@@ -143,7 +158,7 @@ impl Stream {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..)
                 .zip(&sockets)
-                .map(|(index, socket)| scope.spawn(move || send(source, socket, self.units(index, size_bytes), self.variant)))
+                .map(|(index, socket)| scope.spawn(move || send(source, socket, self.units(index, size_bytes), self.way)))
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("a sender panicked")).collect()
         })
@@ -157,7 +172,7 @@ impl Stream {
                 .zip(sockets.iter().zip(&targets.files))
                 .map(|(index, (socket, file))| {
                     scope.spawn(move || {
-                        let sum = receive(socket, file, self.units(index, size_bytes).map(|unit| unit.length), self.variant)?;
+                        let sum = receive(socket, file, self.units(index, size_bytes).map(|unit| unit.length), self.way)?;
                         if self.sync {
                             file.sync_data()?;
                         }
@@ -213,6 +228,23 @@ impl Drop for Targets {
     fn drop(&mut self) {
         self.paths.iter().for_each(|path| drop(fs::remove_file(path)));
     }
+}
+
+/// CPU time of this process and of the receivers that have ended.
+fn cpu_seconds() -> f64 {
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .iter()
+        .map(|&who| {
+            // SAFETY: `rusage` is plain numbers, for which zero is a value, and the call only writes into it.
+            let usage = unsafe {
+                let mut usage = std::mem::zeroed::<libc::rusage>();
+                libc::getrusage(who, &mut usage);
+                usage
+            };
+            seconds(usage.ru_utime) + seconds(usage.ru_stime)
+        })
+        .sum()
 }
 
 fn named(path: &Path, error: io::Error) -> io::Error {

@@ -9,11 +9,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 use rustix::fs::sendfile;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::run::Unit;
-use crate::variant::{Look, Send, Variant};
-
-/// Small enough to stay in a core's own cache while it is read, checksummed and sent.
-pub const PART_BYTES: usize = 128 << 10;
+use crate::run::{Unit, Way};
+use crate::variant::{Look, Send};
 
 pub fn crc32c() -> Digest {
     Digest::new(CrcAlgorithm::Crc32Iscsi)
@@ -69,14 +66,14 @@ pub fn look(file: &File, unit: Unit, look: Look, buffer: &mut [u8], digest: &mut
 }
 
 /// Sends all `units` of `file`; answers their CRC-32C if asked for.
-pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Unit>, variant: Variant) -> io::Result<Option<u64>> {
-    let mut digest = variant.checksum.map(|_| crc32c());
-    let mut buffer = vec![0; PART_BYTES];
+pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Unit>, way: Way) -> io::Result<Option<u64>> {
+    let mut digest = way.variant.checksum.map(|_| crc32c());
+    let mut buffer = vec![0; way.part_bytes];
     for unit in units {
-        match variant.send {
+        match way.variant.send {
             Send::Sendfile => {
-                if let (Some(digest), Some(way)) = (&mut digest, variant.checksum) {
-                    look(file, unit, way, &mut buffer, digest)?;
+                if let (Some(digest), Some(eyes)) = (&mut digest, way.variant.checksum) {
+                    look(file, unit, eyes, &mut buffer, digest)?;
                 }
                 let (mut offset, end) = (unit.offset, unit.offset + unit.length as u64);
                 while offset < end {
@@ -96,7 +93,7 @@ pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Uni
             }
             Send::Mmap => {
                 let mapping = Mapping::new(file, unit, false)?;
-                for bytes in mapping.bytes().chunks(PART_BYTES) {
+                for bytes in mapping.bytes().chunks(way.part_bytes) {
                     digest.iter_mut().for_each(|digest| digest.update(bytes));
                     socket.write_all(bytes)?;
                 }
