@@ -4,12 +4,35 @@
 //! sockets, clocks, or who recorded what: rules speak of span kinds, tracks, roles, wakers, requests and
 //! connections only. How time is charged and how predictions are made is told in `MODEL.md`, for those who
 //! read the output.
+//!
+//! The recording is read once, backward in time ([`feed`]). As it goes by, every span is looked at once
+//! for what is to be gathered ([`observation`]), and the walk ([`walk`]) follows the critical path with the
+//! rules of [`rules`], charging each instant in the [`ledger`]. What was gathered and charged becomes the
+//! document ([`assemble`]); a sample of the spans becomes the replay model ([`model`]).
 
+pub mod assemble;
+pub mod cast;
 pub mod cause;
+pub mod channels;
+pub mod curve;
 pub mod document;
+pub mod evidence;
+pub mod feed;
+pub mod index;
+pub mod ledger;
+pub mod model;
+pub mod observation;
+pub mod quantile;
+pub mod rules;
+pub mod sample;
+pub mod verdict;
+pub mod walk;
+pub mod wire;
 
 pub use cause::Cause;
 pub use document::Explanation;
+
+use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
 #[derive(Clone, Debug)]
@@ -36,7 +59,70 @@ pub enum ExplainError {
 }
 
 /// Explains a recording.
-pub fn explain(source: &dyn thalweg_trace::Source, options: &Options) -> Result<Explanation, ExplainError> {
-    let _ = (source, options);
-    Err(ExplainError::Nothing("explaining is being built".to_owned()))
+pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
+    let mut cast = cast::Cast::of(source);
+    if cast.main == index::NONE {
+        return Err(ExplainError::Nothing(
+            "the recording holds no threads, so there is no time to charge: record a command again".to_owned(),
+        ));
+    }
+    let (start, end) = interval(source)?;
+    let sample = if options.what_if { sample::Sample::default() } else { sample::Sample::off() };
+    let mut seen = observation::Observation::new(&cast, start, end, sample);
+    let wire = wire::WireFacts::read(source, &mut cast)?;
+    let feed = feed::Feed::new(source, &cast);
+    let mut walk = walk::Walk::new(&mut cast, feed, wire, &mut seen, start, end);
+    walk.run()?;
+    let (ledger, met_unrecorded_server) = (walk.ledger, walk.met_unrecorded_server);
+    let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, start, end };
+    Ok(document(source, options, &parts, met_unrecorded_server))
+}
+
+/// The interval to explain: the command's, or of what there is.
+fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
+    let meta = source.meta();
+    let start = meta.start.ns();
+    let end = match meta.end {
+        Some(end) => end.ns(),
+        // Never finished: up to the last span.
+        None => source.spans_backward().next().transpose()?.and_then(|b| b.end_ns.first().copied()).unwrap_or(start),
+    };
+    if end <= start {
+        let problem = "the recording covers no time, so there is nothing to explain: it was cut short, or its command never ran";
+        return Err(ExplainError::Nothing(problem.to_owned()));
+    }
+    Ok((start, end))
+}
+
+fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>, met_unrecorded_server: bool) -> Explanation {
+    let meta = source.meta();
+    let charges = parts.charges();
+    let transfers = parts.transfers(meta);
+    let wall_s = parts.wall_s();
+    let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
+    let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
+    let (model, what_if) = if options.what_if { model::predict(parts, meta) } else { model::not_asked() };
+    let mut notes = parts.notes(met_unrecorded_server, meta);
+    notes.extend(model.reason.iter().map(|r| format!("No prediction: {r}")));
+    Explanation {
+        schema: document::SCHEMA.to_owned(),
+        command: meta.command.clone(),
+        recorder: meta.recorder.clone(),
+        dropped_events: meta.dropped_events,
+        start_ns: parts.start,
+        wall_s,
+        size_bytes,
+        rate_bytes_per_s,
+        verdict: verdict::verdict(&charges.list, rate_bytes_per_s, parts.busiest_machine()),
+        path: parts.path(&charges),
+        transfers,
+        phases: parts.phases(),
+        channels: parts.channels(&charges),
+        throughput: parts.throughput(),
+        tracks: parts.tracks(),
+        what_if,
+        model,
+        notes,
+        critical_path: charges.list,
+    }
 }

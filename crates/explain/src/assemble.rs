@@ -1,0 +1,404 @@
+//! From what was gathered and charged to the document.
+
+use crate::cast::Cast;
+use crate::cause::{Cause, End};
+use crate::channels::{Gathered, Idle, period_bytes};
+use crate::curve::{Curve, phases};
+use crate::document::*;
+use crate::evidence;
+use crate::ledger::{Entry, Ledger, Run};
+use crate::observation::{BUSY_BINS, Observation, Way};
+use crate::quantile::of_sorted;
+use std::collections::HashMap;
+use thalweg_trace::{ObjectKind, Role};
+
+/// What there is to assemble.
+pub struct Parts<'a> {
+    /// Who is who.
+    pub cast: &'a Cast,
+    /// The charges.
+    pub ledger: &'a Ledger,
+    /// What was seen.
+    pub seen: &'a Observation,
+    /// Start of the interval.
+    pub start: i64,
+    /// End of it.
+    pub end: i64,
+}
+
+/// Charges as they stand in the document, and which one each entry of the ledger became.
+pub struct Charges {
+    /// Largest first.
+    pub list: Vec<Charge>,
+    /// By entry of the ledger.
+    pub of_entry: Vec<usize>,
+}
+
+impl Parts<'_> {
+    /// An instant, as the document gives it.
+    pub fn seconds(&self, at: i64) -> f64 {
+        (at - self.start) as f64 / 1e9
+    }
+
+    /// The wall time.
+    pub fn wall_s(&self) -> f64 {
+        self.seconds(self.end)
+    }
+
+    /// The ways the transfer's bytes went: the one that moved most, and any other of at least a hundredth of it.
+    pub fn ways(&self) -> Vec<Way> {
+        let bytes = |way| self.seen.stream(way).all.bytes;
+        let back = if bytes(Way::ServerSends) > 0 { Way::ServerSends } else { Way::ClientReceives };
+        let mut ways = vec![Way::ClientSends, back];
+        if ways.iter().all(|&w| bytes(w) == 0) {
+            ways = vec![Way::ClientWrites];
+        }
+        let most = ways.iter().map(|&w| bytes(w)).max().unwrap_or(0);
+        ways.retain(|&w| bytes(w) > 0 && bytes(w) * 100 >= most);
+        ways.sort_by_key(|&w| std::cmp::Reverse(bytes(w)));
+        ways
+    }
+
+    /// The charges. Past [`MAX_CHARGES`], what is left of each cause is one charge.
+    pub fn charges(&self) -> Charges {
+        let wall_ns = (self.end - self.start).max(1) as f64;
+        let slack = self.slack();
+        let idle = self.ways().first().map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
+        let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
+        let files = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count();
+        let names: Vec<String> = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, files <= 16)).collect();
+        // Entries that read the same are one charge.
+        let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
+        for (i, entry) in self.ledger.entries.iter().enumerate() {
+            groups.entry((entry.cause, &names[i])).or_default().push(i);
+        }
+        let mut groups: Vec<((Cause, &str), Vec<usize>)> = groups.into_iter().collect();
+        let total = |members: &[usize]| members.iter().map(|&i| self.ledger.entries[i].runs.total_ns).sum::<u64>();
+        groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
+        let mut rest: HashMap<Cause, Vec<usize>> = HashMap::new();
+        let room = MAX_CHARGES - 1 - Cause::ALL.len().min(MAX_CHARGES / 2);
+        for (_, members) in groups.iter().skip(room) {
+            rest.entry(self.ledger.entries[members[0]].cause).or_default().extend(members);
+        }
+        groups.truncate(room);
+        let rest_names: HashMap<Cause, String> = rest.keys().map(|&c| (c, elsewhere(c))).collect();
+        for (cause, members) in rest {
+            groups.push(((cause, &rest_names[&cause]), members));
+        }
+        groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
+        let mut of_entry = vec![0; self.ledger.entries.len()];
+        let list = groups.iter().enumerate().map(|(position, ((cause, place), members))| {
+            members.iter().for_each(|&i| of_entry[i] = position);
+            let ns = total(members) as f64;
+            let entries: Vec<&Entry> = members.iter().map(|&i| &self.ledger.entries[i]).collect();
+            let idle_ns: i64 = members.iter().map(|&i| idle_within[i]).sum();
+            Charge {
+                cause: *cause,
+                place: (*place).to_owned(),
+                seconds: ns / 1e9,
+                share: ns / wall_ns,
+                slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
+                evidence: evidence::of(*cause, &entries, idle_ns as f64 / ns.max(1.0)),
+            }
+        });
+        Charges { list: list.collect(), of_entry }
+    }
+
+    /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of
+    /// time, what threads other than the one walked on worked would take its place.
+    fn slack(&self) -> Vec<f64> {
+        let mut walked = Curve::new(self.start, self.end, BUSY_BINS);
+        for run in &self.ledger.path {
+            if self.ledger.entries[run.entry as usize].on_thread {
+                walked.spread(run.start, run.end, (run.end - run.start) as f64);
+            }
+        }
+        let bin_ns = walked.bin_s() * 1e9;
+        let free: Vec<f64> = self.seen.busy.bins.iter().zip(&walked.bins).map(|(b, w)| 1.0 - ((b - w) / bin_ns).clamp(0.0, 1.0)).collect();
+        let mut sums = vec![0.0; free.len() + 1];
+        for (i, f) in free.iter().enumerate() {
+            sums[i + 1] = sums[i] + f * bin_ns;
+        }
+        let until = |at: i64| {
+            let x = ((at - self.start) as f64 / bin_ns).clamp(0.0, free.len() as f64);
+            let whole = (x as usize).min(free.len());
+            sums[whole] + if whole < free.len() { (x - whole as f64) * free[whole] * bin_ns } else { 0.0 }
+        };
+        let mut slack = vec![0.0; self.ledger.entries.len()];
+        for run in &self.ledger.path {
+            slack[run.entry as usize] += (until(run.end) - until(run.start)).max(0.0) / 1e9;
+        }
+        slack
+    }
+
+    /// The path for pictures.
+    pub fn path(&self, charges: &Charges) -> Vec<Segment> {
+        let step = if self.ledger.path.len() > MAX_SEGMENTS { (self.end - self.start) / (MAX_SEGMENTS as i64 - 8) } else { 0 };
+        let mut runs = self.ledger.path_in_steps(step);
+        runs.reverse();
+        let segment = |run: Run| Segment {
+            cause: self.ledger.entries[run.entry as usize].cause,
+            charge: charges.of_entry[run.entry as usize],
+            start_s: self.seconds(run.start),
+            end_s: self.seconds(run.end),
+            track: self.cast.actors.get(run.track as usize).map(|a| a.id),
+        };
+        runs.into_iter().map(segment).collect()
+    }
+
+    /// Channels: the sum of each way, then the connections that moved most.
+    pub fn channels(&self, charges: &Charges) -> Vec<Channel> {
+        let mut channels = Vec::new();
+        let mut single = Vec::new();
+        for way in self.ways() {
+            let stream = self.seen.stream(way);
+            let name = match way {
+                Way::ClientSends => "all to servers",
+                Way::ServerSends | Way::ClientReceives => "all from servers",
+                Way::ClientWrites => "all written",
+            };
+            channels.push(self.channel(name.to_owned(), true, None, &stream.all.finish(), charges));
+            let objects = stream.by_object.iter().enumerate().filter_map(|(o, g)| g.as_ref().map(|g| (way, o, g)));
+            single.extend(objects);
+        }
+        single.sort_by_key(|(_, object, g)| (std::cmp::Reverse(g.bytes), *object));
+        for (way, object, gatherer) in single.into_iter().take(MAX_CHANNELS) {
+            let thing = &self.cast.things[object];
+            let back = matches!(way, Way::ServerSends | Way::ClientReceives);
+            let name = match thing.name.split_once(" > ") {
+                Some((client, server)) if back => format!("{server} > {client}"),
+                _ => thing.name.clone(),
+            };
+            channels.push(self.channel(name, false, Some(thing.id), &gatherer.finish(), charges));
+        }
+        channels
+    }
+
+    fn channel(&self, name: String, aggregate: bool, object: Option<u64>, gathered: &Gathered, charges: &Charges) -> Channel {
+        let burst_s = gathered.burst_ns as f64 / 1e9;
+        Channel {
+            name,
+            aggregate,
+            object,
+            size_bytes: gathered.bytes,
+            sends: gathered.sends,
+            bursts: if gathered.sends == 0 { 0 } else { gathered.gaps.len() as u64 + 1 },
+            burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
+            busy_share: (gathered.busy_ns as f64 / (self.end - self.start).max(1) as f64).clamp(0.0, 1.0),
+            gaps: self.gaps(gathered, charges),
+        }
+    }
+
+    fn gaps(&self, gathered: &Gathered, charges: &Charges) -> Gaps {
+        let mut groups: HashMap<Cause, (Vec<&Idle>, HashMap<usize, i64>)> = HashMap::new();
+        let mut causes = Vec::with_capacity(gathered.gaps.len());
+        for gap in &gathered.gaps {
+            let charged = self.charged_within(gap.start, gap.end, charges);
+            let mut by_cause: HashMap<Cause, i64> = HashMap::new();
+            charged.iter().for_each(|(&c, &ns)| *by_cause.entry(charges.list[c].cause).or_default() += ns);
+            let cause = by_cause.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map_or(Cause::Unknown, |(&c, _)| c);
+            let group = groups.entry(cause).or_default();
+            group.0.push(gap);
+            charged.iter().filter(|(c, _)| charges.list[**c].cause == cause).for_each(|(&c, &ns)| *group.1.entry(c).or_default() += ns);
+            causes.push(cause);
+        }
+        let carried = |gap: &Idle| gathered.bytes - gap.bytes_after;
+        let mut groups: Vec<GapGroup> = groups
+            .into_iter()
+            .map(|(cause, (gaps, places))| {
+                let (total_s, median_s, p99_s) = lengths(gaps.iter().copied());
+                let place = places.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map(|(&c, _)| charges.list[c].place.clone());
+                let carried: Vec<u64> = gaps.iter().map(|g| carried(g)).collect();
+                GapGroup {
+                    cause,
+                    place: place.unwrap_or_else(|| "nowhere recorded".to_owned()),
+                    count: gaps.len() as u64,
+                    total_s,
+                    median_s: median_s.unwrap_or(0.0),
+                    p99_s: p99_s.unwrap_or(0.0),
+                    period_bytes: period_bytes(&carried),
+                }
+            })
+            .collect();
+        groups.sort_by(|a, b| b.total_s.total_cmp(&a.total_s).then(a.cause.cmp(&b.cause)));
+        let (total_s, median_s, p99_s) = lengths(gathered.gaps.iter());
+        let mut longest: Vec<(&Idle, Cause)> = gathered.gaps.iter().zip(causes).collect();
+        longest.sort_by_key(|(g, _)| std::cmp::Reverse(g.end - g.start));
+        longest.truncate(MAX_GAPS);
+        longest.sort_by_key(|(g, _)| g.start);
+        let gap =
+            |(g, cause): (&Idle, Cause)| Gap { start_s: self.seconds(g.start), end_s: self.seconds(g.end), after_bytes: carried(g), cause };
+        let all_carried: Vec<u64> = gathered.gaps.iter().map(carried).collect();
+        Gaps {
+            count: gathered.gaps.len() as u64,
+            total_s,
+            median_s,
+            p99_s,
+            period_bytes: period_bytes(&all_carried),
+            groups,
+            longest: longest.into_iter().map(gap).collect(),
+        }
+    }
+
+    /// What the path was charged to within an interval, by charge.
+    fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> HashMap<usize, i64> {
+        let path = &self.ledger.path;
+        let first = path.partition_point(|r| r.start >= end);
+        let mut charged = HashMap::new();
+        for run in path[first..].iter().take_while(|r| r.end > start) {
+            let ns = run.end.min(end) - run.start.max(start);
+            *charged.entry(charges.of_entry[run.entry as usize]).or_default() += ns;
+        }
+        charged
+    }
+
+    /// Transfers, by source.
+    pub fn transfers(&self, meta: &thalweg_trace::Meta) -> Vec<Transfer> {
+        let mut asked: Vec<_> = self.seen.asked.values().collect();
+        asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
+        let attribute = |name: &str| meta.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        let mut transfers: Vec<Transfer> = asked
+            .iter()
+            .take(MAX_TRANSFERS)
+            .map(|a| {
+                let thing = self.cast.things.get(a.object as usize);
+                let of = |name: &str| thing.and_then(|t| t.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()));
+                let from = thing.map(|t| t.name.clone()).or_else(|| attribute("from"));
+                Transfer {
+                    from: from.unwrap_or_else(|| "an unnamed source".to_owned()),
+                    to: of("to").or_else(|| attribute("to").filter(|_| asked.len() == 1)),
+                    size_bytes: a.bytes,
+                    requests: a.requests,
+                    start_s: self.seconds(a.start),
+                    wall_s: (a.end - a.start) as f64 / 1e9,
+                }
+            })
+            .collect();
+        if transfers.is_empty()
+            && let Some(&way) = self.ways().first()
+            && let Some((first, last)) = self.seen.stream(way).all.extent()
+        {
+            let all = &self.seen.stream(way).all;
+            transfers.push(Transfer {
+                from: attribute("from").unwrap_or_else(|| "an unnamed source".to_owned()),
+                to: attribute("to"),
+                size_bytes: all.bytes,
+                requests: all.sends,
+                start_s: self.seconds(first),
+                wall_s: (last - first) as f64 / 1e9,
+            });
+        }
+        transfers.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        transfers
+    }
+
+    /// Phases of the way that moved most.
+    pub fn phases(&self) -> Vec<Phase> {
+        let Some(&way) = self.ways().first() else { return Vec::new() };
+        let stream = self.seen.stream(way);
+        stream.all.extent().map_or_else(Vec::new, |(first, last)| phases(&stream.curve, self.start, self.end, first, last))
+    }
+
+    /// The throughput curve of the way that moved most.
+    pub fn throughput(&self) -> Option<Throughput> {
+        let curve = &self.seen.stream(*self.ways().first()?).curve;
+        let bytes_per_s = curve.bins.iter().map(|b| (b / curve.bin_s()).round()).collect();
+        Some(Throughput { bin_s: curve.bin_s(), bytes_per_s })
+    }
+
+    /// What each thread did.
+    pub fn tracks(&self) -> Vec<Utilisation> {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let threads = self.cast.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
+        let mut tracks: Vec<Utilisation> = threads
+            .map(|(actor, did)| {
+                // Between its first span and its last, what no span covers is running.
+                let alive_ns = (did.last_end.min(self.end) - did.first_start.max(self.start)).max(0) as u64;
+                Utilisation {
+                    track: actor.id,
+                    name: actor.name.clone(),
+                    role: role_name(actor.role).to_owned(),
+                    cpu_s: s(did.cpu_ns + alive_ns.saturating_sub(did.in_leaves_ns)),
+                    runqueue_s: s(did.runqueue_ns),
+                    file_s: s(did.file_ns),
+                    network_s: s(did.network_ns),
+                    lock_s: s(did.lock_ns),
+                    spans: did.spans,
+                }
+            })
+            .collect();
+        tracks.sort_by(|a, b| (b.cpu_s + b.file_s).total_cmp(&(a.cpu_s + a.file_s)).then(a.track.cmp(&b.track)));
+        tracks.truncate(MAX_TRACKS);
+        tracks
+    }
+
+    /// The part of its processors that the busiest machine's recorded threads used.
+    pub fn busiest_machine(&self) -> f64 {
+        let mut cpu = vec![0_u64; self.cast.machines.len()];
+        for (actor, did) in self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
+            cpu[actor.machine as usize] += did.cpu_ns;
+        }
+        let wall = (self.end - self.start).max(1) as f64;
+        let parts = cpu.iter().zip(&self.cast.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
+        parts.fold(0.0, f64::max)
+    }
+
+    /// What a reader must know of what was recorded.
+    pub fn notes(&self, met_unrecorded_server: bool, meta: &thalweg_trace::Meta) -> Vec<String> {
+        let mut notes = Vec::new();
+        if met_unrecorded_server || (!self.cast.has_servers && !self.cast.connections.is_empty()) {
+            notes.push(
+                "The server was not recorded, so its part is server.unknown. Record it as well: start the recorder on its machine \
+                 too, or, for a store, copy with --record against servers that allow it, and explain both recordings together."
+                    .to_owned(),
+            );
+        }
+        if meta.dropped_events > 0 {
+            notes.push(format!("{} events were lost while recording; what rests on them is weaker by that much.", meta.dropped_events));
+        }
+        if meta.end.is_none() {
+            notes.push("The recording was never finished; it is explained up to its last event.".to_owned());
+        }
+        if self.cast.actors.iter().all(|a| a.end != End::Client || !a.thread) {
+            notes.push("No client thread was recorded.".to_owned());
+        }
+        notes
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Client => "client",
+        Role::Server => "server",
+        Role::Kernel => "kernel",
+        Role::Recorder => "recorder",
+        Role::None => "none",
+    }
+}
+
+fn elsewhere(cause: Cause) -> String {
+    format!("{} in many small places", cause.name().split('.').next().unwrap_or("time"))
+}
+
+/// Sum, median and 99th percentile of gaps, in seconds.
+fn lengths<'a>(gaps: impl Iterator<Item = &'a Idle>) -> (f64, Option<f64>, Option<f64>) {
+    let mut sorted: Vec<u64> = gaps.map(|g| (g.end - g.start) as u64).collect();
+    sorted.sort_unstable();
+    let s = |ns: u64| ns as f64 / 1e9;
+    (s(sorted.iter().sum()), of_sorted(&sorted, 0.5).map(s), of_sorted(&sorted, 0.99).map(s))
+}
+
+/// How much of each entry's part of the path (latest first) lay within these intervals (earliest first).
+fn overlap(path: &[Run], idle: &[Idle], entries: usize) -> Vec<i64> {
+    let mut within = vec![0; entries];
+    let mut gaps = idle.iter().rev().peekable();
+    for run in path {
+        while gaps.peek().is_some_and(|g| g.start >= run.end) {
+            gaps.next();
+        }
+        for gap in gaps.clone().take_while(|g| g.end > run.start) {
+            within[run.entry as usize] += run.end.min(gap.end) - run.start.max(gap.start);
+        }
+    }
+    within
+}

@@ -1,0 +1,178 @@
+//! Who is in the recording: tracks, objects, machines and connections by dense numbers, with what the
+//! rules need to know of each. Built once from the small tables.
+
+use crate::cause::End;
+use crate::index::{DenseIndex, NONE};
+use std::collections::HashMap;
+use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
+
+/// A track, as the rules see it.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// Its number in the recording.
+    pub id: u64,
+    /// Its name in the recording.
+    pub name: String,
+    /// What a place calls it: its name without what tells it from its likes (numbers, peers' addresses).
+    pub label: String,
+    /// On whose behalf it works.
+    pub role: Role,
+    /// At which end.
+    pub end: End,
+    /// Whether it is a thread; device and link tracks are never walked on.
+    pub thread: bool,
+    /// The machine it runs on: hosts with one clock are one machine.
+    pub machine: u32,
+    /// Its process, or 0.
+    pub pid: u32,
+    tid: u32,
+}
+
+/// An object, as the rules see it.
+#[derive(Clone, Debug)]
+pub struct Thing {
+    /// Its number in the recording.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ObjectKind,
+    /// The connection it is one end of, or [`NONE`].
+    pub connection: u32,
+    /// Its attributes.
+    pub attributes: Vec<(String, String)>,
+}
+
+/// A machine: hosts that share a clock share its processors.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its clock.
+    pub clock: String,
+    /// Its processors.
+    pub cpus: u32,
+}
+
+/// Everyone.
+#[derive(Debug)]
+pub struct Cast {
+    /// Tracks.
+    pub actors: Vec<Actor>,
+    /// Objects.
+    pub things: Vec<Thing>,
+    /// Names of connections: both ends' rows of one name are one connection.
+    pub connections: Vec<String>,
+    /// Machines.
+    pub machines: Vec<Machine>,
+    /// The thread the walk begins on: the command's own.
+    pub main: u32,
+    /// Whether any thread works for a server: without one, what a server did was not recorded.
+    pub has_servers: bool,
+    /// Track number → actor.
+    pub tracks: DenseIndex,
+    /// Object number → thing.
+    pub objects: DenseIndex,
+}
+
+impl Cast {
+    /// From the small tables of a recording.
+    pub fn of(source: &dyn Source) -> Cast {
+        let (machines, machine_of) = machines(source);
+        let actors: Vec<Actor> = source
+            .tracks()
+            .iter()
+            .map(|t| Actor {
+                id: t.track.number(),
+                label: label(&t.name),
+                name: t.name.clone(),
+                role: t.role,
+                end: if t.role == Role::Server { End::Server } else { End::Client },
+                thread: t.kind == TrackKind::Thread,
+                machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
+                pid: t.pid.unwrap_or(0),
+                tid: t.tid.unwrap_or(0),
+            })
+            .collect();
+        let mut connections = Vec::new();
+        let mut by_name: HashMap<&str, u32> = HashMap::new();
+        let things = source
+            .objects()
+            .iter()
+            .map(|o| {
+                let connection = if o.kind == ObjectKind::Connection {
+                    *by_name.entry(&o.name).or_insert_with(|| {
+                        connections.push(o.name.clone());
+                        connections.len() as u32 - 1
+                    })
+                } else {
+                    NONE
+                };
+                Thing { id: o.object.number(), name: o.name.clone(), kind: o.kind, connection, attributes: o.attributes.clone() }
+            })
+            .collect();
+        Cast {
+            main: main_thread(&actors),
+            has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
+            tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
+            objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),
+            actors,
+            things,
+            connections,
+            machines,
+        }
+    }
+
+    /// The connection an object is an end of, or [`NONE`].
+    pub fn connection_of(&self, object: u32) -> u32 {
+        self.things.get(object as usize).map_or(NONE, |t| t.connection)
+    }
+}
+
+fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
+    let mut machines: Vec<Machine> = Vec::new();
+    let mut of = HashMap::new();
+    for host in source.hosts() {
+        let at = machines.iter().position(|m| m.clock == host.clock).unwrap_or_else(|| {
+            machines.push(Machine { clock: host.clock.clone(), cpus: 1 });
+            machines.len() - 1
+        });
+        machines[at].cpus = machines[at].cpus.max(host.cpus);
+        of.insert(host.host.0, at as u32);
+    }
+    if machines.is_empty() {
+        machines.push(Machine { clock: String::new(), cpus: 1 });
+    }
+    (machines, of)
+}
+
+/// The command's own thread: a client's whose thread number is its process's, or else the client's
+/// thread that was named first, or else the thread that was.
+fn main_thread(actors: &[Actor]) -> u32 {
+    let first = |wanted: &dyn Fn(&Actor) -> bool| {
+        actors.iter().enumerate().filter(|(_, a)| a.thread && wanted(a)).min_by_key(|(_, a)| a.id).map(|(i, _)| i as u32)
+    };
+    first(&|a| a.role == Role::Client && a.tid != 0 && a.tid == a.pid)
+        .or_else(|| first(&|a| a.role == Role::Client))
+        .or_else(|| first(&|a| a.role != Role::Recorder))
+        .unwrap_or(NONE)
+}
+
+/// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection
+/// 127.0.0.1:51234` → `io0 connection`, `connection io0#2` → `connection io0`.
+fn label(name: &str) -> String {
+    let words = name.split_whitespace().filter(|word| !word.contains(':') && !word.bytes().all(|b| b.is_ascii_digit()));
+    let words: Vec<&str> = words.map(|word| word.split('#').next().unwrap_or(word)).filter(|w| !w.is_empty()).collect();
+    if words.is_empty() { name.to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label;
+
+    #[test]
+    fn a_label_leaves_out_what_tells_a_thread_from_its_likes() {
+        assert_eq!(label("request 3"), "request");
+        assert_eq!(label("io0 connection 127.0.0.1:51234"), "io0 connection");
+        assert_eq!(label("connection io0#2"), "connection io0");
+        assert_eq!(label("17"), "17");
+    }
+}
