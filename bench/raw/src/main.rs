@@ -59,6 +59,9 @@ struct Options {
     /// fdatasync the targets before the clock stops
     #[arg(long)]
     sync: bool,
+    /// Leave the target files, so that removing them is not in the time of the whole command
+    #[arg(long)]
+    keep: bool,
     /// Receivers as threads of the sending process
     #[arg(long)]
     one_process: bool,
@@ -88,9 +91,9 @@ fn stream_all(options: &Options) -> io::Result<()> {
             for &unit_bytes in &options.unit {
                 for &part_bytes in &options.part {
                     let (source, directory) = (source.clone(), directory.clone());
-                    let (sync, one_process) = (options.sync, options.one_process);
+                    let (sync, keep, one_process) = (options.sync, options.keep, options.one_process);
                     let way = Way { variant, part_bytes: part_bytes as usize };
-                    streams.push((Stream { source, directory, way, connections, unit_bytes, sync, one_process }, Vec::new()));
+                    streams.push((Stream { source, directory, way, connections, unit_bytes, sync, keep, one_process }, Vec::new()));
                 }
             }
         }

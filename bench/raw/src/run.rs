@@ -50,6 +50,8 @@ pub struct Stream {
     pub connections: u32,
     pub unit_bytes: u64,
     pub sync: bool,
+    /// The target files stay.
+    pub keep: bool,
     pub one_process: bool,
 }
 
@@ -93,7 +95,7 @@ impl Stream {
         let source = File::open(&self.source).map_err(|error| named(&self.source, error))?;
         let size_bytes = source.metadata()?.len();
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let mut targets = Targets::create(&self.directory, self.connections)?;
+        let mut targets = Targets::create(&self.directory, self.connections, self.keep)?;
         let cpu_before = cpu_seconds();
         let (seconds, sent, received) = if self.one_process {
             self.in_threads(&source, size_bytes, &listener, &targets)
@@ -197,15 +199,16 @@ impl Stream {
 /// One checksum for each connection, where they are made.
 type Sums = Vec<Option<u64>>;
 
-/// The files of one run, removed when it is over.
+/// The files of one run, removed when it is over unless they are to be kept.
 struct Targets {
     paths: Vec<PathBuf>,
     files: Vec<File>,
+    keep: bool,
 }
 
 impl Targets {
-    fn create(directory: &Path, count: u32) -> io::Result<Targets> {
-        let mut targets = Targets { paths: Vec::new(), files: Vec::new() };
+    fn create(directory: &Path, count: u32, keep: bool) -> io::Result<Targets> {
+        let mut targets = Targets { paths: Vec::new(), files: Vec::new(), keep };
         for index in 0..count {
             let path = directory.join(format!("thalweg-raw.{}.{index}", std::process::id()));
             let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(|error| named(&path, error))?;
@@ -226,6 +229,9 @@ impl Targets {
 
 impl Drop for Targets {
     fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
         self.paths.iter().for_each(|path| drop(fs::remove_file(path)));
     }
 }
