@@ -87,14 +87,14 @@ class Bench:
             self.kept[key] = self.closing.enter_context(Store(self.program("thalweg"), self.path(key), servers))
         return self.kept[key]
 
-    def fastest(self, family, situation, candidates):
+    def fastest(self, family, sync, candidates):
         """The fastest of several ways to do one thing.
 
         One run each, the better third stays, and again, until a few are left, which are compared by the median of more runs. What
-        was left the first time is all that is tried for a larger file. These times are for choosing and are not used again: the
-        chosen one is measured afresh in the rounds.
+        was left the first time is all that is tried for a larger file, or with the device in the way. These times are for choosing
+        and are not used again: the chosen one is measured afresh in the rounds.
         """
-        known = self.kept.get((family, situation))
+        known = self.kept.get((family, sync)) or self.kept.get((family, False))
         left = [one for one in candidates if one.name in known] if known else list(candidates)
         times = {one.name: [] for one in left}
 
@@ -106,7 +106,7 @@ class Bench:
             run_each()
             left.sort(key=lambda one: min(times[one.name]))
             left = left[: max(FINALISTS, len(left) // 3)]
-        self.kept[(family, situation)] = [one.name for one in left]
+        self.kept[(family, sync)] = [one.name for one in left]
         if len(left) > 1:
             for _ in range(2 if self.quick else 4):
                 run_each()

@@ -15,6 +15,7 @@ from servers.process import Unavailable
 PROGRAM = "thalweg-raw"
 CONNECTIONS = [1, 2, 4]
 UNIT_BYTES = [256 << 10, 1 << 20]
+PART_BYTES = [128 << 10, 1 << 20]
 
 
 def variants(bench, source, sync, checksums):
@@ -24,13 +25,16 @@ def variants(bench, source, sync, checksums):
         raise Unavailable(f"not built: cargo build --release -p {PROGRAM}")
     listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in listed if ("-crc" in name) == checksums]
-    connections, units = ([2], [1 << 20]) if bench.quick else (CONNECTIONS, UNIT_BYTES)
-    return [
-        _subject(bench, program, source, sync, checksums, (name, count, unit))
+    connections, units, parts = ([2], [1 << 20], [128 << 10]) if bench.quick else (CONNECTIONS, UNIT_BYTES, PART_BYTES)
+    ways = [
+        (name, count, unit, part)
         for name in names
         for count in connections
         for unit in units
+        for part in parts
+        if part <= unit and not (name == "sendfile-splice" and part != parts[0])
     ]
+    return [_subject(bench, program, source, sync, checksums, way) for way in ways]
 
 
 def label(checksums):
@@ -39,17 +43,18 @@ def label(checksums):
 
 
 def _subject(bench, program, source, sync, checksums, way):
-    name, connections, unit_bytes = way
+    name, connections, unit_bytes, part_bytes = way
     directory = bench.path("raw", "files")
     os.makedirs(directory, exist_ok=True)
-    flags = ["--keep", "--variant", name, "--connections", connections, "--unit", unit_bytes] + (["--sync"] if sync else [])
+    flags = ["--keep", "--variant", name, "--connections", connections, "--unit", unit_bytes, "--part", part_bytes]
+    flags += ["--sync"] if sync else []
 
     def remove(_run):
         for path in files.files_under(directory, at_least_bytes=0):
             os.unlink(path)
 
     return Subject(
-        f"{'raw-crc' if checksums else 'raw-bare'}-{name}-{connections}x{unit_bytes >> 10}Ki",
+        f"{'raw-crc' if checksums else 'raw-bare'}-{name}-{connections}x{unit_bytes >> 10}Ki-{part_bytes >> 10}Ki",
         label(checksums) + (", fdatasync" if sync else ""),
         command=lambda run: [program, *flags, source, directory],
         before=lambda run: subjects.warm(source),

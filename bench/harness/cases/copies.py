@@ -19,7 +19,6 @@ SYNC_BARS = [Bar("raw-crc", median=0.90), Bar("raw-bare"), Bar("gridftp-1"), Bar
 def copies(direction, size_bytes, bench, sync):
     """All programs in each round; the fastest setting of each peer, chosen in the same run."""
     source = bench.source(size_bytes)
-    situation = (direction, sync)
     cast = [subjects.thalweg(bench, bench.store(), direction, source, sync)]
     absent = []
     for checksums in (True, False):
@@ -33,7 +32,7 @@ def copies(direction, size_bytes, bench, sync):
         family = f"gridftp-{streams}"
         try:
             settings = subjects.gridftp(bench, direction, source, sync, streams)
-            cast.append(renamed(bench.fastest(family, situation, settings), family))
+            cast.append(renamed(bench.fastest(f"{family}-{direction}", sync, settings), family))
         except Unavailable as reason:
             absent.append({"name": family, "label": f"GridFTP, {streams} stream(s)", "reason": str(reason)})
     try:
