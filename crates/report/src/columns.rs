@@ -36,6 +36,11 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{front}…{back}")
 }
 
+/// The text in at most `columns`, with an ellipsis at its end if it had to be cut.
+pub fn cut_end(text: &str, columns: usize) -> String {
+    if width(text) <= columns { text.to_owned() } else { take(text.chars(), columns.saturating_sub(1)) + "…" }
+}
+
 fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
     let mut used = 0;
     characters
@@ -58,13 +63,31 @@ pub fn right(text: &str, columns: usize) -> String {
     " ".repeat(columns.saturating_sub(width(text))) + text
 }
 
-/// The text as lines of at most `columns`, broken between words; a word that is longer is broken.
+/// Words, with a number and its unit as one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
+        let is_unit =
+            matches!(bare, "s" | "ms" | "µs" | "ns" | "%") || bare.ends_with("B/s") || bare.ends_with("b/s") || bare.ends_with("iB");
+        match words.last_mut() {
+            Some(last) if is_unit && last.trim_start_matches('(').starts_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// The text as lines of at most `columns`, broken between words, but not between a number and its unit; a
+/// word that is longer is broken.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        let mut word = word.to_owned();
+    for mut word in words(text) {
         if !line.is_empty() {
             if width(&line) + 1 + width(&word) <= columns {
                 line.push(' ');
@@ -100,6 +123,11 @@ mod tests {
             let squeezed: String = lines.concat().chars().filter(|c| *c != ' ').collect();
             assert_eq!(squeezed, text.replace(' ', ""));
         }
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(wrap("gaps, median 17.5 ms, (3 %) of", 17), ["gaps, median", "17.5 ms, (3 %) of"]);
     }
 
     #[test]

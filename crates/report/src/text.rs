@@ -44,6 +44,8 @@ const MIN_WIDTH: usize = 60;
 const SMALL_SHARE: f64 = 0.005;
 /// So many entries stand in the table on their own.
 const MAX_ROWS: usize = 12;
+/// A longer command is cut in its middle.
+const MAX_COMMAND_LINES: usize = 3;
 /// So many groups of gaps are named.
 const MAX_GAP_GROUPS: usize = 5;
 
@@ -192,8 +194,8 @@ impl Page {
     fn head(&mut self, e: &Explanation) {
         self.out.push('\n');
         if !e.command.is_empty() {
-            let command = cut(&clean(&e.command.join(" ")), self.width);
-            self.line(&command, Ink::Plain);
+            let command = cut(&clean(&e.command.join(" ")), self.width * MAX_COMMAND_LINES);
+            self.hanging(0, 2, &command, Ink::Plain);
         }
         let mut said = match (e.size_bytes, e.rate_bytes_per_s) {
             (Some(size), Some(rate)) => {
@@ -238,11 +240,11 @@ impl Page {
             let row =
                 Row { cause: charge.cause.name(), place: &charge.place, seconds: seconds[i], share: shares[i], ink: Ink::Of(charge.cause) };
             self.row(&columns, &clock, &row);
-            self.evidence(charge);
+            self.evidence(charge, columns.place);
         }
         if !small.is_empty() {
             let name = if small.len() == 1 { "1 smaller one".to_owned() } else { format!("{} smaller ones", small.len()) };
-            let place = small.iter().take(3).map(|c| c.cause.name()).collect::<Vec<_>>().join(", ");
+            let place = crate::columns::cut_end(&small.iter().map(|c| c.cause.name()).collect::<Vec<_>>().join(", "), columns.place);
             self.row(&columns, &clock, &Row { cause: &name, place: &place, seconds: seconds[alone], share: shares[alone], ink: Ink::Dim });
         }
         let total = Row { cause: "wall time", place: "", seconds: seconds.iter().sum(), share: shares.iter().sum(), ink: Ink::Plain };
@@ -262,10 +264,12 @@ impl Page {
         self.line(&line, Ink::Plain);
     }
 
-    fn evidence(&mut self, charge: &Charge) {
-        let mut said = charge.evidence.clone();
+    /// What was seen; and first the place, where its column was too narrow for it.
+    fn evidence(&mut self, charge: &Charge, place_columns: usize) {
+        let mut said = if width(&charge.place) > place_columns { format!("{}: ", charge.place) } else { String::new() };
+        said += &charge.evidence;
         if charge.slack_s > 0.0 && charge.slack_s < 0.95 * charge.seconds {
-            let _ = write!(said, "; after {} less of it something else is critical", duration(charge.slack_s));
+            let _ = write!(said, "; only the first {} of it can be gained before something else is critical", duration(charge.slack_s));
         }
         if !said.is_empty() {
             self.hanging(2, 2, &said, Ink::Dim);

@@ -33,13 +33,13 @@ pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// A count with its thousands apart: `100 000`.
+/// A count with its thousands apart: `100,000`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
+            out.push(',');
         }
         out.push(digit);
     }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(bytes(1000), "0.98 KiB");
         assert_eq!(byte_rate(130_944_125.0), "125 MiB/s");
         assert_eq!(bit_rate(130_944_125.0), "1.05 Gb/s");
-        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(100), "100");
     }
 

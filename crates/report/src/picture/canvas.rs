@@ -33,6 +33,7 @@ pub fn escape(text: &str) -> String {
 
 /// A number with at most one digit after the point.
 fn number(v: f64) -> String {
+    let v = if v.is_finite() { v } else { 0.0 };
     let rounded = (v * 10.0).round() / 10.0;
     if rounded.fract() == 0.0 { format!("{rounded:.0}") } else { format!("{rounded:.1}") }
 }

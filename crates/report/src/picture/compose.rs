@@ -31,6 +31,11 @@ const LOWER_ROW: f64 = 13.0;
 const DIRECTION_ROW: f64 = 8.0;
 /// Room between lanes.
 const LANE_GAP: f64 = 5.0;
+/// Height of the line that says how long gaps are.
+const GAP_LABELS: f64 = 14.0;
+/// With more lanes than this, what was sent over connections is not shown enlarged: it can be seen at the
+/// threads that sent it.
+const MANY_LANES: usize = 24;
 /// A gap's shade, over white.
 const SHADE: f64 = 0.16;
 
@@ -103,24 +108,18 @@ impl<'a> Composer<'a> {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         let chips: Vec<Chip> = shares
             .into_iter()
-            .map(|(cause, share)| Chip {
-                fill: cause_fill(cause),
-                text: format!("{} {}", cause.name(), units::percent(share)),
-                frame: false,
-            })
+            .map(|(cause, share)| Chip { fill: cause_fill(cause), text: format!("{} {}", cause.name(), units::percent(share)) })
             .collect();
         self.chips("Critical path", &chips);
     }
 
     fn legend_of_spans(&mut self, panels: &[Panel]) {
         let seen = |i: usize| panels.iter().any(|p| p.classes[i]);
-        let mut chips: Vec<Chip> = (0..CLASSES.len())
-            .filter(|&i| seen(i))
-            .map(|i| Chip { fill: class_fill(i), text: CLASSES[i].name.to_owned(), frame: is_light(CLASSES[i].colour) })
-            .collect();
+        let mut chips: Vec<Chip> =
+            (0..CLASSES.len()).filter(|&i| seen(i)).map(|i| Chip { fill: class_fill(i), text: CLASSES[i].name.to_owned() }).collect();
         if main_channel(self.explanation).is_some_and(|c| !c.gaps.longest.is_empty()) {
-            let fill = Fill { colour: "#EFEFEF", hatched: false };
-            chips.push(Chip { fill, text: "shaded: gap, in the colour of its cause".into(), frame: true });
+            let fill = Fill { colour: "#E4E4E4", hatched: false, thin: false };
+            chips.push(Chip { fill, text: "shaded: gap, in the colour of its cause".into() });
         }
         self.chips("Lanes", &chips);
     }
@@ -140,10 +139,8 @@ impl<'a> Composer<'a> {
                 self.y += 17.0;
             }
             let mut path = Path::default();
-            path.rectangle(0.0, 0.0, 12.0, 11.0);
-            if chip.frame {
-                self.canvas.rectangle(x - 0.5, self.y - 10.0, 13.0, 12.0, "#9AA3AE", 1.0);
-            }
+            let (top, high) = if chip.fill.thin { (4.5, 2.5) } else { (0.0, 11.0) };
+            path.rectangle(0.0, top, 12.0, high);
             self.canvas.path(x, self.y - 9.5, &path, chip.fill.colour);
             if chip.fill.hatched {
                 self.canvas.path(x, self.y - 9.5, &path, "url(#server)");
@@ -161,14 +158,14 @@ impl<'a> Composer<'a> {
         let shown = shown_lanes(plan, panel);
         let height = PATH_HEIGHT + 8.0 + self.curve_height() + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
-        self.gaps(panel, top, height, false);
+        self.gaps(panel, top, height, None);
         self.path(panel);
         self.curve(panel);
         self.lanes(plan, panel, &shown);
         self.axis(panel);
         if let Some((start_s, end_s)) = enlarged {
             let x = |s: f64| LEFT + s / self.explanation.wall_s * panel.width;
-            let (left, right) = (x(start_s), x(end_s).max(x(start_s) + 2.0));
+            let (left, right) = (x(start_s), x(end_s).max(x(start_s) + 4.0));
             self.canvas.rectangle(left, top - 4.0, right - left, 3.0, "#1B2430", 1.0);
             self.canvas.rectangle(left, self.y - 19.0, right - left, 3.0, "#1B2430", 1.0);
         }
@@ -181,14 +178,20 @@ impl<'a> Composer<'a> {
         self.canvas.text(MARGIN, self.y, &heading, Lettering::of(13.0).bold());
         self.y += 10.0;
         let top = self.y;
-        let shown = shown_lanes(plan, whole);
+        let mut shown = shown_lanes(plan, whole);
+        if shown.len() > MANY_LANES {
+            shown.retain(|&lane| plan.lanes[lane].kind != LaneKind::Connection);
+        }
+        // Where segments stand for their neighbours, an enlarged one would say more than is known.
         let exact = self.explanation.path.len() < MAX_SEGMENTS;
-        let height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 } + lanes_height(plan, &shown, panel);
+        let path_height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 };
+        let height = path_height + GAP_LABELS + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
-        self.gaps(panel, top, height, true);
+        self.gaps(panel, top, height, Some(path_height + GAP_LABELS - 4.0));
         if exact {
             self.path(panel);
         }
+        self.y += GAP_LABELS;
         self.lanes(plan, panel, &shown);
         self.axis(panel);
     }
@@ -201,10 +204,13 @@ impl<'a> Composer<'a> {
         if narrow > 0 {
             let (all, narrow) = (units::count(drawn), units::count(narrow.min(drawn)));
             notes.push(format!(
-                "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of the time."
+                "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of the time; waiting is blank."
             ));
         }
         notes.extend(plan.folded.clone());
+        if plan.lanes.iter().any(|l| l.kind == LaneKind::Connection) {
+            notes.push("On connections, what the client sent is above, what the server sent below.".into());
+        }
         if let Some(channel) = main_channel(self.explanation) {
             let longest = channel.gaps.longest.len() as u64;
             if channel.gaps.count > longest && longest > 0 {
@@ -268,8 +274,8 @@ impl<'a> Composer<'a> {
         (second(panel.start_ns), second(panel.end_ns))
     }
 
-    /// Shades the gaps, and names their cause where there is room and it is asked for.
-    fn gaps(&mut self, panel: &Panel, top: f64, height: f64, named: bool) {
+    /// Shades the gaps, and says how long each is, so far below the top, where there is room.
+    fn gaps(&mut self, panel: &Panel, top: f64, height: f64, labels_at: Option<f64>) {
         let explanation = self.explanation;
         let Some(channel) = main_channel(explanation) else { return };
         let (start_s, end_s) = self.seconds(panel);
@@ -283,9 +289,12 @@ impl<'a> Composer<'a> {
             let style = cause_style(gap.cause);
             self.canvas.rectangle(LEFT + left, top, (right - left).max(0.6), height, style.colour, SHADE);
             let said = format!("gap {}", units::duration(gap.end_s - gap.start_s));
-            if named && right - left > text_width(&said, 10.5) + 6.0 {
+            if let Some(labels_at) = labels_at
+                && right - left > text_width(&said, 10.5) + 6.0
+            {
                 let middle = LEFT + f64::midpoint(left, right);
-                self.canvas.text(middle, top + height - 3.0, &said, Lettering::of(10.5).in_colour(FAINT).held("middle"));
+                let lettering = Lettering::of(10.5).in_colour(FAINT).held("middle");
+                self.canvas.text(middle, top + labels_at, &said, lettering);
             }
         }
     }
@@ -403,7 +412,7 @@ impl<'a> Composer<'a> {
             let text = label(at * unit.per_base, marks.step * unit.per_base);
             self.canvas.text(x, self.y + 16.0, &text, SMALL.in_colour(FAINT).held("middle"));
         }
-        self.label(self.y + 16.0, &format!("time, {}", unit.name), SMALL.in_colour(FAINT));
+        self.canvas.text(LEFT - 26.0, self.y + 16.0, &format!("time, {}", unit.name), SMALL.in_colour(FAINT).held("end"));
         self.y += 24.0;
     }
 }
@@ -411,18 +420,17 @@ impl<'a> Composer<'a> {
 struct Chip {
     fill: Fill,
     text: String,
-    frame: bool,
 }
 
 /// Height of a group's heading.
 const GROUP_HEIGHT: f64 = 24.0;
 
 fn cause_fill(cause: Cause) -> Fill {
-    Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause) }
+    Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause), thin: false }
 }
 
 fn class_fill(class: usize) -> Fill {
-    Fill { colour: CLASSES[class].colour, hatched: false }
+    Fill { colour: CLASSES[class].colour, hatched: false, thin: CLASSES[class].thin }
 }
 
 fn tick_count(width: f64) -> usize {

@@ -113,7 +113,7 @@ impl Plan {
         if connections.is_empty() {
             return;
         }
-        let group = self.group("connections: sent by the client above, by the server below");
+        let group = self.group(SECTIONS[CONNECTIONS]);
         let single = if connections.len() > lanes { lanes.saturating_sub(1) } else { lanes };
         for (name, objects) in &connections[..single] {
             objects.iter().for_each(|o| {

@@ -1,5 +1,6 @@
 //! The colours: one place. They are Okabe and Ito's, which people with any common colour vision tell
-//! apart, on white; what works is saturated and what waits is pale, so that an idle lane looks idle.
+//! apart, on white. What works is a bar; what waits is a thin line, so that an idle lane looks idle and
+//! the shade of a gap shows behind it.
 
 use thalweg_explain::Cause;
 use thalweg_trace::SpanKind;
@@ -11,44 +12,46 @@ pub struct Class {
     pub name: &'static str,
     /// Its colour.
     pub colour: &'static str,
+    /// Whether it is a thin line.
+    pub thin: bool,
 }
 
 macro_rules! classes {
-    ($($(#[$doc:meta])* $item:ident = $name:literal, $colour:literal;)+) => {
+    ($($(#[$doc:meta])* $item:ident = $name:literal, $colour:literal, $thin:literal;)+) => {
         /// The classes, in the order of the legend; dense places stack them in this order, from below.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum SpanClass { $($(#[$doc])* $item),+ }
 
         /// What each [`SpanClass`] looks like, by its number.
-        pub const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour }),+];
+        pub const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour, thin: $thin }),+];
     };
 }
 
 classes! {
     /// Reading from a file or device.
-    Read = "read", "#0072B2";
+    Read = "read", "#0072B2", false;
     /// Writing to a file or device.
-    Write = "write", "#D55E00";
+    Write = "write", "#D55E00", false;
     /// Putting data on media.
-    Sync = "sync", "#CC79A7";
+    Sync = "sync", "#CC79A7", false;
     /// Handing bytes to a connection.
-    Send = "send", "#009E73";
+    Send = "send", "#009E73", false;
     /// Taking bytes from a connection.
-    Receive = "receive", "#3DA5D9";
+    Receive = "receive", "#3DA5D9", false;
     /// Computing.
-    Compute = "checksum, computing", "#E69F00";
+    Compute = "checksum, computing", "#E69F00", false;
     /// Opening, closing, names and attributes.
-    Metadata = "metadata", "#8C7A00";
+    Metadata = "metadata", "#8C7A00", false;
     /// MPI calls.
-    Mpi = "MPI", "#882255";
+    Mpi = "MPI", "#882255", false;
     /// A request or RPC: what the spans below it are parts of.
-    Enclosing = "request, RPC", "#5B6B82";
+    Enclosing = "request, RPC", "#5B6B82", false;
     /// Held back: a queue, the run queue.
-    Queue = "queued", "#999999";
+    Queue = "queued", "#999999", false;
     /// Blocked on the network.
-    AwaitNetwork = "waiting for the network", "#CBE6F5";
+    AwaitNetwork = "waiting for the network", "#6FB7DE", true;
     /// Blocked on another thread, a timer, memory, a device.
-    Await = "waiting for another thread", "#E3E6EA";
+    Await = "waiting for another thread", "#A9B1BB", true;
 }
 
 /// How many classes there are.
@@ -95,7 +98,7 @@ pub fn cause_style(cause: Cause) -> Class {
         "recorder" => "#AA4499",
         _ => "#000000",
     };
-    Class { name, colour }
+    Class { name, colour, thin: false }
 }
 
 /// Whether this cause's colour is hatched.
@@ -128,9 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_wait_for_a_message_is_pale() {
+    fn an_idle_wait_for_a_message_is_a_thin_line() {
         assert_eq!(class_of(SpanKind::NetReceive, true), SpanClass::AwaitNetwork);
         assert_eq!(class_of(SpanKind::NetReceive, false), SpanClass::Receive);
-        assert!(is_light(CLASSES[SpanClass::AwaitNetwork as usize].colour) && !is_light("#0072B2"));
+        assert!(CLASSES[SpanClass::AwaitNetwork as usize].thin && !CLASSES[SpanClass::Receive as usize].thin);
+        assert!(is_light("#E69F00") && !is_light("#0072B2"));
     }
 }

@@ -93,7 +93,10 @@ impl Panel {
             let (upper, lower) = if lane.kind == LaneKind::Connection { (1, 1) } else { (MAX_UPPER_ROWS, MAX_LOWER_ROWS) };
             LaneStrips { upper: Strip::new(shape(upper)), lower: Strip::new(shape(lower)), marks: Vec::new() }
         });
-        let path = Strip::new(StripShape { width, narrowest: 1.0, column: 1.0, classes: Cause::ALL.len(), max_rows: 1, threads: 1 });
+        // Where segments are narrower than a pixel, wider columns keep the shares from flickering.
+        let path_column = if explanation.path.len() as f64 > width { 6.0 } else { 1.0 };
+        let path =
+            Strip::new(StripShape { width, narrowest: 1.0, column: path_column, classes: Cause::ALL.len(), max_rows: 1, threads: 1 });
         let at = |s: f64| explanation.start_ns.saturating_add((s * 1e9) as i64);
         let mut panel = Panel {
             start_ns: at(start_s),
@@ -136,14 +139,16 @@ impl Panel {
                 let folded = plan.lanes[lane].kind == LaneKind::Folded;
                 // In a folded lane a request and its parts would count twice.
                 if !folded || class != SpanClass::Enclosing {
-                    self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
+                    let bar = self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
                     self.drawn.0 += 1;
+                    self.drawn.1 += u64::from(!bar);
                 }
             }
         }
     }
 
-    fn put(&mut self, lane: usize, upper: bool, class: SpanClass, left: f64, right: f64, text: impl FnOnce() -> String) {
+    /// Whether it became a bar.
+    fn put(&mut self, lane: usize, upper: bool, class: SpanClass, left: f64, right: f64, text: impl FnOnce() -> String) -> bool {
         self.classes[class as usize] = true;
         let strips = &mut self.lanes[lane];
         let strip = if upper { &mut strips.upper } else { &mut strips.lower };
@@ -153,8 +158,9 @@ impl Panel {
                 self.hints.push(Hint { lane, upper, row, left, right, text: text() });
             }
             Some(_) => {}
-            None => self.drawn.1 += 1,
+            None => return false,
         }
+        true
     }
 
     /// Puts a mark on its lane, at most one a pixel.

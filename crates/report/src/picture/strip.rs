@@ -7,7 +7,7 @@
 //! its pixel columns; there the classes are stacked, each as high as its part of the column's time. So a
 //! strip never holds more than (width / narrowest bar) bars a row, and one number for each column and class.
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, Path};
 
 /// One bar, in pixels from the strip's left end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,14 +129,17 @@ impl Strip {
     pub fn draw(&self, canvas: &mut Canvas, x: f64, y: f64, row_height: f64, fill: &dyn Fn(usize) -> Fill) {
         let height = row_height * self.rows() as f64;
         for class in 0..self.classes {
-            let mut path = self.coverage_path(class, height);
+            let fill = fill(class);
+            let mut path = if fill.thin { Path::default() } else { self.coverage_path(class, height) };
             for bar in self.bars.iter().filter(|b| usize::from(b.class) == class) {
                 let top = f64::from(bar.row) * row_height;
                 let gap = if row_height > 6.0 { 1.0 } else { 0.5 };
-                path.rectangle(f64::from(bar.left), top, f64::from(bar.right - bar.left), row_height - gap);
+                let wide = f64::from(bar.right - bar.left);
+                let wide = if wide > 4.0 && !fill.thin { wide - 0.5 } else { wide };
+                let (top, high) = if fill.thin { (top + (row_height - THIN) / 2.0, THIN) } else { (top, row_height - gap) };
+                path.rectangle(f64::from(bar.left), top, wide, high);
             }
             if !path.is_empty() {
-                let fill = fill(class);
                 canvas.path(x, y, &path, fill.colour);
                 if fill.hatched {
                     canvas.path(x, y, &path, "url(#server)");
@@ -146,8 +149,8 @@ impl Strip {
     }
 
     /// The class's part of the coverage: steps from column to column, above those of the classes before.
-    fn coverage_path(&self, class: usize, height: f64) -> super::canvas::Path {
-        let mut path = super::canvas::Path::default();
+    fn coverage_path(&self, class: usize, height: f64) -> Path {
+        let mut path = Path::default();
         if self.coverage.is_empty() {
             return path;
         }
@@ -188,7 +191,12 @@ pub struct Fill {
     pub colour: &'static str,
     /// Whether it is hatched over.
     pub hatched: bool,
+    /// Whether it is a thin line, and does not show where spans are too narrow for bars.
+    pub thin: bool,
 }
+
+/// Height of a thin line.
+const THIN: f64 = 2.5;
 
 #[cfg(test)]
 mod tests {

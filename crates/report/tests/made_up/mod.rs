@@ -1,6 +1,8 @@
 //! A made-up copy into four servers, traced as the store traces one, with the explanation that its
 //! maker knows to be true. No clock and no socket is involved: the same every time.
 
+#![allow(dead_code)]
+
 use thalweg_explain::Cause;
 use thalweg_explain::document::*;
 use thalweg_trace::*;
