@@ -9,6 +9,7 @@
 pub mod axis;
 pub mod codec;
 pub mod error;
+pub mod export;
 pub mod kind;
 pub mod loss;
 pub mod memory_source;

@@ -127,31 +127,36 @@ impl<'a> Columns<'a> {
         array.as_string_opt::<i32>().ok_or_else(|| self.wrong(name, array))
     }
 
-    /// A column of names, as its keys and the member each key stands for.
-    pub fn dictionary<T>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<(&'a Int32Array, Vec<T>), TraceError> {
+    /// A column of names, as its keys and the member each key stands for; there is one for every key that is not absent.
+    pub fn dictionary<T: Copy>(
+        &self,
+        name: &str,
+        member: impl Fn(&str) -> Option<T>,
+    ) -> Result<(&'a Int32Array, Vec<Option<T>>), TraceError> {
         let array = self.column(name)?;
         let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else { return Err(self.wrong(name, array)) };
         let values = dictionary.values().as_string_opt::<i32>().ok_or_else(|| self.wrong(name, array))?;
-        let mut members = Vec::with_capacity(values.len());
-        for value in values.iter() {
-            let value = value.unwrap_or_default();
-            members.push(
-                member(value).ok_or_else(|| self.error(format!("column `{name}` says `{value}`, which this version does not know")))?,
-            );
-        }
+        // A dictionary may hold values that no row has.
+        let members: Vec<Option<T>> = values.iter().map(|value| member(value.unwrap_or_default())).collect();
+        let known = |key: i32| usize::try_from(key).is_ok_and(|key| matches!(members.get(key), Some(Some(_))));
         let keys = dictionary.keys();
-        let known = |key: i32| usize::try_from(key).is_ok_and(|key| key < members.len());
-        let sound = match keys.nulls() {
-            None => keys.values().iter().all(|&key| known(key)),
-            Some(_) => keys.iter().flatten().all(known),
+        let unknown = match keys.nulls() {
+            None => keys.values().iter().copied().find(|&key| !known(key)),
+            Some(_) => keys.iter().flatten().find(|&key| !known(key)),
         };
-        if sound { Ok((keys, members)) } else { Err(self.error(format!("column `{name}` is damaged: a key without a value"))) }
+        match unknown {
+            None => Ok((keys, members)),
+            Some(key) => {
+                let value = usize::try_from(key).ok().filter(|&key| key < values.len()).map_or("", |key| values.value(key));
+                Err(self.error(format!("column `{name}` says `{value}`, which this version does not know")))
+            }
+        }
     }
 
     /// A column of names, one member per row.
     pub fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
         let (keys, members) = self.dictionary(name, member)?;
-        Ok(keys.iter().map(|key| key.map(|key| members[key as usize])).collect())
+        Ok(keys.iter().map(|key| key.and_then(|key| members[key as usize])).collect())
     }
 
     pub fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {

@@ -27,11 +27,15 @@ mod small_tables;
 mod sorter;
 mod span_table;
 mod tables;
+mod temporary;
 mod writer;
 
 pub use reader::Recording;
 pub use shrink::shrink;
 pub use writer::{Ending, RecordingWriter};
+
+pub(crate) use sorter::{Key, Sortable, Sorter};
+pub(crate) use temporary::TemporaryDirectory;
 
 use crate::{Meta, TraceError};
 use std::path::Path;

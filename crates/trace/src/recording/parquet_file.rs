@@ -192,7 +192,9 @@ impl ChunkReader for Window {
     type T = Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let end = (self.base + self.bytes.len() as u64).max(start);
+        // To the end of what is in memory, or, for the footer, of the file.
+        let loaded_end = self.base + self.bytes.len() as u64;
+        let end = if (self.base..loaded_end).contains(&start) { loaded_end } else { self.length.max(start) };
         Ok(self.get_bytes(start, (end - start) as usize)?.reader())
     }
 

@@ -7,6 +7,7 @@ use super::parquet_file::Part;
 use super::segment::{self, Damage};
 use super::small_tables::Placed;
 use super::tables::{parts, read_all};
+use super::temporary::TemporaryDirectory;
 use super::writer::meta_path;
 use super::{SEGMENTS, span_table};
 use crate::memory_source::moved;
@@ -73,9 +74,9 @@ impl Recording {
 
     fn by_way_of_tables(mut meta: Meta, segments: &[PathBuf]) -> Result<Recording, TraceError> {
         let directory = TemporaryDirectory::new()?;
-        let totals = convert(segments, &[], &directory.0)?;
+        let totals = convert(segments, &[], directory.path())?;
         tell_damage(&mut meta, totals);
-        let mut tables = Tables::open(&directory.0, meta)?;
+        let mut tables = Tables::open(directory.path(), meta)?;
         tables.temporary = Some(directory);
         Ok(Recording { inner: Inner::Tables(Box::new(tables)), torn_bytes: totals.damage.torn_bytes })
     }
@@ -128,27 +129,6 @@ fn read_meta(root: &Path) -> Result<Meta, TraceError> {
         return Err(segment::newer_version(&path, version.format));
     }
     serde_json::from_slice(&text).map_err(damaged)
-}
-
-/// Removed when the recording is closed.
-struct TemporaryDirectory(PathBuf);
-
-impl TemporaryDirectory {
-    fn new() -> Result<TemporaryDirectory, TraceError> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)
-            .map_err(|e| TraceError::new(&path, format!("cannot be made to sort an unfinished recording in: {e}")))?;
-        Ok(TemporaryDirectory(path))
-    }
-}
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The tables of a finished recording.

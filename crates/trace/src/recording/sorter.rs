@@ -12,10 +12,10 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Host, time, identifier.
-pub(super) type Key = (u16, i64, u64);
+pub(crate) type Key = (u16, i64, u64);
 
 /// A row with its place in the order.
-pub(super) trait Sortable: Copy + Serialize + DeserializeOwned {
+pub(crate) trait Sortable: Copy + Serialize + DeserializeOwned {
     fn key(&self) -> Key;
 }
 
@@ -24,7 +24,7 @@ const FAN_IN: usize = 64;
 const CHUNK_ROWS: usize = 512;
 
 /// Takes rows in any order, gives them back in the order of their keys.
-pub(super) struct Sorter<R> {
+pub(crate) struct Sorter<R> {
     directory: PathBuf,
     name: &'static str,
     run_rows: usize,

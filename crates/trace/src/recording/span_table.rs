@@ -113,7 +113,7 @@ pub(super) fn spans_backward(columns: &Columns<'_>) -> Result<SpanBatch, TraceEr
     Ok(SpanBatch {
         span: id("span")?,
         track: id("track")?,
-        kind: backward(kind_keys, SpanKind::AppOther, |key| kinds[key as usize]),
+        kind: backward(kind_keys, SpanKind::AppOther, |key| kinds[key as usize].unwrap_or(SpanKind::AppOther)),
         end_ns,
         start_ns,
         count: backward(columns.primitive::<UInt32Type>("count")?, 1, |v| v),
@@ -124,7 +124,7 @@ pub(super) fn spans_backward(columns: &Columns<'_>) -> Result<SpanBatch, TraceEr
         parent: id("parent")?,
         request: id("request")?,
         waker_track: id("waker_track")?,
-        waker_context: backward(context_keys, ABSENT_CONTEXT, |key| contexts[key as usize] as u8),
+        waker_context: backward(context_keys, ABSENT_CONTEXT, |key| contexts[key as usize].map_or(ABSENT_CONTEXT, |c| c as u8)),
         cpu_ns: number("cpu_ns")?,
         runqueue_ns: number("runqueue_ns")?,
     })

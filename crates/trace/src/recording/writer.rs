@@ -46,6 +46,8 @@ struct State {
     meta: Meta,
     segments: Option<SegmentWriter>,
     loss: Loss,
+    /// Events that were lost in all, marks of it written or not.
+    lost_events: u64,
     kept: Vec<Event>,
 }
 
@@ -71,7 +73,7 @@ impl RecordingWriter {
         let meta = Meta { format: FORMAT_VERSION, end: None, ..meta };
         let segments = SegmentWriter::create(&path.join(SEGMENTS), limit_bytes)?;
         write_meta(path, &meta)?;
-        let state = State { meta, segments: Some(segments), loss: Loss::default(), kept: Vec::new() };
+        let state = State { meta, segments: Some(segments), loss: Loss::default(), lost_events: 0, kept: Vec::new() };
         Ok(Arc::new(RecordingWriter { root: path.to_owned(), state: Mutex::new(state) }))
     }
 
@@ -82,7 +84,7 @@ impl RecordingWriter {
 
     /// How many events this writer has lost so far.
     pub fn lost_events(&self) -> u64 {
-        self.lock().loss.total()
+        self.lock().lost_events
     }
 
     /// Turns the segments into tables. Call it when every tracer has handed over what it had; what comes
@@ -120,7 +122,7 @@ impl RecordingWriter {
                 self.append(second);
             }
             // One event that is longer than a frame may be.
-            None => events.iter().for_each(|event| self.lock().loss.count(event)),
+            None => events.iter().for_each(|event| self.lock().lose(event)),
         }
     }
 }
@@ -142,13 +144,12 @@ impl State {
             return;
         }
         let Some(segments) = &mut self.segments else { return };
-        let mut overdue = std::mem::take(&mut self.kept);
-        overdue.append(&mut self.loss.take_marks());
-        let written = frame(&overdue).is_some_and(|bytes| segments.append(&bytes).is_ok());
-        if !written {
-            for event in &overdue {
-                self.set_aside(event);
-            }
+        let marks = self.loss.take_marks();
+        let overdue: Vec<Event> = self.kept.iter().chain(&marks).cloned().collect();
+        if frame(&overdue).is_some_and(|bytes| segments.append(&bytes).is_ok()) {
+            self.kept.clear();
+        } else {
+            marks.iter().for_each(|mark| self.loss.count(mark));
         }
     }
 
@@ -156,8 +157,13 @@ impl State {
         if describes(event) && self.kept.len() < KEPT_ROWS {
             self.kept.push(event.clone());
         } else {
-            self.loss.count(event);
+            self.lose(event);
         }
+    }
+
+    fn lose(&mut self, event: &Event) {
+        self.loss.count(event);
+        self.lost_events += 1;
     }
 }
 

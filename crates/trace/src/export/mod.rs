@@ -1,0 +1,6 @@
+//! Recordings for other programs. Parquet is the recording itself; these are for what cannot read it.
+
+pub mod csv;
+pub mod perfetto;
+mod perfetto_lanes;
+mod perfetto_messages;

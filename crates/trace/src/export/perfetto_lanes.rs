@@ -1,0 +1,43 @@
+//! Which lane of its track a span is drawn on. Perfetto nests what is on one lane, so a lane takes a span
+//! only beside the others, or inside its own parent; spans that merely overlap go to further lanes. An RPC
+//! that a thread only observed, or holds, is never on the first, which stays the thread's own time.
+
+use crate::{Span, SpanKind};
+use std::collections::HashMap;
+
+/// Gives lanes to spans that come in order of descending end, and of ascending start at one end.
+#[derive(Default)]
+pub(super) struct Lanes {
+    tracks: HashMap<u64, Vec<Vec<Open>>>,
+}
+
+/// A span whose start has not been passed yet, walking backward.
+struct Open {
+    span: u64,
+    start_ns: i64,
+}
+
+impl Lanes {
+    /// The lane (from 0) and how deep in it.
+    pub fn place(&mut self, span: &Span) -> (usize, usize) {
+        let lanes = self.tracks.entry(span.track.number()).or_default();
+        let (start_ns, end_ns) = (span.start.ns(), span.end().ns());
+        let first = usize::from(matches!(span.kind, SpanKind::RpcCall | SpanKind::RpcQueue));
+        let parent = span.parent.map(|parent| parent.number());
+        for lane in first.. {
+            if lanes.len() <= lane {
+                lanes.resize_with(lane + 1, Vec::new);
+            }
+            let open = &mut lanes[lane];
+            while open.last().is_some_and(|above| above.start_ns >= end_ns) {
+                open.pop();
+            }
+            let fits = open.last().is_none_or(|above| Some(above.span) == parent && above.start_ns <= start_ns);
+            if fits {
+                open.push(Open { span: span.span.number(), start_ns });
+                return (lane, open.len() - 1);
+            }
+        }
+        unreachable!("an empty lane takes any span")
+    }
+}

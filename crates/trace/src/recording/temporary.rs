@@ -1,0 +1,29 @@
+//! A directory that is gone when nobody needs it any more.
+
+use crate::TraceError;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory in `TMPDIR`, removed with all that is in it when this is dropped.
+pub(crate) struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    /// Makes one.
+    pub fn new() -> Result<TemporaryDirectory, TraceError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(|e| TraceError::new(&path, format!("cannot be made, to sort in: {e}")))?;
+        Ok(TemporaryDirectory(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,74 @@
+"""Reads a Perfetto trace with Perfetto's own protobuf definition (PyPI: perfetto) and says what is in it.
+
+Checks as a trace processor would: packets in order of time within a sequence's state, every begin has its
+end on the same track, innermost first, and every name resolves. Prints one line of JSON.
+"""
+
+import collections
+import json
+import sys
+
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+
+def main(path):
+    trace = pb.Trace()
+    with open(path, "rb") as file:
+        trace.ParseFromString(file.read())
+    Event = pb.TrackEvent
+    names, categories, notes, strings = {}, {}, {}, {}
+    tracks, counters = {}, set()
+    open_slices = collections.defaultdict(list)
+    counts, slices, flows = collections.Counter(), [], collections.Counter()
+    instants, values = collections.Counter(), collections.Counter()
+    events = []
+    for index, packet in enumerate(trace.packet):
+        for known, table in ((names, packet.interned_data.event_names), (categories, packet.interned_data.event_categories),
+                             (notes, packet.interned_data.debug_annotation_names)):
+            known.update((entry.iid, entry.name) for entry in table)
+        strings.update((entry.iid, entry.str.decode()) for entry in packet.interned_data.debug_annotation_string_values)
+        if packet.HasField("track_descriptor"):
+            descriptor = packet.track_descriptor
+            assert descriptor.uuid not in tracks, f"track {descriptor.uuid} described twice"
+            assert not descriptor.parent_uuid or descriptor.parent_uuid in tracks, "a parent that is not known yet"
+            tracks[descriptor.uuid] = descriptor
+            if descriptor.HasField("counter"):
+                counters.add(descriptor.uuid)
+        if packet.HasField("track_event"):
+            assert packet.timestamp_clock_id == 3, "not on the monotonic clock"
+            events.append((packet.timestamp, index, packet.track_event))
+    assert trace.packet[0].sequence_flags & 1, "the state is never begun"
+    events.sort(key=lambda event: event[:2])
+    for at, _, event in events:
+        assert event.track_uuid in tracks, f"an event on track {event.track_uuid}, which is not described"
+        if event.type == Event.TYPE_SLICE_BEGIN:
+            annotations = {}
+            for note in event.debug_annotations:
+                kind = note.WhichOneof("value")
+                value = getattr(note, kind)
+                annotations[notes[note.name_iid]] = strings[value] if kind == "string_value_iid" else value
+            categories[event.category_iids[0]]
+            name = names[event.name_iid]
+            if open_slices[event.track_uuid]:
+                outer = open_slices[event.track_uuid][-1]
+                assert annotations.get("parent") == outer[2]["span"], "nested in what is not its parent"
+            open_slices[event.track_uuid].append((name, at, annotations))
+            flows.update(event.flow_ids)
+        elif event.type == Event.TYPE_SLICE_END:
+            name, start, annotations = open_slices[event.track_uuid].pop()
+            counts[name] += 1
+            slices.append([annotations["span"], name, start, at - start])
+        elif event.type == Event.TYPE_INSTANT:
+            instants[names[event.name_iid]] += 1
+        elif event.type == Event.TYPE_COUNTER:
+            assert event.track_uuid in counters, "a counter's value on a track that is none"
+            values[tracks[event.track_uuid].name] += 1
+    assert not any(open_slices.values()), "slices that never end"
+    slices.sort()
+    print(json.dumps({"slices": slices, "kinds": counts, "instants": instants, "counters": values, "flows": len(flows),
+                      "joined": sum(1 for ends in flows.values() if ends == 2), "objects": sorted(strings.values()),
+                      "tracks": sorted(t.thread.thread_name or t.name or t.process.process_name for t in tracks.values())}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
