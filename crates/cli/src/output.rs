@@ -1,7 +1,7 @@
 //! Results go to standard output, notes to standard error; neither is ever a reason to panic.
 
 use crate::failure::Failure;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Writes a result to standard output as it is.
 pub fn result(text: &str) -> Result<(), Failure> {
@@ -24,21 +24,6 @@ pub fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
 /// Writes a note for the person to standard error.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
-
-/// How many columns the terminal has on which results appear; 80 where there is none.
-pub fn columns() -> usize {
-    if !std::io::stdout().is_terminal() {
-        return 80;
-    }
-    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col)).clamp(60, 240)
-}
-
-/// Whether results may be coloured: a terminal, and nobody who asked for none (<https://no-color.org>).
-pub fn colour() -> bool {
-    std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
 /// A table with its columns aligned: the first and last to the left, the others to the right.

@@ -112,19 +112,12 @@ fn findings() -> Vec<Finding> {
 }
 
 fn machine() -> Finding {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let system = rustix::system::uname();
-    let found = format!("{cpus} processors, Linux {}, {}", system.release().to_string_lossy(), system.machine().to_string_lossy());
-    if cpus < 2 {
-        return Finding::less(
-            "machine",
-            State::Limited,
-            found,
-            "client and servers of the demo take turns on one processor: overlap gains little",
-            "",
-        );
+    let machine = thalweg_measure::machine::Machine::describe(&[std::env::temp_dir()]);
+    if machine.cpus < 2 {
+        let costs = "client and servers of the demo take turns on one processor: overlap gains little";
+        return Finding::less("machine", State::Limited, machine.sentence(), costs, "");
     }
-    Finding::good("machine", found)
+    Finding::good("machine", machine.sentence())
 }
 
 fn memory() -> Finding {
@@ -180,27 +173,18 @@ fn thread_times() -> Finding {
 
 fn page_cache() -> Finding {
     let name = "page cache contents (cachestat)";
-    match cachestat_works() {
-        true => Finding::good(name, "cachestat answers".into()),
-        false => Finding::less(
+    // Asked of a file that is surely there: this program.
+    let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::cache::residency(&file));
+    match asked.map(|residency| residency.by) {
+        Ok("cachestat") => Finding::good(name, "cachestat answers".into()),
+        other => Finding::less(
             name,
             State::Absent,
-            "cachestat is not there".into(),
-            "measurements from emptied caches fall back to mincore, or say that it was not verified",
+            other.map_or_else(|e| e.to_string(), |by| format!("only {by} answers")),
+            "measurements from emptied caches rest on mincore, or say that it was not verified",
             "Linux 6.5 or newer, and no filter on system call 451",
         ),
     }
-}
-
-/// Asks about a file that is surely there: this program.
-fn cachestat_works() -> bool {
-    const CACHESTAT: libc::c_long = 451;
-    let Ok(file) = std::fs::File::open("/proc/self/exe") else { return false };
-    let range: [u64; 2] = [0, 0];
-    let mut answer = [0_u64; 5];
-    // SAFETY: the call reads 16 bytes of `range` and writes the 40 bytes of `answer`, both of which live until it returns.
-    let code = unsafe { libc::syscall(CACHESTAT, std::os::fd::AsRawFd::as_raw_fd(&file), range.as_ptr(), answer.as_mut_ptr(), 0_u32) };
-    code == 0
 }
 
 fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {

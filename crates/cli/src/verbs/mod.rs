@@ -1,6 +1,9 @@
 //! The verbs: one file each, one line each in the list below.
 
 pub mod doctor;
+pub mod explain;
+pub mod export;
+pub mod report;
 
 use crate::failure::Failure;
 
@@ -29,6 +32,12 @@ macro_rules! verbs {
 
 verbs! {
     "Explain" {
+        /// Say where a recording's time went, and what a change would give
+        Explain = explain,
+        /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
+        Report = report,
+        /// Turn a recording into a file for Perfetto, or into CSV
+        Export = export,
         /// Say what this machine can do for recordings and the demo, and how to get what is missing
         Doctor = doctor,
     }

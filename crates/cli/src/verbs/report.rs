@@ -1,0 +1,41 @@
+//! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper.
+
+use crate::{failure::Failure, output};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `thalweg report`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The recording: a directory NAME.thw
+    recording: PathBuf,
+    /// The picture: FILE.svg, or FILE.html for a page with the tables
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Draws, and writes the file in one piece.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let kind = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if kind != "svg" && kind != "html" {
+        let what = arguments.output.display();
+        return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html, which says what to make")));
+    }
+    let (recording, explanation) = super::explain::explained(&arguments.recording)?;
+    let options = thalweg_report::PictureOptions::default();
+    let drawn = match kind {
+        "svg" => thalweg_report::svg(&recording, &explanation, &options),
+        _ => thalweg_report::html(&recording, &explanation, &options),
+    };
+    write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)?;
+    output::note(&format!("{}: {}", arguments.output.display(), explanation.verdict.sentence));
+    Ok(())
+}
+
+/// Writes a file so that nobody ever sees half of it.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let error = |e: std::io::Error| Failure::failed(format!("{}: {e}", path.display()));
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    std::fs::write(&partial, text).map_err(error)?;
+    std::fs::rename(&partial, path).map_err(error)
+}
