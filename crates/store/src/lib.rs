@@ -9,10 +9,12 @@
 //! | [`wire`] | messages on a connection: header, checksums, bounds; both ends |
 //! | [`protocol`] | what the messages say |
 //! | [`io`] | the I/O server |
+//! | [`client`] | connections, files, flows |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
+pub mod client;
 pub mod crc;
 pub mod error;
 pub mod io;

@@ -1,0 +1,173 @@
+//! All I/O servers of a store, as the client sees them.
+
+use super::file::FileHandle;
+use super::link::Link;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::common::BootVerifier;
+use crate::protocol::io::{DatafileId, DatafileSize, IoReply, IoRequest, TargetId, TargetSpace};
+use crate::protocol::metadata::StoreMap;
+use crate::wire::{Connect, Kind, unexpected};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thalweg_layout::Distribution;
+use thalweg_trace::Tracer;
+
+/// Connections to all I/O servers of a store; they are made when they are needed.
+pub struct DataClient {
+    map: StoreMap,
+    links: Vec<Arc<Link>>,
+}
+
+impl DataClient {
+    /// For the servers of this map.
+    pub fn new(map: StoreMap, options: &Connect) -> DataClient {
+        let options = Connect { store: Some(map.store), ..options.clone() };
+        let links = map.servers.iter().map(|entry| Arc::new(Link::new(entry.clone(), options.clone()))).collect();
+        DataClient { map, links }
+    }
+
+    /// Who is who.
+    pub fn map(&self) -> &StoreMap {
+        &self.map
+    }
+
+    /// The servers, in the map's order.
+    pub fn links(&self) -> &[Arc<Link>] {
+        &self.links
+    }
+
+    /// The server of a target: its place in [`DataClient::links`].
+    ///
+    /// # Errors
+    /// When the map does not know the target.
+    pub fn server_of(&self, target: TargetId) -> Result<usize> {
+        let entry = self.map.target(target).map(|(entry, _)| entry.server as usize);
+        entry.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("target {target} is not in the store's map")))
+    }
+
+    /// A file's datafiles by server, each with its place in the file.
+    fn by_server(&self, file: &FileHandle) -> Result<BTreeMap<usize, Vec<DatafileId>>> {
+        let mut by_server: BTreeMap<usize, Vec<DatafileId>> = BTreeMap::new();
+        for id in file.datafiles() {
+            by_server.entry(self.server_of(id.target).map_err(|e| e.on_file(file.path()))?).or_default().push(id);
+        }
+        Ok(by_server)
+    }
+
+    /// One request to each of several servers, all at a time; the replies in the same order.
+    ///
+    /// # Errors
+    /// The first error there was, naming its server.
+    pub fn call_each(&self, tracer: &mut Tracer, requests: &[(usize, IoRequest)]) -> Result<Vec<IoReply>> {
+        let mut lent = Vec::with_capacity(requests.len());
+        for (server, request) in requests {
+            let mut connection = self.links[*server].lend()?;
+            let posted = connection.post(tracer, None, Kind::Io, request, &[], 0);
+            lent.push((connection, posted));
+        }
+        let mut replies = Vec::with_capacity(requests.len());
+        for ((mut connection, posted), (server, request)) in lent.into_iter().zip(requests) {
+            let reply = posted.and_then(|_| connection.complete::<IoReply>(tracer));
+            let again = matches!(&reply, Err(e) if connection.was_idle && e.kind() == ErrorKind::Reset);
+            replies.push(match reply {
+                Ok(reply) => connection.completed(tracer, reply, None),
+                Err(_) if again => {
+                    drop(connection);
+                    self.links[*server].call(tracer, request, &[])?.0
+                }
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(replies)
+    }
+
+    /// Sizes of a file's datafiles, in their order.
+    ///
+    /// # Errors
+    /// A server's or a connection's, naming server and file.
+    pub fn glimpse(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Vec<DatafileSize>> {
+        let by_server: Vec<_> = self.by_server(file)?.into_iter().collect();
+        let requests = in_batches(&by_server, |datafiles| IoRequest::Glimpse { datafiles });
+        let replies = self.call_each(tracer, &requests).map_err(|e| e.on_file(file.path()))?;
+        let mut sizes = vec![DatafileSize::default(); file.targets().len()];
+        for ((_, request), reply) in requests.iter().zip(replies) {
+            let (IoRequest::Glimpse { datafiles }, IoReply::Sizes(found)) = (request, &reply) else { return Err(unexpected(&reply)) };
+            if datafiles.len() != found.len() {
+                return Err(unexpected(&reply));
+            }
+            for (id, size) in datafiles.iter().zip(found) {
+                sizes[id.index as usize] = *size;
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// A file's size: the largest mapped end of its datafiles.
+    ///
+    /// # Errors
+    /// A server's or a connection's, naming server and file.
+    pub fn size(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<u64> {
+        let sizes: Vec<u64> = self.glimpse(tracer, file)?.iter().map(|s| s.size_bytes).collect();
+        file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))
+    }
+
+    /// Puts a file's datafiles on media, on all servers at a time; by which start of each server.
+    ///
+    /// # Errors
+    /// A server's or a connection's, naming server and file.
+    pub fn sync(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Vec<(usize, BootVerifier)>> {
+        let by_server: Vec<_> = self.by_server(file)?.into_iter().collect();
+        let requests = in_batches(&by_server, |datafiles| IoRequest::Sync { datafiles });
+        let replies = self.call_each(tracer, &requests).map_err(|e| e.on_file(file.path()))?;
+        let each = requests.iter().zip(replies).map(|((server, _), reply)| match reply {
+            IoReply::Synced { verifier } => Ok((*server, verifier)),
+            other => Err(unexpected(&other)),
+        });
+        each.collect()
+    }
+
+    /// Removes a file's datafiles. (The metadata service does this for files whose names were removed.)
+    ///
+    /// # Errors
+    /// A server's or a connection's, naming server and file.
+    pub fn remove(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<()> {
+        let by_server: Vec<_> = self.by_server(file)?.into_iter().collect();
+        let requests = in_batches(&by_server, |datafiles| IoRequest::Remove { datafiles });
+        self.call_each(tracer, &requests).map_err(|e| e.on_file(file.path()))?;
+        Ok(())
+    }
+
+    /// Gives a file's datafiles the sizes they have in a file of `size_bytes`. (The metadata service does this in order
+    /// with everything else about the file.)
+    ///
+    /// # Errors
+    /// A server's or a connection's, naming server and file.
+    pub fn truncate(&self, tracer: &mut Tracer, file: &FileHandle, size_bytes: u64) -> Result<()> {
+        let by_server: Vec<_> = self.by_server(file)?.into_iter().collect();
+        let requests = in_batches(&by_server, |datafiles| IoRequest::Truncate {
+            datafiles: datafiles.into_iter().map(|id| (id, file.layout().datafile_size(id.index, size_bytes))).collect(),
+        });
+        self.call_each(tracer, &requests).map_err(|e| e.on_file(file.path()))?;
+        Ok(())
+    }
+
+    /// Space on every target of every server that answers; the errors of those that do not.
+    pub fn space(&self, tracer: &mut Tracer) -> (Vec<TargetSpace>, Vec<Error>) {
+        let (mut space, mut errors) = (Vec::new(), Vec::new());
+        for link in &self.links {
+            match link.call(tracer, &IoRequest::Statfs, &[]) {
+                Ok((IoReply::Space(found), _)) => space.extend(found),
+                Ok((other, _)) => errors.push(unexpected(&other).at_server(link.name())),
+                Err(error) => errors.push(error),
+            }
+        }
+        space.sort_by_key(|s| s.target);
+        (space, errors)
+    }
+}
+
+fn in_batches(by_server: &[(usize, Vec<DatafileId>)], request: impl Fn(Vec<DatafileId>) -> IoRequest) -> Vec<(usize, IoRequest)> {
+    let batches = by_server.iter().flat_map(|(server, ids)| ids.chunks(limits::BATCH).map(|ids| (*server, ids.to_vec())));
+    batches.map(|(server, ids)| (server, request(ids))).collect()
+}

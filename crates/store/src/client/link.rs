@@ -1,0 +1,146 @@
+//! One server: where it is, how to connect, and the connections to it that are not in use.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::io::{IoReply, IoRequest};
+use crate::protocol::metadata::ServerEntry;
+use crate::wire::{Connect, Connection, Kind};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use thalweg_trace::{Mode, Tracer};
+
+/// Idle connections kept for each server.
+const IDLE: usize = 8;
+
+/// A recording that a server takes part in.
+#[derive(Clone, Debug)]
+pub struct SessionOf {
+    /// Our end of it.
+    pub mode: Mode,
+    /// Its number at the server.
+    pub session: u32,
+}
+
+/// One I/O server.
+pub struct Link {
+    entry: ServerEntry,
+    options: Connect,
+    idle: Mutex<Vec<Connection>>,
+    recording: Mutex<Option<SessionOf>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection out of the pool. Goes back when dropped, unless it is broken.
+pub struct Lent<'a> {
+    link: &'a Link,
+    connection: Option<Connection>,
+    /// It was idle before: the server may have gone since.
+    pub was_idle: bool,
+}
+
+impl Link {
+    /// A server as the store's map has it; nothing is connected yet.
+    pub fn new(entry: ServerEntry, options: Connect) -> Link {
+        Link { entry, options, idle: Mutex::default(), recording: Mutex::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// As the store's map has it.
+    pub fn entry(&self) -> &ServerEntry {
+        &self.entry
+    }
+
+    /// Requests on connections made from now on, by threads that trace, are part of this recording.
+    pub fn set_recording(&self, recording: Option<SessionOf>) {
+        *locked(&self.recording) = recording;
+        locked(&self.idle).clear();
+    }
+
+    /// A connection of the caller's own.
+    ///
+    /// # Errors
+    /// The connection's, naming the server.
+    pub fn connect(&self) -> Result<Connection> {
+        self.connect_with(None)
+    }
+
+    /// The same with sockets' buffers of this size.
+    ///
+    /// # Errors
+    /// The connection's, naming the server.
+    pub fn connect_with(&self, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
+        let mut options = self.options.clone();
+        options.socket_buffer_bytes = socket_buffer_bytes.or(options.socket_buffer_bytes);
+        let named = |e: Error| Error::new(e.kind(), format!("{} ({})", e.message(), self.entry.address)).at_server(&self.entry.name);
+        let mut connection = Connection::connect(&self.entry.address, &options).map_err(named)?;
+        if connection.hello().server != self.entry.name {
+            let found = format!("{} calls itself {}: is the store's map out of date?", self.entry.address, connection.hello().server);
+            return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
+        }
+        if let Some(recording) = &*locked(&self.recording) {
+            connection.record(&recording.mode, recording.session);
+        }
+        Ok(connection)
+    }
+
+    /// An idle connection, or a new one.
+    ///
+    /// # Errors
+    /// The connection's, naming the server.
+    pub fn lend(&self) -> Result<Lent<'_>> {
+        let idle = locked(&self.idle).pop();
+        let was_idle = idle.is_some();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        Ok(Lent { link: self, connection: Some(connection), was_idle })
+    }
+
+    /// One call, on whatever connection. If an idle one turns out to be dead, once more on a new one: every request to an
+    /// I/O server may be made twice.
+    ///
+    /// # Errors
+    /// The server's or the connection's, naming the server.
+    pub fn call(&self, tracer: &mut Tracer, request: &IoRequest, payload: &[u8]) -> Result<(IoReply, Vec<u8>)> {
+        let mut connection = self.lend()?;
+        let done = connection.call_with(tracer, Kind::Io, request, payload);
+        match done {
+            Err(error) if connection.was_idle && error.kind() == ErrorKind::Reset => {
+                drop(connection);
+                locked(&self.idle).clear();
+                self.lend()?.call_with(tracer, Kind::Io, request, payload)
+            }
+            done => done,
+        }
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().expect("there until dropped")
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("there until dropped")
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        let mut idle = locked(&self.link.idle);
+        if !connection.is_broken() && connection.pending() == 0 && idle.len() < IDLE {
+            idle.push(connection);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The names of a store, as the data path needs them.
+
+use super::data::DataClient;
+use super::file::{FileHandle, StoreFile};
+use crate::error::Result;
+use crate::protocol::metadata::{Attributes, Existing, LayoutChoice, SetAttributes};
+use crate::wire::Connection;
+use std::sync::Arc;
+use thalweg_trace::Tracer;
+
+/// Calls to the metadata service. Paths are from the store's root.
+pub trait Names: Send + Sync {
+    /// Makes an empty file.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes>;
+
+    /// What is known of a file or directory.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes>;
+
+    /// Gives a file another name, and attributes.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    fn rename(&self, tracer: &mut Tracer, from: &str, to: &str, replace: bool, set: &SetAttributes) -> Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()>;
+
+    /// Puts everything answered so far on media.
+    ///
+    /// # Errors
+    /// The service's.
+    fn sync(&self, tracer: &mut Tracer) -> Result<()>;
+
+    /// The connection, for recording. `None`: there is none.
+    ///
+    /// # Errors
+    /// `work`'s, or the connection's.
+    fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()>;
+}
+
+/// A store: its names and its bytes.
+#[derive(Clone)]
+pub struct Store {
+    /// The names.
+    pub names: Arc<dyn Names>,
+    /// The bytes.
+    pub data: Arc<DataClient>,
+}
+
+impl Store {
+    /// An existing file.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    pub fn open(&self, path: &str) -> Result<StoreFile> {
+        let attributes = self.names.open(&mut Tracer::off(), path)?;
+        Ok(StoreFile::new(Arc::clone(&self.data), FileHandle::from_attributes(path, &attributes)?))
+    }
+
+    /// A new file.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    pub fn create(&self, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<StoreFile> {
+        let attributes = self.names.create(&mut Tracer::off(), path, mode, existing, layout)?;
+        Ok(StoreFile::new(Arc::clone(&self.data), FileHandle::from_attributes(path, &attributes)?))
+    }
+}
