@@ -19,7 +19,7 @@ def explaining(bench):
     path = bench.path("recordings", f"generated-{count}.thw")
     generate = bench.program("examples/generate")
     bench.note(f"generating a recording of {count:,} spans")
-    timed([generate, str(count), path])
+    timed([generate, "--spans", str(count), path])
     core = max(os.sched_getaffinity(0))
     explain = Subject(
         "explain",
