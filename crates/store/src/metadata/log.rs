@@ -87,9 +87,12 @@ pub(super) struct AppendError {
     pub cut_back: bool,
 }
 
+/// One change in a record's payload: table, key, value.
+type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
+
 /// Adds a transaction's record to `out`; answers how many bytes it takes.
 pub(super) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
-    let list: Vec<(u8, &[u8], Option<&[u8]>)> = changes.iter().map(|(t, k, v)| (t as u8, k.as_slice(), v.as_deref())).collect();
+    let list: Vec<Row<'_>> = changes.iter().map(|(t, k, v)| (t as u8, k.as_slice(), v.as_deref())).collect();
     let start = out.len();
     out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
     out[start + 8..start + 16].copy_from_slice(&sequence.to_le_bytes());
@@ -191,7 +194,7 @@ fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 
 fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
     let strange = || DatabaseError::new(path, "a whole record says what this program does not know: use the program that wrote it");
-    let changes: Vec<(u8, &[u8], Option<&[u8]>)> = postcard::from_bytes(payload).map_err(|_| strange())?;
+    let changes: Vec<Row<'_>> = postcard::from_bytes(payload).map_err(|_| strange())?;
     for (table, key, value) in changes {
         let table = Table::from_number(table).ok_or_else(strange)?;
         onto.set(table, key.to_vec(), value.map(<[u8]>::to_vec));

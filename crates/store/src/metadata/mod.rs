@@ -6,17 +6,26 @@
 //! | [`embedded`] | the default one: layers in memory, a log, a redb file |
 //! | [`model`] | one in memory, for tests |
 //! | [`namespace`] | the operations, each one transaction |
+//! | [`intents`] | what removals and truncations leave to do at the I/O servers |
+//! | [`io_servers`] | how it speaks to them |
+//! | [`client`] | the other end: calls on names |
+//! | [`service`] | the namespace on the wire |
 //! | [`placement`] | which targets a new file's datafiles go to |
 
+pub mod client;
 pub mod database;
 pub mod embedded;
 mod inode;
+pub mod intents;
+pub mod io_servers;
 mod layers;
 mod log;
 pub mod model;
 mod names;
 pub mod namespace;
 pub mod placement;
+pub mod service;
+mod tree;
 
 pub use inode::Intent;
 pub use names::{shown, split};

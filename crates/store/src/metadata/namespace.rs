@@ -10,23 +10,21 @@
 //! Removing a file takes its name and inode and leaves an [`Intent`] in the same transaction; what the
 //! intent asks of the I/O servers is done afterwards, by [`super::intents`].
 
-use super::database::{Database, DatabaseError, Table, Transaction, View, Watch, read, write};
+use super::database::{Database, DatabaseError, Table, Transaction, Watch, read, write};
 use super::inode::{Entry, Inode, Intent, Node, decode, encode, entry_key, id_key, id_of};
-use super::names::{shown, split};
+use super::names::split;
 use super::placement;
+use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{
-    Attributes, DirectoryEntry, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetTime, StoreMap,
+    Attributes, DirectoryEntry, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, StoreMap,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
 const STORE: &[u8] = b"namespace.store";
-/// A loop check follows parents this far; deeper trees cannot be made by paths of [`limits::PATH_BYTES`]
-/// alone, but can by renaming trees into trees.
-const DEPTH: usize = 1 << 16;
 /// Bits of a number below its epoch.
 const EPOCH_SHIFT: u32 = 40;
 /// Names in a page of a directory at most.
@@ -252,14 +250,27 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`; [`ErrorKind::IsDirectory`], [`ErrorKind::NotDirectory`],
     /// [`ErrorKind::NotEmpty`] for what cannot be replaced; [`ErrorKind::Invalid`] for a directory into itself.
-    pub fn rename(&self, watch: &mut dyn Watch, from: &Place, to: &Place, replace: bool) -> Result<Removed> {
+    pub fn rename(
+        &self,
+        watch: &mut dyn Watch,
+        from: &Place,
+        to: &Place,
+        replace: bool,
+        set: &SetAttributes,
+    ) -> Result<(Attributes, Removed)> {
+        if let Some(Some(choice)) = &set.default_layout {
+            on(to, placement::check(choice, &self.map()))?;
+        }
         write(&*self.database, watch, |t| {
             let now_ns = (self.clock)();
             let (from_parent, from_name) = on(from, find_parent(t, from))?;
             let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
             let (to_parent, to_name) = on(to, find_parent(t, to))?;
             if (from_parent, from_name) == (to_parent, to_name) {
-                return Ok(Removed(None));
+                let mut same = inode(t, moved.id)?;
+                on(to, apply(&mut same, set, now_ns))?;
+                put_inode(t, moved.id, &same);
+                return Ok((same.attributes(moved.id), Removed(None)));
             }
             if moved.kind == FileKind::Directory {
                 on(to, not_within(t, to_parent, moved.id))?;
@@ -276,14 +287,14 @@ impl Namespace {
             if let Node::Directory { parent, .. } = &mut inode_moved.node {
                 *parent = to_parent;
             }
-            inode_moved.changed(now_ns);
+            on(to, apply(&mut inode_moved, set, now_ns))?;
             put_inode(t, moved.id, &inode_moved);
             let crosses = from_parent != to_parent;
             touch_directory(t, from_parent, now_ns, if is_directory && crosses { -1 } else { 0 })?;
             if crosses {
                 touch_directory(t, to_parent, now_ns, i64::from(is_directory))?;
             }
-            Ok(Removed(old))
+            Ok((inode_moved.attributes(moved.id), Removed(old)))
         })
     }
 
@@ -338,35 +349,14 @@ impl Namespace {
         if let Some(Some(choice)) = &set.default_layout {
             on(place, placement::check(choice, &map))?;
         }
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = (self.clock)();
-                let time = |time: SetTime| match time {
-                    SetTime::Now => now_ns,
-                    SetTime::At(ns) => ns,
-                };
-                let id = find(t, place)?;
-                let mut changed = inode(t, id)?;
-                changed.mode = set.mode.map_or(changed.mode, |mode| mode & 0o7777);
-                changed.uid = set.uid.unwrap_or(changed.uid);
-                changed.gid = set.gid.unwrap_or(changed.gid);
-                changed.accessed_ns = set.accessed.map_or(changed.accessed_ns, time);
-                changed.modified_ns = set.modified.map_or(changed.modified_ns, time);
-                if let Some(choice) = &set.default_layout {
-                    let Node::Directory { default_layout, .. } = &mut changed.node else {
-                        return Err(Error::new(
-                            ErrorKind::NotDirectory,
-                            "only a directory has a default layout; a file's layout never changes",
-                        ));
-                    };
-                    default_layout.clone_from(choice);
-                }
-                changed.changed(now_ns);
-                put_inode(t, id, &changed);
-                Ok(changed.attributes(id))
-            }),
-        )
+        let changed = write(&*self.database, watch, |t| {
+            let id = find(t, place)?;
+            let mut changed = inode(t, id)?;
+            apply(&mut changed, set, (self.clock)())?;
+            put_inode(t, id, &changed);
+            Ok(changed.attributes(id))
+        });
+        on(place, changed)
     }
 
     /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
@@ -485,7 +475,7 @@ fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
                     ErrorKind::Invalid,
                     format!(
                         "target {} was at server {known} and is at {server} now: servers and targets keep their order in store.toml, new ones go to the end",
-                        target.target.0
+                        target.target
                     ),
                 ));
             }
@@ -505,186 +495,6 @@ fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Names the place in an error.
-fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
-    result.map_err(|e| e.on_file(shown_place(place)))
-}
-
-/// A place for a person.
-pub(super) fn shown_place(place: &Place) -> String {
-    let path = shown(&place.path);
-    match place.from {
-        FileId::ROOT if path.starts_with('/') => path,
-        FileId::ROOT => format!("/{path}"),
-        id if path.is_empty() => format!("file {id}"),
-        id => format!("directory {id}: {path}"),
-    }
-}
-
-fn not_found(name: &[u8]) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no `{}`", shown(name)))
-}
-
-fn not_directory(name: &[u8]) -> Error {
-    Error::new(ErrorKind::NotDirectory, format!("`{}` is not a directory", shown(name)))
-}
-
-fn is_directory() -> Error {
-    Error::new(ErrorKind::IsDirectory, "it is a directory")
-}
-
-fn exists() -> Error {
-    Error::new(ErrorKind::Exists, "it exists already")
-}
-
-fn put_inode(t: &mut dyn Transaction, id: FileId, inode: &Inode) {
-    t.put(Table::Inodes, &id_key(id), encode(inode));
-}
-
-fn inode<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
-    let key = id_key(id);
-    match view.get(Table::Inodes, &key)? {
-        Some(value) => decode(Table::Inodes, &key, &value),
-        None => Err(Error::new(ErrorKind::Stale, format!("{id} is gone: it was removed"))),
-    }
-}
-
-fn directory_of<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
-    let found = inode(view, id)?;
-    match found.node {
-        Node::Directory { .. } => Ok(found),
-        _ => Err(Error::new(ErrorKind::NotDirectory, "it is not a directory")),
-    }
-}
-
-fn entry<V: View + ?Sized>(view: &V, parent: FileId, name: &[u8]) -> Result<Option<Entry>> {
-    let key = entry_key(parent, name);
-    view.get(Table::Entries, &key)?.map(|value| decode(Table::Entries, &key, &value)).transpose()
-}
-
-/// Walks `names` from a directory.
-fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) -> Result<(FileId, FileKind)> {
-    let mut at = (from, FileKind::Directory);
-    for (i, name) in names.iter().enumerate() {
-        if at.1 != FileKind::Directory {
-            return Err(not_directory(names[i - 1]));
-        }
-        let found = entry(view, at.0, name)?.ok_or_else(|| not_found(name))?;
-        at = (found.id, found.kind);
-    }
-    Ok(at)
-}
-
-fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> {
-    let names = split(&place.path)?;
-    if !names.is_empty() && place.from != FileId::ROOT {
-        directory_of(view, place.from)?;
-    }
-    Ok(walk(view, place.from, &names)?.0)
-}
-
-/// The directory a name is or will be in, and the name.
-fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> Result<(FileId, &'a [u8])> {
-    let mut names = split(&place.path)?;
-    let Some(name) = names.pop() else {
-        return Err(if place.from == FileId::ROOT {
-            Error::new(ErrorKind::IsDirectory, "it is the root directory of the store")
-        } else {
-            Error::new(ErrorKind::Invalid, "a name is needed here")
-        });
-    };
-    let (parent, kind) = walk(view, place.from, &names)?;
-    if kind != FileKind::Directory {
-        return Err(not_directory(names.last().expect("only a name leads to a file")));
-    }
-    directory_of(view, parent)?;
-    Ok((parent, name))
-}
-
-/// Takes a file's inode away and leaves the intent to remove its datafiles. The file, unless it has
-/// other names.
-fn drop_file(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Result<Option<FileId>> {
-    let mut dropped = inode(t, id)?;
-    dropped.links = dropped.links.saturating_sub(1);
-    if dropped.links > 0 {
-        dropped.changed(now_ns);
-        put_inode(t, id, &dropped);
-        return Ok(None);
-    }
-    t.delete(Table::Inodes, &id_key(id));
-    let Node::File(layout) = dropped.node else { return Ok(None) };
-    t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets }));
-    Ok(Some(id))
-}
-
-fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Result<()> {
-    let mut empty = true;
-    t.scan(Table::Entries, &id_key(id), None, &mut |_, _| {
-        empty = false;
-        false
-    })?;
-    if !empty {
-        return Err(Error::new(ErrorKind::NotEmpty, "the directory is not empty"));
-    }
-    t.delete(Table::Inodes, &id_key(id));
-    Ok(())
-}
-
-/// What has the name gives way to what is moved there: a file to a file, an empty directory to a directory.
-fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind, target: Entry, now_ns: i64) -> Result<Option<FileId>> {
-    match (moved == FileKind::Directory, target.kind == FileKind::Directory) {
-        (false, true) => Err(is_directory()),
-        (true, false) => Err(Error::new(ErrorKind::NotDirectory, "a directory cannot take the name of a file")),
-        (true, true) => {
-            drop_empty_directory(t, target.id)?;
-            touch_directory(t, parent, now_ns, -1)?;
-            Ok(None)
-        }
-        (false, false) => drop_file(t, target.id, now_ns),
-    }
-}
-
-/// Whether `at` is neither `directory` nor below it.
-fn not_within<V: View + ?Sized>(view: &V, mut at: FileId, directory: FileId) -> Result<()> {
-    for _ in 0..DEPTH {
-        if at == directory {
-            return Err(Error::new(ErrorKind::Invalid, "a directory cannot be moved into itself"));
-        }
-        if at == FileId::ROOT {
-            return Ok(());
-        }
-        let Node::Directory { parent, .. } = directory_of(view, at)?.node else { unreachable!("directory_of checks") };
-        at = parent;
-    }
-    Err(Error::new(ErrorKind::Invalid, format!("the directory is more than {DEPTH} levels deep")))
-}
-
-/// Notes in a directory that its names changed, and how many subdirectories it gained.
-fn touch_directory(t: &mut dyn Transaction, id: FileId, now_ns: i64, gained: i64) -> Result<()> {
-    let mut directory = directory_of(t, id)?;
-    directory.links = directory.links.saturating_add_signed(i32::try_from(gained).expect("one at a time"));
-    directory.modified(now_ns);
-    put_inode(t, id, &directory);
-    Ok(())
-}
-
-fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], attributes: bool) -> Result<DirectoryEntry> {
-    let entry: Entry = decode(Table::Entries, key, value)?;
-    let attributes = if attributes { Some(inode(view, entry.id)?.attributes(entry.id)) } else { None };
-    Ok(DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes })
-}
-
-/// About how many bytes an entry takes in a message.
-fn cost(entry: &DirectoryEntry) -> usize {
-    let spec = |parameters: &[(String, String)]| parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>();
-    let attributes = entry.attributes.as_ref().map_or(0, |a| {
-        let layout = a.layout.as_ref().map_or(0, |l| 5 * l.targets.len() + spec(&l.spec.parameters) + 32);
-        let choice = a.default_layout.as_ref().map_or(0, |c| c.spec.as_ref().map_or(0, |s| spec(&s.parameters)) + 64);
-        100 + layout + choice
-    });
-    entry.name.len() + 16 + attributes
 }
 
 /// Nanoseconds since 1970.

@@ -74,8 +74,8 @@ fn candidates(
 ) -> Result<(Vec<TargetId>, usize, Option<u32>)> {
     let all = || in_turn(map).map(|t| t.target).collect::<Vec<_>>();
     let unknown = |target: &TargetId| {
-        let known = map.targets.iter().map(|t| t.target.0.to_string()).collect::<Vec<_>>().join(", ");
-        Error::new(ErrorKind::Invalid, format!("there is no target {}: the store has the targets {known}", target.0))
+        let known = map.targets.iter().map(|t| t.target.to_string()).collect::<Vec<_>>().join(", ");
+        Error::new(ErrorKind::Invalid, format!("there is no target {}: the store has the targets {known}", target))
     };
     let anywhere = |targets: &[TargetId]| (random % targets.len().max(1) as u64) as usize;
     match placement {

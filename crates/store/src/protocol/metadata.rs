@@ -232,7 +232,7 @@ pub enum Operation {
         /// Which.
         files: Vec<FileId>,
     },
-    /// Gives a file or directory another name: [`MetadataReply::Done`].
+    /// Gives a file or directory another name: [`MetadataReply::Attributes`].
     Rename {
         /// Its name.
         from: Place,
@@ -240,6 +240,8 @@ pub enum Operation {
         to: Place,
         /// Whether an existing file or empty directory of the new name is replaced.
         replace: bool,
+        /// Attributes that change with it: what a copy finishes with, in one round trip.
+        set: SetAttributes,
     },
     /// Removes a file: [`MetadataReply::Done`].
     Unlink {
@@ -348,7 +350,7 @@ pub enum MetadataReply {
     Map(StoreMap),
     /// Of one file or directory.
     Attributes(Attributes),
-    /// In the order asked.
+    /// In the order asked; fewer than asked when a message does not hold more.
     Many(Vec<Result<Attributes, Refusal>>),
     /// A page of a directory.
     Page {

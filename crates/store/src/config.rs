@@ -1,0 +1,518 @@
+//! `store.toml`, which says what a store consists of, and the addresses by which stores and places in
+//! them are named.
+//!
+//! ```toml
+//! store = "5f0c1d2e3a4b5968"
+//!
+//! [metadata]
+//! address = "127.0.0.1:7400"
+//! directory = "metadata"
+//!
+//! [[servers]]
+//! name = "io0"
+//! node = "n0"
+//! address = "127.0.0.1:7401"
+//! targets = ["io0/target0", "io0/target1"]
+//! ```
+//!
+//! Relative directories start at the file's own. Targets are numbered in the order of the file, from 0:
+//! new servers and targets go to the end.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::metadata::split;
+use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use serde::{Deserialize, Serialize};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// The environment's store, where no other is named.
+pub const STORE_VARIABLE: &str = "THALWEG_STORE";
+/// The environment's node label.
+pub const NODE_VARIABLE: &str = "THALWEG_NODE";
+/// The name under which `serve` starts the metadata service.
+pub const METADATA_NAME: &str = "metadata";
+/// A `store.toml` is at most this long.
+const FILE_BYTES: u64 = 4 << 20;
+/// I/O servers of one store.
+const SERVERS: usize = 4096;
+
+/// What a store consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Where it was read from, or is to be written.
+    pub path: PathBuf,
+    /// The store's identity.
+    pub store: u64,
+    /// The metadata service.
+    pub metadata: MetadataConfig,
+    /// The I/O servers, in order.
+    pub servers: Vec<ServerConfig>,
+}
+
+/// The metadata service's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataConfig {
+    /// `HOST:PORT`.
+    pub address: String,
+    /// The database's directory.
+    pub directory: PathBuf,
+    /// The label of its machine.
+    pub node: Option<String>,
+}
+
+/// An I/O server's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Its name.
+    pub name: String,
+    /// The label of its machine.
+    pub node: String,
+    /// `HOST:PORT`.
+    pub address: String,
+    /// Its targets' directories, and their numbers.
+    pub targets: Vec<(TargetId, PathBuf)>,
+}
+
+/// The file as it is written; every value knows where it stands.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    store: toml::Spanned<String>,
+    metadata: FileMetadata,
+    servers: Vec<FileServer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileMetadata {
+    address: toml::Spanned<String>,
+    directory: toml::Spanned<PathBuf>,
+    node: Option<toml::Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileServer {
+    name: toml::Spanned<String>,
+    node: Option<toml::Spanned<String>>,
+    address: toml::Spanned<String>,
+    targets: Vec<toml::Spanned<PathBuf>>,
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    store: String,
+    metadata: WrittenMetadata<'a>,
+    servers: Vec<WrittenServer<'a>>,
+}
+
+#[derive(Serialize)]
+struct WrittenMetadata<'a> {
+    address: &'a str,
+    directory: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WrittenServer<'a> {
+    name: &'a str,
+    node: &'a str,
+    address: &'a str,
+    targets: Vec<&'a Path>,
+}
+
+impl StoreConfig {
+    /// Reads a `store.toml`.
+    ///
+    /// # Errors
+    /// What is wrong, with file, line and field.
+    pub fn read(path: &Path) -> Result<StoreConfig> {
+        let shown = path.display();
+        let size = std::fs::metadata(path).map_err(|e| Error::system(&shown, e))?.len();
+        if size > FILE_BYTES {
+            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: {size} bytes are no store.toml")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| Error::system(&shown, e))?;
+        StoreConfig::parse(path, &text)
+    }
+
+    /// Reads the text of a `store.toml` that stands at `path`.
+    ///
+    /// # Errors
+    /// As [`StoreConfig::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<StoreConfig> {
+        let file: File = toml::from_str(text).map_err(|e| {
+            let place = e.span().map_or_else(String::new, |span| format!(":{}", line_of(text, span.start)));
+            Error::new(ErrorKind::Invalid, format!("{}{place}: {}", path.display(), e.message().trim()))
+        })?;
+        Checker { path, text }.check(file)
+    }
+
+    /// Writes it to [`StoreConfig::path`]; it appears whole or not at all, and survives power loss.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn write(&self) -> Result<()> {
+        let base = self.path.parent().unwrap_or(Path::new(""));
+        let short = |path: &'_ PathBuf| -> PathBuf { path.strip_prefix(base).unwrap_or(path).to_owned() };
+        let directory = short(&self.metadata.directory);
+        let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
+        let written = Written {
+            store: format!("{:016x}", self.store),
+            metadata: WrittenMetadata { address: &self.metadata.address, directory: &directory, node: self.metadata.node.as_deref() },
+            servers: self
+                .servers
+                .iter()
+                .zip(&targets)
+                .map(|(s, targets)| WrittenServer {
+                    name: &s.name,
+                    node: &s.node,
+                    address: &s.address,
+                    targets: targets.iter().map(PathBuf::as_path).collect(),
+                })
+                .collect(),
+        };
+        let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
+        let draft = self.path.with_extension("toml.partial");
+        let put = || -> std::io::Result<()> {
+            let mut file = std::fs::File::create(&draft)?;
+            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&draft, &self.path)?;
+            std::fs::File::open(if base.as_os_str().is_empty() { Path::new(".") } else { base })?.sync_all()
+        };
+        put().map_err(|e| Error::system(self.path.display(), e))
+    }
+
+    /// Who is who, for clients.
+    pub fn map(&self) -> StoreMap {
+        let servers = self.servers.iter();
+        let entry = |s: &ServerConfig| ServerEntry { name: s.name.clone(), node: s.node.clone(), address: s.address.clone() };
+        let targets = (0..).zip(servers.clone()).flat_map(|(server, s)| {
+            let entry = move |(target, directory): &(TargetId, PathBuf)| TargetEntry {
+                target: *target,
+                server,
+                directory: directory.display().to_string(),
+            };
+            s.targets.iter().map(entry)
+        });
+        StoreMap { store: self.store, servers: servers.clone().map(entry).collect(), targets: targets.collect() }
+    }
+
+    /// The I/O server of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], with the names there are.
+    pub fn server(&self, name: &str) -> Result<&ServerConfig> {
+        self.servers.iter().find(|s| s.name == name).ok_or_else(|| {
+            let mut names = vec![METADATA_NAME];
+            names.extend(self.servers.iter().map(|s| s.name.as_str()));
+            Error::new(ErrorKind::NotFound, format!("{} has no server `{name}`: it has {}", self.path.display(), names.join(", ")))
+        })
+    }
+}
+
+/// Checks what the file says, and knows on which line it says so.
+struct Checker<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Checker<'_> {
+    fn check(&self, file: File) -> Result<StoreConfig> {
+        let store = u64::from_str_radix(file.store.get_ref(), 16)
+            .ok()
+            .filter(|id| *id != 0 && file.store.get_ref().len() == 16)
+            .ok_or_else(|| self.error(&file.store, "store", "expected 16 hexadecimal digits"))?;
+        let base = self.path.parent().unwrap_or(Path::new(""));
+        let mut addresses = vec![self.address("metadata.address", &file.metadata.address)?];
+        let mut directories = vec![self.directory(base, "metadata.directory", &file.metadata.directory)?];
+        let metadata = MetadataConfig {
+            address: addresses[0].clone(),
+            directory: directories[0].clone(),
+            node: file.metadata.node.as_ref().map(|n| self.label("metadata.node", n)).transpose()?,
+        };
+        if file.servers.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, format!("{}: servers: a store needs at least one I/O server", self.path.display())));
+        }
+        if file.servers.len() > SERVERS {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{}: {} servers: at most {SERVERS} are possible", self.path.display(), file.servers.len()),
+            ));
+        }
+        let mut servers: Vec<ServerConfig> = Vec::new();
+        let mut numbers = (0..).map(TargetId);
+        for server in &file.servers {
+            let name = self.label("servers.name", &server.name)?;
+            if name == METADATA_NAME || servers.iter().any(|s| s.name == name) {
+                return Err(self.error(&server.name, "servers.name", "two servers have this name"));
+            }
+            let address = self.address("servers.address", &server.address)?;
+            if addresses.contains(&address) {
+                return Err(self.error(&server.address, "servers.address", "two servers have this address"));
+            }
+            addresses.push(address.clone());
+            if server.targets.is_empty() || server.targets.len() > limits::TARGETS {
+                let expected = format!("expected 1 to {} targets, there are {}", limits::TARGETS, server.targets.len());
+                return Err(self.error(&server.name, "servers.targets of", &expected));
+            }
+            let mut targets = Vec::new();
+            for target in &server.targets {
+                let directory = self.directory(base, "servers.targets", target)?;
+                if directories.contains(&directory) {
+                    return Err(self.error_at(target.span(), "servers.targets", &directory.display(), "used twice"));
+                }
+                directories.push(directory.clone());
+                targets.push((numbers.next().expect("an endless range"), directory));
+            }
+            let node = server.node.as_ref().map_or_else(|| Ok(host_name()), |n| self.label("servers.node", n))?;
+            servers.push(ServerConfig { name, node, address, targets });
+        }
+        Ok(StoreConfig { path: self.path.to_owned(), store, metadata, servers })
+    }
+
+    fn label(&self, field: &str, value: &toml::Spanned<String>) -> Result<String> {
+        let label = value.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if label.is_empty() || label.len() > 64 || !label.chars().all(plain) {
+            return Err(self.error(value, field, "expected 1 to 64 letters, digits, `.`, `_` and `-`"));
+        }
+        Ok(label.clone())
+    }
+
+    fn address(&self, field: &str, value: &toml::Spanned<String>) -> Result<String> {
+        check_address(value.get_ref()).map_err(|problem| self.error(value, field, &problem))?;
+        Ok(value.get_ref().clone())
+    }
+
+    fn directory(&self, base: &Path, field: &str, value: &toml::Spanned<PathBuf>) -> Result<PathBuf> {
+        if value.get_ref().as_os_str().is_empty() {
+            return Err(self.error_at(value.span(), field, &"", "expected a directory"));
+        }
+        let joined = base.join(value.get_ref());
+        std::path::absolute(&joined).map_err(|e| Error::system(joined.display(), e))
+    }
+
+    fn error(&self, value: &toml::Spanned<String>, field: &str, problem: &str) -> Error {
+        self.error_at(value.span(), field, value.get_ref(), problem)
+    }
+
+    fn error_at(&self, span: std::ops::Range<usize>, field: &str, value: &dyn std::fmt::Display, problem: &str) -> Error {
+        let line = line_of(self.text, span.start);
+        Error::new(ErrorKind::Invalid, format!("{}:{line}: {field} `{value}`: {problem}", self.path.display()))
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|b| **b == b'\n').count() + 1
+}
+
+/// Whether this is `HOST:PORT`; the host need not be known here.
+fn check_address(address: &str) -> Result<(), String> {
+    let problem = || "expected HOST:PORT, as in 127.0.0.1:7400 or [::1]:7400".to_owned();
+    if address.parse::<SocketAddr>().is_ok() {
+        return Ok(());
+    }
+    let (host, port) = address.rsplit_once(':').ok_or_else(problem)?;
+    let known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if host.is_empty() || host.len() > 253 || !host.chars().all(known) || port.parse::<u16>().is_err() {
+        return Err(problem());
+    }
+    Ok(())
+}
+
+/// `HOST:PORT` as an address to listen on.
+///
+/// # Errors
+/// When the host is not known.
+pub fn resolve(address: &str) -> Result<SocketAddr> {
+    check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
+    let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;
+    found.next().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("address `{address}`: the host has no address")))
+}
+
+/// The label of this machine: `THALWEG_NODE`, or else the host name.
+pub fn node_here() -> String {
+    std::env::var(NODE_VARIABLE).ok().filter(|n| !n.is_empty()).unwrap_or_else(host_name)
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// How a store is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// Its metadata service: `HOST:PORT`.
+    Service(String),
+    /// Its `store.toml`.
+    File(PathBuf),
+}
+
+impl StoreAddress {
+    /// `thal://HOST:PORT` or the path of a `store.toml`.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(text: &str) -> Result<StoreAddress> {
+        let path = StorePath::parse(text)?;
+        match path {
+            Some(StorePath { store: Some(address), path }) if path == b"/" => Ok(address),
+            Some(_) => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("`{text}` names a place in a store: expected the store alone, thal://HOST:PORT"),
+            )),
+            None if text.is_empty() => Err(Error::new(ErrorKind::Invalid, "no store: expected thal://HOST:PORT or a store.toml")),
+            None => Ok(StoreAddress::File(PathBuf::from(text))),
+        }
+    }
+
+    /// The store that `THALWEG_STORE` names, if it names one.
+    ///
+    /// # Errors
+    /// When it is not a store's address.
+    pub fn from_environment() -> Result<Option<StoreAddress>> {
+        match std::env::var(STORE_VARIABLE) {
+            Ok(text) if !text.is_empty() => {
+                let address = StoreAddress::parse(&text);
+                address.map(Some).map_err(|e| Error::new(e.kind(), format!("{STORE_VARIABLE}: {}", e.message())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Where the metadata service is: `HOST:PORT`.
+    ///
+    /// # Errors
+    /// When the `store.toml` cannot be read.
+    pub fn service(&self) -> Result<String> {
+        match self {
+            StoreAddress::Service(address) => Ok(address.clone()),
+            StoreAddress::File(path) => Ok(StoreConfig::read(path)?.metadata.address),
+        }
+    }
+}
+
+impl std::fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StoreAddress::Service(address) => write!(f, "thal://{address}"),
+            StoreAddress::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A place in a store, as a command's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePath {
+    /// The store; `None`: the one of the environment or of a flag.
+    pub store: Option<StoreAddress>,
+    /// The path, from the root.
+    pub path: Vec<u8>,
+}
+
+impl StorePath {
+    /// `thal://HOST:PORT/PATH`, or `thal:///PATH` for the store of the environment. `None`: not of this form.
+    ///
+    /// # Errors
+    /// When the host, port or path is wrong.
+    pub fn parse(text: &str) -> Result<Option<StorePath>> {
+        let Some(rest) = text.strip_prefix("thal:") else { return Ok(None) };
+        let bad = |problem: &str| Error::new(ErrorKind::Invalid, format!("`{text}`: {problem}"));
+        let rest = rest.strip_prefix("//").ok_or_else(|| bad("expected thal://HOST:PORT/PATH"))?;
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let store = match host {
+            "" => None,
+            host => {
+                check_address(host).map_err(|problem| bad(&problem))?;
+                Some(StoreAddress::Service(host.to_owned()))
+            }
+        };
+        split(path.as_bytes()).map_err(|e| bad(e.message()))?;
+        let path = if path.is_empty() { b"/".to_vec() } else { path.as_bytes().to_vec() };
+        Ok(Some(StorePath { store, path }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"store = "00000000000000a1"
+
+[metadata]
+address = "127.0.0.1:7400"
+directory = "metadata"
+
+[[servers]]
+name = "io0"
+node = "n0"
+address = "127.0.0.1:7401"
+targets = ["a", "b"]
+
+[[servers]]
+name = "io1"
+address = "[::1]:7402"
+targets = ["/x/c"]
+"#;
+
+    fn error(text: &str) -> String {
+        StoreConfig::parse(Path::new("/s/store.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn targets_are_numbered_in_the_order_of_the_file() {
+        let config = StoreConfig::parse(Path::new("/s/store.toml"), GOOD).unwrap();
+        let map = config.map();
+        let targets: Vec<_> = map.targets.iter().map(|t| (t.target.0, t.server, t.directory.as_str())).collect();
+        assert_eq!(targets, [(0, 0, "/s/a"), (1, 0, "/s/b"), (2, 1, "/x/c")]);
+        assert_eq!(map.target(TargetId(2)).unwrap().1.name, "io1");
+        assert_eq!(config.server("io7").unwrap_err().message(), "/s/store.toml has no server `io7`: it has metadata, io0, io1");
+    }
+
+    #[test]
+    fn what_is_written_reads_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.toml");
+        let config = StoreConfig::parse(&path, GOOD).unwrap();
+        config.write().unwrap();
+        assert_eq!(StoreConfig::read(&path).unwrap(), config);
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_line() {
+        let wrong = |from: &str, to: &str| error(&GOOD.replace(from, to));
+        assert_eq!(wrong("\"io1\"", "\"io0\""), "/s/store.toml:14: servers.name `io0`: two servers have this name");
+        assert_eq!(wrong("\"/x/c\"", "\"b\""), "/s/store.toml:16: servers.targets `/s/b`: used twice");
+        assert_eq!(
+            wrong("[::1]:7402", "127.0.0.1:7401"),
+            "/s/store.toml:15: servers.address `127.0.0.1:7401`: two servers have this address"
+        );
+        assert!(wrong("127.0.0.1:7400", "127.0.0.1").starts_with("/s/store.toml:4: metadata.address `127.0.0.1`: expected HOST:PORT"));
+        assert!(wrong("node = \"n0\"", "nod = \"n0\"").starts_with("/s/store.toml:9: unknown field `nod`"));
+        assert!(wrong("name = \"io1\"\n", "").contains("missing field `name`"));
+        assert!(wrong("[\"a\", \"b\"]", "[]").contains("expected 1 to 256 targets, there are 0"));
+        assert!(wrong("00000000000000a1", "a1").starts_with("/s/store.toml:1: store `a1`: expected 16"));
+        assert!(
+            error("store = \"00000000000000a1\"\nservers = []\n[metadata]\naddress = \"h:1\"\ndirectory = \"m\"\n")
+                .contains("at least one")
+        );
+        assert!(error("store = ").starts_with("/s/store.toml:1: "));
+    }
+
+    #[test]
+    fn addresses_and_places() {
+        let parsed = StorePath::parse("thal://h:1/a/b").unwrap().unwrap();
+        assert_eq!((parsed.store, parsed.path.as_slice()), (Some(StoreAddress::Service("h:1".into())), &b"/a/b"[..]));
+        assert_eq!(StorePath::parse("thal:///a").unwrap().unwrap().store, None);
+        assert_eq!(StorePath::parse("/a/b").unwrap(), None);
+        assert_eq!(StoreAddress::parse("thal://h:1").unwrap(), StoreAddress::Service("h:1".into()));
+        assert_eq!(StoreAddress::parse("x/store.toml").unwrap(), StoreAddress::File("x/store.toml".into()));
+        for wrong in ["thal://h/a", "thal:/a", "thal://h:99999/", "thal://h:1/a/../b", "thal://:1/a"] {
+            assert!(StorePath::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

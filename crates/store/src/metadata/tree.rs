@@ -1,0 +1,222 @@
+//! The pieces of the namespace's operations: walking paths, reading and changing inodes and entries,
+//! within one view or transaction.
+
+use super::database::{Table, Transaction, View};
+use super::inode::{Entry, Inode, Intent, Node, decode, encode, entry_key, id_key};
+use super::names::{shown, split};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
+use thalweg_layout::Spec;
+
+/// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
+/// trees can.
+const DEPTH: usize = 1 << 16;
+
+/// Names the place in an error.
+pub(super) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
+    result.map_err(|e| e.on_file(shown_place(place)))
+}
+
+/// A place for a person.
+pub(super) fn shown_place(place: &Place) -> String {
+    let path = shown(&place.path);
+    match place.from {
+        FileId::ROOT if path.starts_with('/') => path,
+        FileId::ROOT => format!("/{path}"),
+        id if path.is_empty() => format!("file {id}"),
+        id => format!("directory {id}: {path}"),
+    }
+}
+
+pub(super) fn not_found(name: &[u8]) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no `{}`", shown(name)))
+}
+
+pub(super) fn not_directory(name: &[u8]) -> Error {
+    Error::new(ErrorKind::NotDirectory, format!("`{}` is not a directory", shown(name)))
+}
+
+pub(super) fn is_directory() -> Error {
+    Error::new(ErrorKind::IsDirectory, "it is a directory")
+}
+
+pub(super) fn exists() -> Error {
+    Error::new(ErrorKind::Exists, "it exists already")
+}
+
+pub(super) fn put_inode(t: &mut dyn Transaction, id: FileId, inode: &Inode) {
+    t.put(Table::Inodes, &id_key(id), encode(inode));
+}
+
+pub(super) fn inode<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
+    let key = id_key(id);
+    match view.get(Table::Inodes, &key)? {
+        Some(value) => decode(Table::Inodes, &key, &value),
+        None => Err(Error::new(ErrorKind::Stale, format!("{id} is gone: it was removed"))),
+    }
+}
+
+pub(super) fn directory_of<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
+    let found = inode(view, id)?;
+    match found.node {
+        Node::Directory { .. } => Ok(found),
+        _ => Err(Error::new(ErrorKind::NotDirectory, "it is not a directory")),
+    }
+}
+
+pub(super) fn entry<V: View + ?Sized>(view: &V, parent: FileId, name: &[u8]) -> Result<Option<Entry>> {
+    let key = entry_key(parent, name);
+    view.get(Table::Entries, &key)?.map(|value| decode(Table::Entries, &key, &value)).transpose()
+}
+
+/// Walks `names` from a directory.
+pub(super) fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) -> Result<(FileId, FileKind)> {
+    let mut at = (from, FileKind::Directory);
+    for (i, name) in names.iter().enumerate() {
+        if at.1 != FileKind::Directory {
+            return Err(not_directory(names[i - 1]));
+        }
+        let found = entry(view, at.0, name)?.ok_or_else(|| not_found(name))?;
+        at = (found.id, found.kind);
+    }
+    Ok(at)
+}
+
+pub(super) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> {
+    let names = split(&place.path)?;
+    if !names.is_empty() && place.from != FileId::ROOT {
+        directory_of(view, place.from)?;
+    }
+    Ok(walk(view, place.from, &names)?.0)
+}
+
+/// The directory a name is or will be in, and the name.
+pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> Result<(FileId, &'a [u8])> {
+    let mut names = split(&place.path)?;
+    let Some(name) = names.pop() else {
+        return Err(if place.from == FileId::ROOT {
+            Error::new(ErrorKind::IsDirectory, "it is the root directory of the store")
+        } else {
+            Error::new(ErrorKind::Invalid, "a name is needed here")
+        });
+    };
+    let (parent, kind) = walk(view, place.from, &names)?;
+    if kind != FileKind::Directory {
+        return Err(not_directory(names.last().expect("only a name leads to a file")));
+    }
+    directory_of(view, parent)?;
+    Ok((parent, name))
+}
+
+/// Takes a file's inode away and leaves the intent to remove its datafiles. The file, unless it has
+/// other names.
+pub(super) fn drop_file(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Result<Option<FileId>> {
+    let mut dropped = inode(t, id)?;
+    dropped.links = dropped.links.saturating_sub(1);
+    if dropped.links > 0 {
+        dropped.changed(now_ns);
+        put_inode(t, id, &dropped);
+        return Ok(None);
+    }
+    t.delete(Table::Inodes, &id_key(id));
+    let Node::File(layout) = dropped.node else { return Ok(None) };
+    t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets }));
+    Ok(Some(id))
+}
+
+pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Result<()> {
+    let mut empty = true;
+    t.scan(Table::Entries, &id_key(id), None, &mut |_, _| {
+        empty = false;
+        false
+    })?;
+    if !empty {
+        return Err(Error::new(ErrorKind::NotEmpty, "the directory is not empty"));
+    }
+    t.delete(Table::Inodes, &id_key(id));
+    Ok(())
+}
+
+/// What has the name gives way to what is moved there: a file to a file, an empty directory to a directory.
+pub(super) fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind, target: Entry, now_ns: i64) -> Result<Option<FileId>> {
+    match (moved == FileKind::Directory, target.kind == FileKind::Directory) {
+        (false, true) => Err(is_directory()),
+        (true, false) => Err(Error::new(ErrorKind::NotDirectory, "a directory cannot take the name of a file")),
+        (true, true) => {
+            drop_empty_directory(t, target.id)?;
+            touch_directory(t, parent, now_ns, -1)?;
+            Ok(None)
+        }
+        (false, false) => drop_file(t, target.id, now_ns),
+    }
+}
+
+/// Whether `at` is neither `directory` nor below it.
+pub(super) fn not_within<V: View + ?Sized>(view: &V, mut at: FileId, directory: FileId) -> Result<()> {
+    for _ in 0..DEPTH {
+        if at == directory {
+            return Err(Error::new(ErrorKind::Invalid, "a directory cannot be moved into itself"));
+        }
+        if at == FileId::ROOT {
+            return Ok(());
+        }
+        let Node::Directory { parent, .. } = directory_of(view, at)?.node else { unreachable!("directory_of checks") };
+        at = parent;
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("the directory is more than {DEPTH} levels deep")))
+}
+
+/// Notes in a directory that its names changed, and how many subdirectories it gained.
+pub(super) fn touch_directory(t: &mut dyn Transaction, id: FileId, now_ns: i64, gained: i64) -> Result<()> {
+    let mut directory = directory_of(t, id)?;
+    directory.links = directory.links.saturating_add_signed(i32::try_from(gained).expect("one at a time"));
+    directory.modified(now_ns);
+    put_inode(t, id, &directory);
+    Ok(())
+}
+
+/// Changes an inode's attributes.
+pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Result<()> {
+    let time = |time: SetTime| match time {
+        SetTime::Now => now_ns,
+        SetTime::At(ns) => ns,
+    };
+    changed.mode = set.mode.map_or(changed.mode, |mode| mode & 0o7777);
+    changed.uid = set.uid.unwrap_or(changed.uid);
+    changed.gid = set.gid.unwrap_or(changed.gid);
+    changed.accessed_ns = set.accessed.map_or(changed.accessed_ns, time);
+    changed.modified_ns = set.modified.map_or(changed.modified_ns, time);
+    if let Some(choice) = &set.default_layout {
+        let Node::Directory { default_layout, .. } = &mut changed.node else {
+            return Err(Error::new(ErrorKind::NotDirectory, "only a directory has a default layout; a file's layout never changes"));
+        };
+        default_layout.clone_from(choice);
+    }
+    changed.changed(now_ns);
+    Ok(())
+}
+
+pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], attributes: bool) -> Result<DirectoryEntry> {
+    let entry: Entry = decode(Table::Entries, key, value)?;
+    let attributes = if attributes { Some(inode(view, entry.id)?.attributes(entry.id)) } else { None };
+    Ok(DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes })
+}
+
+/// About how many bytes an entry takes in a message.
+pub(super) fn cost(entry: &DirectoryEntry) -> usize {
+    entry.name.len() + 16 + entry.attributes.as_ref().map_or(0, attributes_cost)
+}
+
+/// About how many bytes attributes take in a message; rather more than less.
+pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
+    let spec = |spec: &Spec| spec.name.len() + spec.parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>();
+    let layout = attributes.layout.as_ref().map_or(0, |l| 5 * l.targets.len() + spec(&l.spec) + 16);
+    let choice = attributes.default_layout.as_ref().map_or(0, |choice| {
+        let targets = match &choice.placement {
+            Some(Placement::Targets(list)) => 5 * list.len(),
+            _ => 16,
+        };
+        targets + choice.spec.as_ref().map_or(0, spec) + 16
+    });
+    100 + layout + choice
+}

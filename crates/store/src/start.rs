@@ -1,0 +1,326 @@
+//! Starting: a whole store in one process over the directories there are ([`up`]), or one of its servers
+//! ([`serve`]). Either way the servers speak TCP, so what is seen in one process is what a network gives.
+
+use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, node_here, resolve};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
+use crate::metadata::database::Database;
+use crate::metadata::embedded::{Embedded, Options};
+use crate::metadata::io_servers::Remote;
+use crate::metadata::namespace::Namespace;
+use crate::metadata::service::{MetadataOptions, MetadataService};
+use crate::protocol::common::random_u64;
+use crate::protocol::metadata::{Owner, TargetId};
+use crate::wire::{Connect, Running, ServeOptions, serve as serve_on};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The file that says what a store consists of.
+pub const STORE_FILE: &str = "store.toml";
+/// How long clients of an earlier start of the metadata service have to say which files they have open.
+const GRACE: Duration = Duration::from_secs(2);
+/// Silence after which the metadata service gives an I/O server up; it tries again later.
+const PEER_SILENCE: Duration = Duration::from_secs(5);
+
+/// What store to start.
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    /// One I/O server for each; or a single one, divided by `servers`.
+    pub directories: Vec<PathBuf>,
+    /// I/O servers in a single directory: `io0`, `io1`, ... become directories in it.
+    pub servers: Option<usize>,
+    /// Targets of each server: `target0`, ... become directories. One: the server's directory is the target.
+    pub targets: Option<usize>,
+    /// The host to listen on.
+    pub host: String,
+    /// The metadata service's port. Otherwise the last one, if it is free, or any.
+    pub port: Option<u16>,
+    /// The label of this machine; otherwise [`node_here`].
+    pub node: Option<String>,
+    /// Whether `host` may be another address than loopback.
+    pub beyond_loopback: bool,
+}
+
+impl UpOptions {
+    /// A server over each of these directories, on loopback.
+    pub fn new(directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> UpOptions {
+        UpOptions {
+            directories: directories.into_iter().map(Into::into).collect(),
+            servers: None,
+            targets: None,
+            host: "127.0.0.1".into(),
+            port: None,
+            node: None,
+            beyond_loopback: false,
+        }
+    }
+}
+
+/// Servers that run in this process, until this is stopped or dropped.
+pub struct RunningStore {
+    config: StoreConfig,
+    metadata: Option<(Running, Arc<MetadataService>)>,
+    io: Vec<(String, Running)>,
+}
+
+impl RunningStore {
+    /// What the store consists of, with the addresses it now has.
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// The store's address: `thal://HOST:PORT`.
+    pub fn address(&self) -> StoreAddress {
+        StoreAddress::Service(self.config.metadata.address.clone())
+    }
+
+    /// The names of the servers that run here, `metadata` among them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let metadata = self.metadata.is_some().then_some(METADATA_NAME);
+        metadata.into_iter().chain(self.io.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Where a server that runs here listens.
+    pub fn listens(&self, name: &str) -> Option<SocketAddr> {
+        if name == METADATA_NAME {
+            return self.metadata.as_ref().map(|(running, _)| running.address());
+        }
+        self.io.iter().find(|(n, _)| n == name).map(|(_, running)| running.address())
+    }
+
+    /// Stops one I/O server gracefully; whether it ran here.
+    pub fn stop_server(&mut self, name: &str) -> bool {
+        let before = self.io.len();
+        self.io.retain(|(n, _)| n != name);
+        self.io.len() < before
+    }
+
+    /// Finishes what is being worked on, and stops all servers. Names are on media afterwards.
+    ///
+    /// # Errors
+    /// When the metadata could not be put on media; everything is stopped all the same.
+    pub fn stop(mut self) -> Result<()> {
+        self.stop_all()
+    }
+
+    fn stop_all(&mut self) -> Result<()> {
+        let closed = match self.metadata.take() {
+            None => Ok(()),
+            Some((mut running, service)) => {
+                running.stop();
+                drop(running);
+                service.namespace().database().close().map_err(Error::from)
+            }
+        };
+        self.io.clear();
+        closed.map_err(|e| e.at_server(METADATA_NAME))
+    }
+}
+
+impl Drop for RunningStore {
+    fn drop(&mut self) {
+        let _ = self.stop_all();
+    }
+}
+
+/// Starts a whole store in this process. A store that is there already is opened again; otherwise one is
+/// made, and its `store.toml` stands in the first directory.
+///
+/// # Errors
+/// When the directories belong to another store or are divided otherwise, or a port is in use.
+pub fn up(options: &UpOptions) -> Result<RunningStore> {
+    let planned = plan(options)?;
+    let path = planned.path.clone();
+    let mut config = if path.exists() {
+        let config = StoreConfig::read(&path)?;
+        same_parts(&config, &planned)?;
+        config
+    } else {
+        let foreign =
+            planned.servers.iter().flat_map(|s| &s.targets).find(|(_, d)| matches!(TargetIdentity::read(d), Ok(Some(_)) | Err(_)));
+        if let Some((_, directory)) = foreign {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!(
+                    "{} belongs to a store already, and {} is not there to say which: give other directories",
+                    directory.display(),
+                    path.display()
+                ),
+            ));
+        }
+        planned
+    };
+    if let Some(node) = &options.node {
+        config.servers.iter_mut().for_each(|s| s.node.clone_from(node));
+        config.metadata.node = Some(node.clone());
+    }
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(|e| Error::system(path.display(), e))?;
+    let metadata = listen_again(&options.host, options.port, &config.metadata.address)?;
+    config.metadata.address = local_address(&metadata)?;
+    let mut listeners = Vec::new();
+    for server in &mut config.servers {
+        let listener = listen_again(&options.host, None, &server.address)?;
+        server.address = local_address(&listener)?;
+        listeners.push(listener);
+    }
+    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+    for (server, listener) in config.servers.iter().zip(listeners) {
+        store.io.push((server.name.clone(), start_io(&config, server, listener, options.beyond_loopback)?));
+    }
+    config.write()?;
+    store.metadata = Some(start_metadata(&config, metadata, options.beyond_loopback)?);
+    Ok(store)
+}
+
+/// Starts one server of a `store.toml`: `metadata`, or an I/O server by its name. It listens on the
+/// address that the file gives it; the others need not be there.
+///
+/// # Errors
+/// When there is no such server, its directory is another's, or its port is in use.
+pub fn serve(config: &StoreConfig, name: &str, beyond_loopback: bool) -> Result<RunningStore> {
+    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+    if name == METADATA_NAME {
+        let listener = listen(&config.metadata.address)?;
+        store.metadata = Some(start_metadata(config, listener, beyond_loopback)?);
+    } else {
+        let server = config.server(name)?;
+        let listener = listen(&server.address)?;
+        store.io.push((name.to_owned(), start_io(config, server, listener, beyond_loopback)?));
+    }
+    Ok(store)
+}
+
+/// What the options describe, without addresses.
+fn plan(options: &UpOptions) -> Result<StoreConfig> {
+    let invalid = |problem: String| Err(Error::new(ErrorKind::Invalid, problem));
+    let Some(first) = options.directories.first() else { return invalid("no directory to put a store in".into()) };
+    if options.servers.is_some() && options.directories.len() != 1 {
+        return invalid("a number of servers divides one directory: give one, or give a directory for each server".into());
+    }
+    if options.servers == Some(0) || options.targets == Some(0) {
+        return invalid("a store has at least one server, and a server one target".into());
+    }
+    let absolute = |path: &Path| std::path::absolute(path).map_err(|e| Error::system(path.display(), e));
+    let base = absolute(first)?;
+    let mut directories = Vec::new();
+    match options.servers {
+        Some(servers) => directories.extend((0..servers).map(|i| base.join(format!("io{i}")))),
+        None => {
+            for directory in &options.directories {
+                let directory = absolute(directory)?;
+                if directories.contains(&directory) {
+                    return invalid(format!("{} is given twice", directory.display()));
+                }
+                directories.push(directory);
+            }
+        }
+    }
+    let node = options.node.clone().unwrap_or_else(node_here);
+    let mut numbers = (0..).map(TargetId);
+    let mut server = |(i, directory): (usize, &PathBuf)| {
+        let directories = match options.targets.unwrap_or(1) {
+            1 => vec![directory.clone()],
+            many => (0..many).map(|t| directory.join(format!("target{t}"))).collect(),
+        };
+        let targets = directories.into_iter().map(|d| (numbers.next().expect("an endless range"), d)).collect();
+        ServerConfig { name: format!("io{i}"), node: node.clone(), address: String::new(), targets }
+    };
+    let servers: Vec<ServerConfig> = directories.iter().enumerate().map(&mut server).collect();
+    if servers.iter().map(|s| s.targets.len()).max() > Some(crate::limits::TARGETS) {
+        return invalid(format!("a server has at most {} targets", crate::limits::TARGETS));
+    }
+    Ok(StoreConfig {
+        path: base.join(STORE_FILE),
+        store: random_u64() | 1,
+        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), node: Some(node) },
+        servers,
+    })
+}
+
+/// Whether a store that is there is the one that is asked for.
+fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
+    let targets = |config: &StoreConfig| config.servers.iter().map(|s| s.targets.clone()).collect::<Vec<_>>();
+    if targets(found) == targets(planned) {
+        return Ok(());
+    }
+    let shown = |config: &StoreConfig| {
+        let server = |s: &ServerConfig| s.targets.iter().map(|(_, d)| d.display().to_string()).collect::<Vec<_>>().join(" ");
+        config.servers.iter().map(server).collect::<Vec<_>>().join(", ")
+    };
+    Err(Error::new(
+        ErrorKind::Exists,
+        format!(
+            "{} is a store of {} servers ({}), not of {} ({}): start it as it is, or give other directories",
+            found.path.display(),
+            found.servers.len(),
+            shown(found),
+            planned.servers.len(),
+            shown(planned)
+        ),
+    ))
+}
+
+fn start_io(config: &StoreConfig, server: &ServerConfig, listener: TcpListener, beyond_loopback: bool) -> Result<Running> {
+    let mut targets = Vec::new();
+    for (number, directory) in &server.targets {
+        targets.push(Target::open(directory, config.store, *number).map_err(|e| e.at_server(&server.name))?);
+    }
+    let mut options = IoServerOptions::new(&server.name, &server.node, config.store);
+    options.serve.beyond_loopback = beyond_loopback;
+    IoServer::start(listener, targets, options)
+}
+
+fn start_metadata(config: &StoreConfig, listener: TcpListener, beyond_loopback: bool) -> Result<(Running, Arc<MetadataService>)> {
+    let start = || -> Result<(Running, Arc<MetadataService>)> {
+        let node = config.metadata.node.clone().unwrap_or_else(node_here);
+        let database: Arc<dyn Database> = Arc::new(Embedded::open(&config.metadata.directory, Options::default())?);
+        let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+        let namespace = Arc::new(Namespace::open(database, config.map(), owner)?);
+        let options =
+            MetadataOptions { name: METADATA_NAME.into(), node: node.clone(), directory: config.metadata.directory.clone(), grace: GRACE };
+        let peers = Connect {
+            timeout: PEER_SILENCE,
+            client: METADATA_NAME.into(),
+            node: node.clone(),
+            store: Some(config.store),
+            ..Connect::default()
+        };
+        let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
+        let mut serving = ServeOptions::new(METADATA_NAME, node);
+        serving.beyond_loopback = beyond_loopback;
+        Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
+    };
+    start().map_err(|e| e.at_server(METADATA_NAME))
+}
+
+/// Listens on the port that is asked for; else on the one it had; else on any.
+fn listen_again(host: &str, port: Option<u16>, before: &str) -> Result<TcpListener> {
+    let at = |port: u16| if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    if let Some(port) = port {
+        return listen(&at(port));
+    }
+    let last = before.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    match last.map(|port| listen(&at(port))) {
+        Some(Ok(listener)) => Ok(listener),
+        Some(Err(e)) if e.kind() != ErrorKind::AddressInUse => Err(e),
+        _ => listen(&at(0)),
+    }
+}
+
+fn listen(address: &str) -> Result<TcpListener> {
+    TcpListener::bind(resolve(address)?).map_err(|e| {
+        let error = Error::system(format!("cannot listen on {address}"), e);
+        match error.kind() {
+            ErrorKind::AddressInUse => {
+                Error::new(ErrorKind::AddressInUse, format!("{address} is in use by another process: stop that, or choose another port"))
+            }
+            _ => error,
+        }
+    })
+}
+
+fn local_address(listener: &TcpListener) -> Result<String> {
+    listener.local_addr().map(|a| a.to_string()).map_err(|e| Error::system("listening address", e))
+}
