@@ -10,17 +10,22 @@
 //! | [`protocol`] | what the messages say |
 //! | [`io`] | the I/O server |
 //! | [`client`] | connections, files, flows |
+//! | [`metadata`] | the metadata service, and calls on names |
+//! | [`config`] | `store.toml`, and addresses |
+//! | [`start`] | a whole store in one process, or one server of it |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
 pub mod client;
+pub mod config;
 pub mod crc;
 pub mod error;
 pub mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;
+pub mod start;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
