@@ -13,12 +13,14 @@
 //! | [`metadata`] | the metadata service, and calls on names |
 //! | [`config`] | `store.toml`, and addresses |
 //! | [`start`] | a whole store in one process, or one server of it |
+//! | [`copy`] | copying files in, out and between stores |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
 pub mod client;
 pub mod config;
+pub mod copy;
 pub mod crc;
 pub mod error;
 pub mod io;

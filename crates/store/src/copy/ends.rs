@@ -1,0 +1,281 @@
+//! The two ends of a copy, opened.
+
+use super::job::{Chosen, CopyJob, Sink, Source};
+use super::local::{LocalSink, LocalSource, NullSink, Pattern, umask};
+use crate::client::engine::{Engine, EngineOptions};
+use crate::client::flow::{End, Flow, Task, Work};
+use crate::client::{FileHandle, Store};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::metadata::{Existing, FileKind, LayoutChoice, SetAttributes};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_layout::FlowBuffers;
+use thalweg_trace::{Mode, ObjectId, ObjectKind, SpanId, Tracer};
+
+/// Where bytes come from.
+pub(super) enum From {
+    Local(Arc<LocalSource>),
+    Memory(Arc<Pattern>),
+    Stdin,
+    Store(StoreEnd),
+}
+
+/// Where bytes go.
+pub(super) enum To {
+    /// The lock is the sink's until the copy has ended; requests use the shared reference.
+    Local(Arc<LocalSink>),
+    Null(Arc<NullSink>),
+    Stdout,
+    Store(StoreEnd),
+}
+
+/// A source, opened.
+pub(super) struct OpenSource {
+    pub end: From,
+    pub size_bytes: Option<u64>,
+    pub mode: u32,
+    pub object: Option<ObjectId>,
+}
+
+/// A file of a store, with the threads that move its bytes.
+pub(super) struct StoreEnd {
+    pub store: Store,
+    pub handle: Arc<FileHandle>,
+    /// The name it is to have; until then it has [`StoreEnd::partial`].
+    pub path: String,
+    partial: Option<String>,
+    kept: bool,
+    /// None: a short copy, on the caller's thread.
+    pub engine: Mutex<Option<Engine>>,
+}
+
+/// The name that a file has while it is copied.
+pub(super) fn partial_name(path: &str) -> String {
+    format!("{path}.partial")
+}
+
+/// A source's name in a recording.
+pub(super) fn source_name(source: &Source) -> String {
+    match source {
+        Source::Local(path) => path.display().to_string(),
+        Source::Memory(_) => "memory".to_owned(),
+        Source::Stdin => "-".to_owned(),
+        Source::Store(_, path) => format!("thal:{path}"),
+    }
+}
+
+/// A sink's name in a recording.
+pub(super) fn sink_name(sink: &Sink) -> String {
+    match sink {
+        Sink::Local(path) => path.display().to_string(),
+        Sink::Null => "null".to_owned(),
+        Sink::Stdout => "-".to_owned(),
+        Sink::Store(_, path, _) => format!("thal:{path}"),
+    }
+}
+
+/// Opens the source, and names it in the recording.
+pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Result<OpenSource> {
+    let name = source_name(&job.source);
+    let named = |size: Option<u64>| {
+        let mut attributes = vec![("to", sink_name(&job.sink))];
+        attributes.extend(size.map(|size| ("size_bytes", size.to_string())));
+        mode.object(ObjectKind::File, &name, &attributes)
+    };
+    let plain = 0o666;
+    Ok(match &job.source {
+        Source::Local(path) => {
+            let mut source = LocalSource::open(path)?;
+            source.object = named(Some(source.size_bytes()));
+            let (size, mode, object) = (source.size_bytes(), source.mode(), source.object);
+            OpenSource { end: From::Local(Arc::new(source)), size_bytes: Some(size), mode, object }
+        }
+        Source::Memory(size) => {
+            let object = named(Some(*size));
+            OpenSource { end: From::Memory(Arc::new(Pattern { object })), size_bytes: Some(*size), mode: plain, object }
+        }
+        Source::Stdin => OpenSource { end: From::Stdin, size_bytes: None, mode: plain, object: named(None) },
+        Source::Store(store, path) => {
+            let attributes = store.names.open(tracer, path)?;
+            if attributes.kind == FileKind::Directory {
+                return Err(Error::new(ErrorKind::IsDirectory, "it is a directory: copy it with -r").on_file(path));
+            }
+            let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
+            let size = store.data.size(tracer, &handle)?;
+            let end = StoreEnd { store: store.clone(), handle, path: path.clone(), partial: None, kept: true, engine: Mutex::new(None) };
+            OpenSource { end: From::Store(end), size_bytes: Some(size), mode: attributes.mode & 0o777, object: named(Some(size)) }
+        }
+    })
+}
+
+/// Opens the sink under its `.partial` name.
+pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &Mode, tracer: &mut Tracer, look_first: bool) -> Result<To> {
+    Ok(match &job.sink {
+        Sink::Local(path) => {
+            let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
+            sink.object = mode.object(ObjectKind::File, &path.display().to_string(), &[]);
+            To::Local(Arc::new(sink))
+        }
+        Sink::Null => To::Null(Arc::new(NullSink)),
+        Sink::Stdout => To::Stdout,
+        Sink::Store(store, path, layout) => {
+            let mode = source.mode & !umask();
+            To::Store(StoreEnd::create(store, path, layout, mode, job.force, tracer, look_first)?)
+        }
+    })
+}
+
+impl StoreEnd {
+    fn create(
+        store: &Store,
+        path: &str,
+        layout: &LayoutChoice,
+        mode: u32,
+        force: bool,
+        tracer: &mut Tracer,
+        look_first: bool,
+    ) -> Result<StoreEnd> {
+        // The rename at the end decides; looking first saves moving the bytes in vain.
+        if look_first {
+            match store.names.stat(tracer, path) {
+                Ok(found) if found.kind == FileKind::Directory => {
+                    return Err(Error::new(ErrorKind::IsDirectory, "it is a directory: name a file in it").on_file(path));
+                }
+                Ok(_) if !force => {
+                    return Err(Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(path));
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let partial = partial_name(path);
+        let attributes = store.names.create(tracer, &partial, mode, Existing::Replace, layout).map_err(|e| e.on_file_instead(path))?;
+        let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
+        let (store, path, partial) = (store.clone(), path.to_owned(), Some(partial));
+        Ok(StoreEnd { store, handle, path, partial, kept: false, engine: Mutex::new(None) })
+    }
+
+    /// Servers that have a part of it.
+    pub fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
+        let mut servers: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for id in self.handle.datafiles() {
+            servers.entry(self.store.data.server_of(id.target)?).or_default().push(id.index);
+        }
+        Ok(servers)
+    }
+
+    /// Starts the threads.
+    pub fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
+        let options = EngineOptions { depth, streams: chosen.streams, socket_buffer_bytes: chosen.socket_buffer_bytes, mode: mode.clone() };
+        let engine = Engine::start(Arc::clone(&self.store.data), self.servers()?.into_keys(), options)?;
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        Ok(())
+    }
+
+    fn with_engine<T>(&self, work: impl FnOnce(&Engine) -> T) -> Option<T> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+    }
+
+    /// Ends the threads, after what they were asked for, or at once.
+    pub fn stop(&self, at_once: bool) {
+        if at_once {
+            self.with_engine(Engine::cancel);
+        }
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(engine);
+    }
+
+    /// Interrupts the threads; what they are doing fails.
+    pub fn cancel(&self) {
+        self.with_engine(Engine::cancel);
+    }
+
+    /// Moves a range in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
+    pub fn flow(
+        &self,
+        end: End,
+        (offset, length): (u64, u64),
+        buffer_bytes: u64,
+        request: Option<SpanId>,
+        moved_bytes: &Arc<AtomicU64>,
+        tracer: &Tracer,
+    ) -> Result<Arc<Flow>> {
+        let layout = self.handle.layout();
+        let mut parts: Vec<(usize, FlowBuffers)> = Vec::new();
+        for id in self.handle.datafiles() {
+            let buffers = layout.flow_buffers(id.index, offset, length, buffer_bytes);
+            if buffers.size_hint().0 > 0 {
+                parts.push((self.store.data.server_of(id.target)?, buffers));
+            }
+        }
+        let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
+        let flow = Flow::new(Arc::clone(&self.handle), end, request, Arc::clone(moved_bytes), tasks);
+        let asked_by = tracer.track();
+        self.with_engine(|engine| {
+            while !parts.is_empty() {
+                parts.retain_mut(|(server, buffers)| match buffers.next() {
+                    Some(buffer) => {
+                        engine.ask(*server, Work { flow: Arc::clone(&flow), task: Task::Move(buffer), again: false, asked_by });
+                        true
+                    }
+                    None => false,
+                });
+            }
+        })
+        .ok_or_else(|| Error::new(ErrorKind::Cancelled, "stopped on request"))?;
+        Ok(flow)
+    }
+
+    /// Puts the file on media, on all its servers at a time, and then its name.
+    pub fn sync(&self, tracer: &mut Tracer) -> Result<()> {
+        let servers = self.servers()?;
+        let nothing = Arc::new(AtomicU64::new(0));
+        // Direction does not matter: there is nothing to move.
+        let end = End::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
+        let flow = Flow::new(Arc::clone(&self.handle), end, None, nothing, servers.len());
+        let asked_by = tracer.track();
+        let asked = self.with_engine(|engine| {
+            for (server, indexes) in servers {
+                let datafiles = indexes.into_iter().map(|index| self.handle.datafile(index)).collect();
+                engine.ask(server, Work { flow: Arc::clone(&flow), task: Task::Sync(datafiles), again: false, asked_by });
+            }
+        });
+        match asked {
+            Some(()) => flow.wait(tracer),
+            None => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
+        }
+    }
+
+    /// Everything is there: gives the file its name.
+    pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool) -> Result<()> {
+        let Some(partial) = &self.partial else { return Ok(()) };
+        let renamed = self.store.names.rename(tracer, partial, &self.path, force, &SetAttributes::default());
+        renamed.map_err(|e| match e.kind() {
+            ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),
+            _ => e.on_file_instead(&self.path),
+        })?;
+        self.kept = true;
+        if sync {
+            self.store.names.sync(tracer).map_err(|e| e.on_file(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what is not whole.
+    pub fn discard(&mut self) {
+        if let (false, Some(partial)) = (self.kept, &self.partial) {
+            // Nothing more can be done: the `.partial` stays, and is not taken for a file.
+            let _ = self.store.names.unlink(&mut Tracer::off(), partial);
+        }
+        self.kept = true;
+    }
+}
+
+impl Drop for StoreEnd {
+    fn drop(&mut self) {
+        self.stop(false);
+        self.discard();
+    }
+}

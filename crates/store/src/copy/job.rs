@@ -1,0 +1,298 @@
+//! What a copy is told, and what it tells.
+
+use crate::client::Store;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::metadata::LayoutChoice;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Where the bytes come from.
+#[derive(Clone)]
+pub enum Source {
+    /// A file of this machine.
+    Local(PathBuf),
+    /// So many bytes of memory: a control run without a source.
+    Memory(u64),
+    /// Standard input, to its end.
+    Stdin,
+    /// A file of a store.
+    Store(Store, String),
+}
+
+/// Where the bytes go.
+#[derive(Clone)]
+pub enum Sink {
+    /// A file of this machine.
+    Local(PathBuf),
+    /// Nowhere, after they were verified: a control run without a sink.
+    Null,
+    /// Standard output.
+    Stdout,
+    /// A file of a store, with the layout it is to have.
+    Store(Store, String, LayoutChoice),
+}
+
+/// Who fetches and stores bytes: see [`crate::copy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataPath {
+    /// Direct, unless requests are specified, or an end is a pipe, or both ends are stores.
+    #[default]
+    Automatic,
+    /// A request's thread, into the request's memory.
+    Buffered,
+    /// The connections' threads.
+    Direct,
+}
+
+/// Numbers that make a copy fast or slow. `None`: chosen by the copy.
+#[derive(Clone, Debug, Default)]
+pub struct Tuning {
+    /// Bytes of a request.
+    pub request_bytes: Option<u64>,
+    /// Requests in flight.
+    pub requests: Option<u32>,
+    /// Bytes of a flow buffer.
+    pub buffer_bytes: Option<u64>,
+    /// Flow buffers posted and unanswered on each connection.
+    pub depth: Option<u32>,
+    /// Connections to each server.
+    pub streams: Option<u32>,
+    /// Size of sockets' buffers.
+    pub socket_buffer_bytes: Option<usize>,
+    /// Who fetches and stores bytes.
+    pub data_path: DataPath,
+}
+
+/// One copy.
+#[derive(Clone)]
+pub struct CopyJob {
+    /// From.
+    pub source: Source,
+    /// To.
+    pub sink: Sink,
+    /// How fast.
+    pub tuning: Tuning,
+    /// Whether everything is to be on media at the end.
+    pub sync: bool,
+    /// Whether an existing file is replaced.
+    pub force: bool,
+    /// Whether to trace it.
+    pub recording: Option<Recording>,
+    /// Reached by a tuner while the copy runs.
+    pub control: Arc<Control>,
+}
+
+impl CopyJob {
+    /// A copy with nothing special about it.
+    pub fn new(source: Source, sink: Sink) -> CopyJob {
+        CopyJob { source, sink, tuning: Tuning::default(), sync: false, force: false, recording: None, control: Arc::default() }
+    }
+}
+
+/// A recording to be made.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Where: a directory that does not exist yet, `NAME.thw`.
+    pub path: PathBuf,
+    /// The command, as it was given.
+    pub command: Vec<String>,
+    /// The label of this machine.
+    pub node: String,
+}
+
+/// Sees a copy's progress, and can stop it. Called from the thread that called [`crate::copy::run`].
+pub trait CopyObserver {
+    /// So many bytes have arrived, of so many, if that is known. Called ten times a second, and at the end.
+    fn progress(&self, _moved_bytes: u64, _size_bytes: Option<u64>) {}
+    /// Whether to stop.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Looks away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl CopyObserver for Quiet {}
+
+/// What became of a copy.
+#[derive(Clone, Debug)]
+pub struct CopyOutcome {
+    /// Bytes copied.
+    pub size_bytes: u64,
+    /// From the first open to the last rename.
+    pub elapsed: Duration,
+    /// The source was written to meanwhile (its size is as it was): the copy may be of no single moment.
+    pub source_modified: bool,
+    /// What was used, where it was chosen by the copy too.
+    pub request_bytes: u64,
+    /// Requests in flight.
+    pub requests: u32,
+    /// Bytes of a flow buffer.
+    pub buffer_bytes: u64,
+    /// Flow buffers in flight on each connection.
+    pub depth: u32,
+    /// Connections to each server.
+    pub streams: u32,
+    /// Buffered or direct.
+    pub data_path: DataPath,
+    /// Servers that have a part of it.
+    pub servers: u32,
+    /// The recording, finished, if one was asked for.
+    pub recording: Option<PathBuf>,
+}
+
+/// The live parameters of a running copy; 0: the copy's own choice. See [`Controller`].
+#[derive(Debug, Default)]
+pub struct Control {
+    pub(super) requests: Arc<AtomicU32>,
+    pub(super) depth: Arc<AtomicU32>,
+    pub(super) streams: Arc<AtomicU32>,
+    pub(super) buffer_bytes: Arc<AtomicU64>,
+    pub(super) socket_buffer_bytes: Arc<AtomicU64>,
+    pub(super) moved_bytes: Arc<AtomicU64>,
+}
+
+/// A parameter that a tuner may turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, as the command's flag.
+    pub name: &'static str,
+    /// Its value now; `None`: the copy has not begun.
+    pub value: Option<u64>,
+    /// Smallest useful value.
+    pub least: u64,
+    /// Largest.
+    pub most: u64,
+    /// Whether a change takes effect while a copy runs, and not only at the next one.
+    pub live: bool,
+}
+
+/// Anything whose parameters can be turned while it runs.
+pub trait Controller: Send + Sync {
+    /// All of them.
+    fn parameters(&self) -> Vec<Parameter>;
+
+    /// Turns one.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or the value is out of its range.
+    fn set(&self, name: &str, value: u64) -> Result<()>;
+
+    /// Bytes moved so far: what a tuner measures by.
+    fn moved_bytes(&self) -> u64;
+}
+
+/// Most requests in flight, connections to a server, and flow buffers in flight on one.
+pub(super) const MOST: u32 = 256;
+
+impl Controller for Control {
+    fn parameters(&self) -> Vec<Parameter> {
+        let some = |value: u64| (value != 0).then_some(value);
+        let number = |of: &AtomicU32| some(u64::from(of.load(Ordering::Relaxed)));
+        let most = u64::from(MOST);
+        let buffer_bytes = some(self.buffer_bytes.load(Ordering::Relaxed));
+        let socket_buffer_bytes = some(self.socket_buffer_bytes.load(Ordering::Relaxed));
+        let largest = crate::limits::PAYLOAD_BYTES;
+        vec![
+            Parameter { name: "requests", value: number(&self.requests), least: 1, most, live: true },
+            Parameter { name: "depth", value: number(&self.depth), least: 1, most, live: true },
+            Parameter { name: "buffer", value: buffer_bytes, least: 4096, most: largest, live: true },
+            Parameter { name: "streams", value: number(&self.streams), least: 1, most, live: false },
+            Parameter { name: "socket-buffer", value: socket_buffer_bytes, least: 4096, most: 1 << 30, live: false },
+        ]
+    }
+
+    fn set(&self, name: &str, value: u64) -> Result<()> {
+        let Some(parameter) = self.parameters().into_iter().find(|p| p.name == name) else {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("no parameter {name}: expected requests, depth, buffer, streams or socket-buffer"),
+            ));
+        };
+        if !(parameter.least..=parameter.most).contains(&value) {
+            let range = format!("{name} is {value}: expected {} to {}", parameter.least, parameter.most);
+            return Err(Error::new(ErrorKind::Invalid, range));
+        }
+        match name {
+            "requests" => self.requests.store(value as u32, Ordering::Relaxed),
+            "depth" => self.depth.store(value as u32, Ordering::Relaxed),
+            "streams" => self.streams.store(value as u32, Ordering::Relaxed),
+            "buffer" => self.buffer_bytes.store(value, Ordering::Relaxed),
+            _ => self.socket_buffer_bytes.store(value, Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// A copy's numbers, all chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub request_bytes: u64,
+    pub requests: u32,
+    pub buffer_bytes: u64,
+    pub depth: u32,
+    pub streams: u32,
+    pub socket_buffer_bytes: Option<usize>,
+    pub direct: bool,
+}
+
+/// Bytes of a request in the buffered way, as `pvfs2-cp` has it.
+const REQUEST_BYTES: u64 = 10 << 20;
+/// Bytes of a request in the direct way, where a request is only a list of flow buffers.
+const DIRECT_REQUEST_BYTES: u64 = 64 << 20;
+/// Bytes of a flow buffer: as much as stays in a processor's second-level cache.
+const BUFFER_BYTES: u64 = 1 << 20;
+
+impl Chosen {
+    /// Checks what was asked for, and chooses the rest. `direct_possible`: exactly one end is a store and the other one
+    /// takes bytes at any offset.
+    pub fn new(job: &CopyJob, direct_possible: bool) -> Result<Chosen> {
+        let t = &job.tuning;
+        let positive = |name: &str, value: Option<u64>, most: u64| match value {
+            Some(value) if value == 0 || value > most => {
+                Err(Error::new(ErrorKind::Invalid, format!("{name} is {value}: expected 1 to {most}")))
+            }
+            value => Ok(value),
+        };
+        let many = |name, value: Option<u32>| Ok::<_, Error>(positive(name, value.map(u64::from), u64::from(MOST))?.map(|n| n as u32));
+        let direct = match t.data_path {
+            DataPath::Direct if !direct_possible => {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    "the direct data path needs one end in a store, and the other a file or memory",
+                ));
+            }
+            DataPath::Direct => true,
+            DataPath::Buffered => false,
+            DataPath::Automatic => direct_possible && t.request_bytes.is_none() && t.requests.is_none(),
+        };
+        // A request's memory is allocated whole.
+        let most = if direct { i64::MAX as u64 } else { 1 << 32 };
+        let request_bytes = positive("request", t.request_bytes, most)?;
+        let chosen = Chosen {
+            request_bytes: request_bytes.unwrap_or(if direct { DIRECT_REQUEST_BYTES } else { REQUEST_BYTES }),
+            requests: many("requests", t.requests)?.unwrap_or(2),
+            buffer_bytes: positive("buffer", t.buffer_bytes, crate::limits::PAYLOAD_BYTES)?.unwrap_or(BUFFER_BYTES),
+            depth: many("depth", t.depth)?.unwrap_or(4),
+            streams: many("streams", t.streams)?.unwrap_or(1),
+            socket_buffer_bytes: positive("socket-buffer", t.socket_buffer_bytes.map(|n| n as u64), 1 << 30)?.map(|n| n as usize),
+            direct,
+        };
+        let c = &job.control;
+        c.requests.store(chosen.requests, Ordering::Relaxed);
+        c.depth.store(chosen.depth, Ordering::Relaxed);
+        c.streams.store(chosen.streams, Ordering::Relaxed);
+        c.buffer_bytes.store(chosen.buffer_bytes, Ordering::Relaxed);
+        c.socket_buffer_bytes.store(chosen.socket_buffer_bytes.unwrap_or(0) as u64, Ordering::Relaxed);
+        c.moved_bytes.store(0, Ordering::Relaxed);
+        Ok(chosen)
+    }
+}

@@ -1,0 +1,26 @@
+//! Copying: into a store, out of one, between two, from and to memory and pipes.
+//!
+//! # Two data paths
+//!
+//! **Buffered** is the way of `pvfs2-cp`: a request's bytes are read into memory, sent from there, and when every server
+//! has answered, the next request is read. `requests` of them overlap; with one, disk and network take turns.
+//! **Direct** is what a copy does when it is not told otherwise: each connection's thread fetches its own flow buffers
+//! from the source (or stores them in the sink), so that no request waits for all of its parts. Both move the same flow
+//! buffers over the same connections.
+//!
+//! # Whole or not at all
+//!
+//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and on media if that was asked for.
+//! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
+//! `.partial`. A source that shrinks, grows or vanishes meanwhile is an error.
+
+mod ends;
+mod job;
+mod local;
+mod record;
+mod requests;
+mod run;
+mod small;
+
+pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
+pub use run::run;

@@ -1,0 +1,148 @@
+//! Recording a copy: our own end, and a session at every server that takes part.
+
+use super::job::Recording;
+use crate::client::{SessionOf, Store};
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire::{Connection, boot_id, host_here};
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg_trace::{Ending, Event, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time};
+
+/// A recording being made.
+pub(super) struct Recorder {
+    writer: Arc<RecordingWriter>,
+    pub mode: Mode,
+    /// Machines by boot and label; the number of each is its place.
+    hosts: Vec<(String, String)>,
+    next_space: u16,
+    /// Sessions at I/O servers, each with the connection that keeps it alive.
+    sessions: Vec<(String, Connection, u32)>,
+    /// Sessions at metadata services.
+    at_names: Vec<(Store, u32)>,
+    stores: Vec<Store>,
+    /// Servers that could not be asked.
+    unrecorded: Vec<String>,
+}
+
+fn failure(error: thalweg_trace::TraceError) -> Error {
+    Error::new(ErrorKind::Io, error.to_string())
+}
+
+impl Recorder {
+    /// Begins the recording, and a session at every server of these stores.
+    pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
+        let meta = Meta {
+            format: thalweg_trace::FORMAT_VERSION,
+            command: recording.command.clone(),
+            recorder: "store".to_owned(),
+            start: Time::now(),
+            end: None,
+            exit_code: None,
+            dropped_events: 0,
+            attributes: Vec::new(),
+        };
+        let writer = RecordingWriter::create(&recording.path, meta).map_err(failure)?;
+        let mode = Mode::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        mode.event(Event::Host(host_here(HostId(0), &recording.node)));
+        let mut recorder = Recorder {
+            writer,
+            mode,
+            hosts: vec![(boot_id(), recording.node.clone())],
+            next_space: 2,
+            sessions: Vec::new(),
+            at_names: Vec::new(),
+            stores: stores.iter().map(|s| (*s).clone()).collect(),
+            unrecorded: Vec::new(),
+        };
+        for store in stores {
+            recorder.ask(store)?;
+        }
+        Ok(recorder)
+    }
+
+    /// The number of a server's machine, and identifiers for the server. Machines that booted as one are one clock; labels
+    /// tell namespaces of one machine apart.
+    fn place(&mut self, connection: &Connection) -> (HostId, IdSpace, bool) {
+        let machine = (connection.hello().boot_id.clone(), connection.hello().node.clone());
+        let known = self.hosts.iter().position(|h| *h == machine);
+        let host = known.unwrap_or_else(|| {
+            self.hosts.push(machine);
+            self.hosts.len() - 1
+        });
+        self.next_space += 1;
+        (HostId(host as u16), IdSpace(self.next_space - 1), known.is_none())
+    }
+
+    fn begin(&mut self, connection: &mut Connection) -> Result<u32> {
+        let (host, space, is_new) = self.place(connection);
+        let (session, row) = connection.record_start(host, space)?;
+        if is_new {
+            self.mode.event(Event::Host(row));
+        }
+        Ok(session)
+    }
+
+    fn ask(&mut self, store: &Store) -> Result<()> {
+        for link in store.data.links() {
+            // A server that is down is not what this is about: whether the copy needs it, the copy will tell.
+            let begun = link.connect().and_then(|mut connection| Ok((self.begin(&mut connection)?, connection)));
+            match begun {
+                Ok((session, connection)) => {
+                    link.set_recording(Some(SessionOf { mode: self.mode.clone(), session }));
+                    self.sessions.push((link.name().to_owned(), connection, session));
+                }
+                Err(_) => self.unrecorded.push(link.name().to_owned()),
+            }
+        }
+        let mode = self.mode.clone();
+        let mut begun = None;
+        store.names.with_connection(&mut |connection| {
+            let session = self.begin(connection)?;
+            connection.record(&mode, session);
+            begun = Some(session);
+            Ok(())
+        })?;
+        self.at_names.extend(begun.map(|session| (store.clone(), session)));
+        Ok(())
+    }
+
+    /// Fetches what the servers recorded, and finishes the recording. All tracers have been dropped.
+    pub fn finish(mut self, end: Time, exit_code: i32, mut attributes: Vec<(String, String)>) -> Result<PathBuf> {
+        let mut dropped_events = 0;
+        let writer = Arc::clone(&self.writer);
+        let mut take = |mut page: Vec<Event>| writer.take(&mut page);
+        for (name, mut connection, session) in std::mem::take(&mut self.sessions) {
+            match connection.record_fetch(session, &mut take) {
+                Ok(lost) => dropped_events += lost,
+                Err(_) => self.unrecorded.push(name),
+            }
+        }
+        for (store, session) in std::mem::take(&mut self.at_names) {
+            let fetched = store.names.with_connection(&mut |connection| {
+                dropped_events += connection.record_fetch(session, &mut take)?;
+                connection.record(&Mode::off(), 0);
+                Ok(())
+            });
+            if fetched.is_err() {
+                self.unrecorded.push("metadata".to_owned());
+            }
+        }
+        if !self.unrecorded.is_empty() {
+            attributes.push(("unrecorded_servers".to_owned(), self.unrecorded.join(", ")));
+        }
+        let path = self.writer.path().to_owned();
+        let ending = Ending { end, exit_code: Some(exit_code), dropped_events, attributes };
+        self.writer.finish(ending).map_err(failure)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        for store in &self.stores {
+            for link in store.data.links() {
+                link.set_recording(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The requests of a copy: threads that each take the next part of the source, move it, and take the next.
+
+use super::ends::{From, OpenSource, StoreEnd, To};
+use super::job::{Chosen, Control};
+use crate::client::RequestMemory;
+use crate::client::flow::{End, Sink, Source};
+use crate::error::{Error, ErrorKind, Result};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
+
+/// What the requests of a copy share.
+pub(super) struct Requests<'a> {
+    pub source: &'a OpenSource,
+    pub sink: &'a To,
+    pub chosen: Chosen,
+    pub control: &'a Control,
+    pub mode: Mode,
+    reading: Mutex<Reading>,
+    writing: Mutex<Writing>,
+    /// Its turn to write has come for somebody.
+    turn: Condvar,
+    stopping: AtomicBool,
+    running: Mutex<Running>,
+    /// A request's thread has ended.
+    ended: Condvar,
+}
+
+/// How far the source has been given out.
+#[derive(Default)]
+struct Reading {
+    offset: u64,
+    sequence: u64,
+    at_end: bool,
+    last: Option<TrackId>,
+}
+
+/// Whose turn it is to write to a pipe.
+#[derive(Default)]
+struct Writing {
+    sequence: u64,
+    last: Option<TrackId>,
+}
+
+#[derive(Default)]
+struct Running {
+    threads: u32,
+    error: Option<Error>,
+    last: Option<TrackId>,
+}
+
+/// A part of the source.
+#[derive(Clone, Copy)]
+struct Part {
+    sequence: u64,
+    offset: u64,
+    length: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Requests<'a> {
+    pub fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: Mode) -> Requests<'a> {
+        Requests {
+            source,
+            sink,
+            chosen,
+            control,
+            mode,
+            reading: Mutex::default(),
+            writing: Mutex::default(),
+            turn: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            running: Mutex::default(),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Runs all requests; `tick` is called ten times a second on the calling thread and says whether to stop. How many
+    /// bytes the source had.
+    pub fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
+        std::thread::scope(|scope| -> Result<()> {
+            let mut started = 0;
+            loop {
+                let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
+                while started < wanted && !self.is_stopping() && !locked(&self.reading).at_end {
+                    let number = started;
+                    locked(&self.running).threads += 1;
+                    let thread = std::thread::Builder::new().name(format!("request {number}"));
+                    if let Err(e) = thread.spawn_scoped(scope, move || self.thread(number)) {
+                        locked(&self.running).threads -= 1;
+                        self.stop(Some(Error::system("starting a thread", e)));
+                        break;
+                    }
+                    started += 1;
+                }
+                let waiting = tracer.begin();
+                let running = locked(&self.running);
+                let (running, _) = self
+                    .ended
+                    .wait_timeout_while(running, std::time::Duration::from_millis(100), |r| r.threads > 0)
+                    .unwrap_or_else(PoisonError::into_inner);
+                let (over, waker_track) = (running.threads == 0, running.last);
+                drop(running);
+                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: waker_track.filter(|_| over), ..About::default() });
+                if tick() {
+                    self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
+                }
+                if over && (self.is_stopping() || locked(&self.reading).at_end) {
+                    return Ok(());
+                }
+            }
+        })?;
+        match locked(&self.running).error.take() {
+            Some(error) => Err(error),
+            None => Ok(locked(&self.reading).offset),
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    fn stop(&self, error: Option<Error>) {
+        let mut running = locked(&self.running);
+        let first = running.error.is_none();
+        if let Some(error) = error {
+            running.error.get_or_insert(error);
+        }
+        drop(running);
+        self.stopping.store(true, Ordering::SeqCst);
+        self.turn.notify_all();
+        if first {
+            for end in [if let From::Store(end) = &self.source.end { Some(end) } else { None }, self.store_sink()].into_iter().flatten() {
+                end.cancel();
+            }
+        }
+    }
+
+    fn store_sink(&self) -> Option<&StoreEnd> {
+        if let To::Store(end) = self.sink { Some(end) } else { None }
+    }
+
+    fn thread(&self, number: u32) {
+        let mut tracer = self.mode.thread(&format!("request {number}"));
+        let mut memory = None;
+        loop {
+            let surplus = number >= self.control.requests.load(Ordering::Relaxed).max(1);
+            if self.is_stopping() || surplus {
+                break;
+            }
+            match self.one(&mut tracer, &mut memory) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.stop(Some(error));
+                    break;
+                }
+            }
+        }
+        let track = tracer.track();
+        drop(tracer);
+        let mut running = locked(&self.running);
+        running.threads -= 1;
+        running.last = track;
+        self.ended.notify_all();
+    }
+
+    /// One request; `false`: the source has no more.
+    fn one(&self, tracer: &mut Tracer, memory: &mut Option<Arc<RequestMemory>>) -> Result<bool> {
+        let whole = tracer.begin();
+        let span = whole.id();
+        let part = if self.chosen.direct { self.next_part(tracer, None)? } else { self.buffered_read(tracer, memory, span)? };
+        let Some(part) = part else { return Ok(false) };
+        if self.chosen.direct {
+            self.direct(tracer, part, span)?;
+        } else {
+            let memory = memory.as_ref().expect("it has been read into");
+            self.buffered_write(tracer, memory, part, span)?;
+        }
+        let about =
+            About { object: self.source.object, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
+        tracer.end(whole, SpanKind::AppRequest, about);
+        Ok(true)
+    }
+
+    fn moved(&self) -> &Arc<AtomicU64> {
+        &self.control.moved_bytes
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        self.control.buffer_bytes.load(Ordering::Relaxed).clamp(1, crate::limits::PAYLOAD_BYTES)
+    }
+
+    /// The next part of a source of known size; a pipe is read into `fill`, whose turn it is.
+    fn next_part(&self, tracer: &mut Tracer, fill: Option<(&RequestMemory, Option<SpanId>)>) -> Result<Option<Part>> {
+        let mut reading = match self.reading.try_lock() {
+            Ok(reading) => reading,
+            Err(_) => {
+                let waiting = tracer.begin();
+                let reading = locked(&self.reading);
+                let about = About { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..About::default() };
+                tracer.end(waiting, SpanKind::WaitLock, about);
+                reading
+            }
+        };
+        if reading.at_end {
+            return Ok(None);
+        }
+        let (sequence, offset) = (reading.sequence, reading.offset);
+        let length = match (self.source.size_bytes, fill) {
+            (Some(size), _) => self.chosen.request_bytes.min(size - offset),
+            (None, Some((memory, parent))) => {
+                // SAFETY: the request's memory is this thread's until it is lent to a flow.
+                let bytes = unsafe { memory.part_mut(0..memory.len()) };
+                let filling = tracer.begin();
+                let length = read_pipe(bytes)?;
+                let about =
+                    About { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
+                tracer.end(filling, SpanKind::FileRead, about);
+                length
+            }
+            (None, None) => return Err(Error::new(ErrorKind::Invalid, "a pipe has no offsets: a bug")),
+        };
+        reading.offset += length;
+        reading.sequence += 1;
+        reading.last = tracer.track();
+        let full = self.source.size_bytes.unwrap_or(u64::MAX);
+        reading.at_end = reading.offset >= full || (full == u64::MAX && length < self.chosen.request_bytes);
+        Ok((length > 0).then_some(Part { sequence, offset, length }))
+    }
+
+    /// The connections' threads do it all.
+    fn direct(&self, tracer: &mut Tracer, part: Part, span: Option<SpanId>) -> Result<()> {
+        let range = (part.offset, part.length);
+        let (end, way) = match (&self.source.end, self.sink) {
+            (From::Local(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Memory(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Store(end), To::Local(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+            (From::Store(end), To::Null(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+            _ => return Err(Error::new(ErrorKind::Invalid, "these ends have no direct data path: a bug")),
+        };
+        end.flow(way, range, self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+    }
+
+    /// The next part, in memory.
+    fn buffered_read(&self, tracer: &mut Tracer, memory: &mut Option<Arc<RequestMemory>>, span: Option<SpanId>) -> Result<Option<Part>> {
+        let wanted = self.chosen.request_bytes.min(self.source.size_bytes.unwrap_or(u64::MAX)) as usize;
+        let memory = memory.get_or_insert_with(|| Arc::new(RequestMemory::new(wanted)));
+        let Some(part) = self.next_part(tracer, Some((memory, span)))? else { return Ok(None) };
+        let source: &dyn Source = match &self.source.end {
+            From::Stdin => return Ok(Some(part)),
+            From::Store(end) => {
+                // Bytes count when they have arrived, and these have only half the way behind them.
+                let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
+                let way = End::ToMemory(Arc::clone(memory), part.offset);
+                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
+                return Ok(Some(part));
+            }
+            From::Local(source) => &**source,
+            From::Memory(source) => &**source,
+        };
+        let reading = tracer.begin();
+        // SAFETY: the request's memory is this thread's until it is lent to a flow.
+        source.read(unsafe { memory.part_mut(0..part.length as usize) }, part.offset)?;
+        let about = About {
+            object: self.source.object,
+            parent: span,
+            offset_bytes: Some(part.offset),
+            size_bytes: Some(part.length),
+            ..About::default()
+        };
+        tracer.end(reading, SpanKind::FileRead, about);
+        Ok(Some(part))
+    }
+
+    /// A part in memory to where it belongs.
+    fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
+        let about = About { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
+        match self.sink {
+            To::Store(end) => {
+                let way = End::FromMemory(Arc::clone(memory), part.offset);
+                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+            }
+            To::Null(_) => Ok(()),
+            To::Local(sink) => {
+                let writing = tracer.begin();
+                // SAFETY: the flow that filled it has ended: the memory is this thread's.
+                sink.write(unsafe { memory.part(0..part.length as usize) }, part.offset)?;
+                tracer.end(writing, SpanKind::FileWrite, About { object: sink.object(), ..about });
+                Ok(())
+            }
+            To::Stdout => {
+                self.wait_for_turn(tracer, part.sequence, span)?;
+                let writing = tracer.begin();
+                // SAFETY: as above.
+                let bytes = unsafe { memory.part(0..part.length as usize) };
+                let mut out = std::io::stdout().lock();
+                let written = out.write_all(bytes).and_then(|()| out.flush());
+                written.map_err(|e| Error::system("writing to standard output", e))?;
+                tracer.end(writing, SpanKind::FileWrite, about);
+                let mut turn = locked(&self.writing);
+                turn.sequence = part.sequence + 1;
+                turn.last = tracer.track();
+                self.turn.notify_all();
+                Ok(())
+            }
+        }
+    }
+
+    fn wait_for_turn(&self, tracer: &mut Tracer, sequence: u64, parent: Option<SpanId>) -> Result<()> {
+        let waiting = tracer.begin();
+        let mut turn = locked(&self.writing);
+        let mut waited = false;
+        while turn.sequence != sequence {
+            if self.is_stopping() {
+                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+            }
+            waited = true;
+            // With a limit, since whoever stops does not hold this lock.
+            turn = self.turn.wait_timeout(turn, std::time::Duration::from_millis(100)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let waker_track = turn.last;
+        drop(turn);
+        if waited {
+            tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
+        }
+        Ok(())
+    }
+}
+
+/// Fills `bytes` from standard input, or up to its end.
+fn read_pipe(bytes: &mut [u8]) -> Result<u64> {
+    let mut input = std::io::stdin().lock();
+    let mut have = 0;
+    while have < bytes.len() {
+        match input.read(&mut bytes[have..]) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::system("reading standard input", e)),
+        }
+    }
+    Ok(have as u64)
+}

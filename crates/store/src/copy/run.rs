@@ -1,0 +1,165 @@
+//! One copy, from its first open to its last rename.
+
+use super::ends::{From, OpenSource, To, open_sink, open_source, sink_name, source_name};
+use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source};
+use super::record::Recorder;
+use super::requests::Requests;
+use super::small::{self, SMALL_BYTES};
+use crate::client::Store;
+use crate::error::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use thalweg_trace::{Mode, Time, Tracer};
+
+/// Makes a copy.
+///
+/// # Errors
+/// Names the file and, where one is involved, the server. The sink is as it was before.
+pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
+    let stores = stores(job);
+    if stores.is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, "neither end of the copy is in a store: one must be, as thal://HOST:PORT/path"));
+    }
+    let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
+    let mode = recorder.as_ref().map_or_else(Mode::off, |r| r.mode.clone());
+    let copied = copy(job, observer, &mode);
+    let Some(recorder) = recorder else { return copied };
+    let end = Time::now();
+    let attributes = copied.as_ref().map_or_else(|_| Vec::new(), |outcome| attributes(job, outcome));
+    let recorded = recorder.finish(end, i32::from(copied.is_err()), attributes);
+    let mut outcome = copied?;
+    outcome.recording = Some(recorded?);
+    Ok(outcome)
+}
+
+fn stores(job: &CopyJob) -> Vec<&Store> {
+    let from = if let Source::Store(store, _) = &job.source { Some(store) } else { None };
+    let to = if let Sink::Store(store, ..) = &job.sink { Some(store) } else { None };
+    let mut stores: Vec<&Store> = from.into_iter().collect();
+    // One store at both ends is recorded once.
+    stores.extend(to.filter(|to| from.is_none_or(|from| from.data.map().store != to.data.map().store)));
+    stores
+}
+
+fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
+    let direction = match (&job.source, &job.sink) {
+        (Source::Store(..), Sink::Store(..)) => "between",
+        (Source::Store(..), _) => "out",
+        _ => "in",
+    };
+    let data_path = if outcome.data_path == DataPath::Direct { "direct" } else { "buffered" };
+    let pairs = [
+        ("from", source_name(&job.source)),
+        ("to", sink_name(&job.sink)),
+        ("direction", direction.to_owned()),
+        ("size_bytes", outcome.size_bytes.to_string()),
+        ("request_bytes", outcome.request_bytes.to_string()),
+        ("requests", outcome.requests.to_string()),
+        ("buffer_bytes", outcome.buffer_bytes.to_string()),
+        ("depth", outcome.depth.to_string()),
+        ("streams", outcome.streams.to_string()),
+        ("servers", outcome.servers.to_string()),
+        ("sync", job.sync.to_string()),
+        ("data_path", data_path.to_owned()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &Mode) -> Result<CopyOutcome> {
+    let begun = Instant::now();
+    let mut tracer = mode.thread("main");
+    let random_access = matches!(
+        (&job.source, &job.sink),
+        (Source::Local(_) | Source::Memory(_), Sink::Store(..)) | (Source::Store(..), Sink::Local(_) | Sink::Null)
+    );
+    let chosen = Chosen::new(job, random_access)?;
+    let source = open_source(job, mode, &mut tracer)?;
+    let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
+    let mut sink = open_sink(job, &source, mode, &mut tracer, !is_small)?;
+    let moved = if is_small {
+        let size = source.size_bytes.unwrap_or(0);
+        small::copy(&source, &sink, size, job.sync, &mut tracer).map(|()| {
+            job.control.moved_bytes.store(size, Ordering::Relaxed);
+            size
+        })
+    } else {
+        large(job, &source, &sink, chosen, observer, mode, &mut tracer)
+    };
+    let finished = moved.and_then(|size| {
+        if observer.cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+        }
+        let source_modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
+        keep(job, &mut sink, size, &mut tracer)?;
+        Ok((size, source_modified))
+    });
+    let servers = servers(&source, &sink);
+    let (size_bytes, source_modified) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
+    observer.progress(size_bytes, Some(size_bytes));
+    Ok(CopyOutcome {
+        size_bytes,
+        elapsed: begun.elapsed(),
+        source_modified,
+        request_bytes: chosen.request_bytes,
+        requests: chosen.requests,
+        buffer_bytes: chosen.buffer_bytes,
+        depth: chosen.depth,
+        streams: chosen.streams,
+        data_path: if chosen.direct { DataPath::Direct } else { DataPath::Buffered },
+        servers,
+        recording: None,
+    })
+}
+
+fn servers(source: &OpenSource, sink: &To) -> u32 {
+    let from = if let From::Store(end) = &source.end { Some(end) } else { None };
+    let to = if let To::Store(end) = sink { Some(end) } else { None };
+    let many = |end: &super::ends::StoreEnd| end.servers().map_or(0, |s| s.len());
+    from.into_iter().chain(to).map(many).max().unwrap_or(0) as u32
+}
+
+/// Moves the bytes with threads, and puts them on media if that was asked for.
+fn large(
+    job: &CopyJob,
+    source: &OpenSource,
+    sink: &To,
+    chosen: Chosen,
+    observer: &dyn CopyObserver,
+    mode: &Mode,
+    tracer: &mut Tracer,
+) -> Result<u64> {
+    let from = if let From::Store(end) = &source.end { Some(end) } else { None };
+    let to = if let To::Store(end) = sink { Some(end) } else { None };
+    for end in [from, to].into_iter().flatten() {
+        end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
+    }
+    let requests = Requests::new(source, sink, chosen, &job.control, mode.clone());
+    let tick = || {
+        observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), source.size_bytes);
+        observer.cancelled()
+    };
+    let moved = requests.run(tracer, &tick);
+    let synced = moved.and_then(|size| match to {
+        Some(end) if job.sync => end.sync(tracer).map(|()| size),
+        _ => Ok(size),
+    });
+    for end in [from, to].into_iter().flatten() {
+        end.stop(synced.is_err());
+    }
+    synced
+}
+
+/// Every byte is there: the file gets its name.
+fn keep(job: &CopyJob, sink: &mut To, size_bytes: u64, tracer: &mut Tracer) -> Result<()> {
+    match sink {
+        To::Store(end) => end.keep(tracer, job.force, job.sync),
+        To::Local(sink) => {
+            let Some(sink) = Arc::get_mut(sink) else {
+                return Err(Error::new(ErrorKind::Io, "the sink is still being written: a bug"));
+            };
+            sink.keep(job.sync, size_bytes)
+        }
+        To::Null(_) | To::Stdout => Ok(()),
+    }
+}
