@@ -1,0 +1,151 @@
+//! I/O servers on loopback, and names kept in memory: a store for tests of the data path alone.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thalweg_layout::Layout;
+use thalweg_store::client::{DataClient, FileHandle, Names, Store};
+use thalweg_store::io::{IoServer, IoServerOptions, Target};
+use thalweg_store::protocol::metadata::{
+    Attributes, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, SetAttributes, StoreMap, TargetEntry, TargetId,
+};
+use thalweg_store::wire::{Connect, Connection, Running};
+use thalweg_store::{Error, ErrorKind, Result};
+use thalweg_trace::Tracer;
+
+pub const STORE: u64 = 7;
+
+/// Servers in this process.
+pub struct Servers {
+    pub running: Vec<Running>,
+    pub map: StoreMap,
+}
+
+/// `servers` servers with `targets` targets each, under `directory`.
+pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
+    let mut running = Vec::new();
+    let mut map = StoreMap { store: STORE, servers: Vec::new(), targets: Vec::new() };
+    for server in 0..servers {
+        let name = format!("io{server}");
+        let numbers = server * targets..(server + 1) * targets;
+        let here: Vec<Target> =
+            numbers.clone().map(|n| Target::open(&directory.join(format!("t{n}")), STORE, TargetId(n)).unwrap()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let handle = IoServer::start(listener, here, IoServerOptions::new(&name, "here", STORE)).unwrap();
+        map.servers.push(ServerEntry { name, node: "here".into(), address: handle.address().to_string() });
+        for n in numbers {
+            map.targets.push(TargetEntry { target: TargetId(n), server, directory: format!("t{n}") });
+        }
+        running.push(handle);
+    }
+    Servers { running, map }
+}
+
+/// Names in memory.
+pub struct InMemory {
+    files: Mutex<(HashMap<String, Attributes>, u64)>,
+    targets: u32,
+    data: Arc<DataClient>,
+}
+
+/// A store over these servers.
+pub fn store(map: &StoreMap, timeout: Duration) -> (Store, Arc<InMemory>) {
+    let data = Arc::new(DataClient::new(map.clone(), &Connect { timeout, ..Connect::default() }));
+    let names = Arc::new(InMemory { files: Mutex::new((HashMap::new(), 100)), targets: map.targets.len() as u32, data: Arc::clone(&data) });
+    (Store { names: names.clone(), data }, names)
+}
+
+impl InMemory {
+    /// What there is, in order.
+    pub fn list(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.files.lock().unwrap().0.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    fn missing(path: &str) -> Error {
+        Error::new(ErrorKind::NotFound, "there is no such file").on_file(path)
+    }
+}
+
+impl Names for InMemory {
+    fn create(&self, _: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
+        let mut files = self.files.lock().unwrap();
+        if files.0.contains_key(path) && existing == Existing::Refuse {
+            return Err(Error::new(ErrorKind::Exists, "exists").on_file(path));
+        }
+        let spec = layout.spec.clone().unwrap_or_default();
+        let made =
+            Layout::new(&spec, layout.datafiles, self.targets).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()).on_file(path))?;
+        files.1 += 1;
+        let id = FileId(files.1);
+        let first = files.1 as u32;
+        let targets = (0..made.num_datafiles()).map(|n| TargetId((first + n) % self.targets)).collect();
+        let attributes = Attributes {
+            id,
+            kind: FileKind::File,
+            mode,
+            uid: 0,
+            gid: 0,
+            links: 1,
+            accessed_ns: 0,
+            modified_ns: 0,
+            changed_ns: 0,
+            created_ns: 0,
+            change: 0,
+            layout: Some(FileLayout { spec: made.spec(), targets }),
+            default_layout: None,
+        };
+        files.0.insert(path.to_owned(), attributes.clone());
+        Ok(attributes)
+    }
+
+    fn stat(&self, _: &mut Tracer, path: &str) -> Result<Attributes> {
+        self.files.lock().unwrap().0.get(path).cloned().ok_or_else(|| InMemory::missing(path))
+    }
+
+    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+        self.stat(tracer, path)
+    }
+
+    fn rename(&self, _: &mut Tracer, from: &str, to: &str, replace: bool, _: &SetAttributes) -> Result<()> {
+        let mut files = self.files.lock().unwrap();
+        if files.0.contains_key(to) && !replace {
+            return Err(Error::new(ErrorKind::Exists, "exists").on_file(to));
+        }
+        let attributes = files.0.remove(from).ok_or_else(|| InMemory::missing(from))?;
+        files.0.insert(to.to_owned(), attributes);
+        Ok(())
+    }
+
+    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()> {
+        let attributes = self.files.lock().unwrap().0.remove(path).ok_or_else(|| InMemory::missing(path))?;
+        let _ = self.data.remove(tracer, &FileHandle::from_attributes(path, &attributes)?);
+        Ok(())
+    }
+
+    fn sync(&self, _: &mut Tracer) -> Result<()> {
+        Ok(())
+    }
+
+    fn with_connection(&self, _: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes that are not the same anywhere.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
