@@ -5,6 +5,7 @@
 //! sent twice: a connection that the service has closed is noticed before it is used, and what breaks
 //! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
 
+use crate::client::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
@@ -12,11 +13,11 @@ use crate::protocol::metadata::{
     Status, StoreMap, TargetId,
 };
 use crate::wire::{Connect, Connection, Kind, unexpected};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_layout::Layout;
-use thalweg_trace::{Event, Host, HostId, IdSpace, Mode, Tracer};
+use thalweg_trace::Tracer;
 
 /// Connections to the service; calls beyond them wait for one.
 pub const CONNECTIONS: usize = 4;
@@ -24,6 +25,8 @@ pub const CONNECTIONS: usize = 4;
 const PAGE_NAMES: u32 = 1024;
 /// Places in one request of [`MetadataClient::stat_many`].
 const STAT_PLACES: usize = 512;
+/// Files that stay open because they were opened by path.
+const KEPT_OPEN: usize = 1024;
 /// Closed files are told with the next request, or at once when there are this many.
 const CLOSED_AT_ONCE: usize = 256;
 
@@ -42,7 +45,10 @@ struct Inner {
     node: String,
     /// The machine start under which something was changed and not synced since.
     unsynced: Mutex<Option<String>>,
-    recording: Mutex<Option<(Mode, u32)>>,
+    /// All calls go over the first connection.
+    one_connection: AtomicBool,
+    /// Files opened by path ([`Names`]) and on which connection, oldest first.
+    kept: Mutex<VecDeque<(FileId, usize)>>,
 }
 
 /// One connection, and what is open on it.
@@ -51,7 +57,6 @@ struct Slot {
     connection: Option<Connection>,
     open: HashMap<FileId, u32>,
     closed: Vec<FileId>,
-    recorded: bool,
 }
 
 /// A file that is open: as long as this lives, its bytes stay, even when its name goes.
@@ -62,8 +67,9 @@ pub struct OpenFile {
     pub layout: Layout,
     /// The target of each datafile.
     pub targets: Vec<TargetId>,
-    names: MetadataClient,
+    inner: Arc<Inner>,
     slot: usize,
+    kept: bool,
 }
 
 impl OpenFile {
@@ -81,18 +87,8 @@ impl std::fmt::Debug for OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        let mut slot = lock(&self.names.inner.slots[self.slot]);
-        let id = self.attributes.id;
-        if let Some(count) = slot.open.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                slot.open.remove(&id);
-            }
-        }
-        slot.closed.push(id);
-        if slot.closed.len() >= CLOSED_AT_ONCE {
-            // Nothing depends on it: an error here is told to the next caller.
-            let _ = self.names.inner.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
+        if !self.kept {
+            self.inner.close(self.attributes.id, self.slot);
         }
     }
 }
@@ -116,7 +112,8 @@ impl MetadataClient {
             node: options.node.clone(),
             options: Mutex::new(Connect { store: Some(store), ..options.clone() }),
             unsynced: Mutex::new(None),
-            recording: Mutex::new(None),
+            one_connection: AtomicBool::new(false),
+            kept: Mutex::default(),
         };
         let names = MetadataClient { inner: Arc::new(inner) };
         names.refresh_map(tracer)?;
@@ -310,36 +307,19 @@ impl MetadataClient {
         }
     }
 
-    /// Has the service record what it does for us, on its host `host` of the recording, with identifiers of `space`;
-    /// our calls are recorded with `mode`. Calls go over one connection from now on.
+    /// Lends the connection over which all calls go from now on: for recording, where both ends must speak of
+    /// the same one.
     ///
     /// # Errors
-    /// The service's, or the connection's.
-    pub fn record_start(&self, mode: &Mode, host: HostId, space: IdSpace) -> Result<Host> {
+    /// `work`'s, or the connection's.
+    pub fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
+        self.inner.one_connection.store(true, Ordering::Release);
         let mut slot = lock(&self.inner.slots[0]);
         self.inner.ready(&mut slot)?;
-        let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
-        let (session, host) = connection.record_start(host, space)?;
-        connection.record(mode, session);
-        slot.recorded = true;
-        *lock(&self.inner.recording) = Some((mode.clone(), session));
-        Ok(host)
-    }
-
-    /// Fetches what the service recorded, page by page, and ends that; how many events it lost.
-    ///
-    /// # Errors
-    /// The connection's: a service that was restarted has lost the recording.
-    pub fn record_fetch(&self, take: &mut dyn FnMut(Vec<Event>)) -> Result<u64> {
-        let Some((_, session)) = lock(&self.inner.recording).take() else { return Ok(0) };
-        let mut slot = lock(&self.inner.slots[0]);
-        if !std::mem::take(&mut slot.recorded) {
-            return Err(Error::new(ErrorKind::Stale, "the connection broke, and the recording with it").at_server(&self.inner.address));
+        match slot.connection.as_mut() {
+            Some(connection) => work(connection),
+            None => Err(Error::new(ErrorKind::Reset, "not connected")),
         }
-        let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
-        let lost = connection.record_fetch(session, take)?;
-        connection.record(&Mode::off(), 0);
-        Ok(lost)
     }
 
     fn ask(&self, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
@@ -385,7 +365,7 @@ impl MetadataClient {
             Ok((layout, targets)) => {
                 *slot.open.entry(id).or_insert(0) += 1;
                 drop(slot);
-                Ok(OpenFile { attributes, layout, targets, names: self.clone(), slot: number })
+                Ok(OpenFile { attributes, layout, targets, inner: Arc::clone(&self.inner), slot: number, kept: false })
             }
             Err(error) => {
                 slot.closed.push(id);
@@ -399,10 +379,72 @@ impl MetadataClient {
     }
 }
 
+/// Names by path, for the data path. A file opened or made this way stays open until [`KEPT_OPEN`] others have been,
+/// or until this client removes it or ends.
+impl Names for MetadataClient {
+    fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
+        let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+        let made = MetadataClient::create(self, tracer, &Place::at(path), owner, existing, layout)?;
+        Ok(self.keep(made))
+    }
+
+    fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+        MetadataClient::stat(self, tracer, &Place::at(path))
+    }
+
+    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+        let opened = MetadataClient::open(self, tracer, &Place::at(path))?;
+        Ok(self.keep(opened))
+    }
+
+    fn rename(&self, tracer: &mut Tracer, from: &str, to: &str, replace: bool, set: &SetAttributes) -> Result<()> {
+        MetadataClient::rename(self, tracer, &Place::at(from), &Place::at(to), replace, set).map(drop)
+    }
+
+    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()> {
+        // What was opened under this name and is removed by the same client is of no more use to it.
+        if let Ok(removed) = MetadataClient::stat(self, tracer, &Place::at(path)) {
+            self.let_go(removed.id);
+        }
+        MetadataClient::unlink(self, tracer, &Place::at(path))
+    }
+
+    fn sync(&self, tracer: &mut Tracer) -> Result<()> {
+        MetadataClient::sync(self, tracer).map(drop)
+    }
+
+    fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
+        MetadataClient::with_connection(self, work)
+    }
+}
+
+impl MetadataClient {
+    fn keep(&self, mut file: OpenFile) -> Attributes {
+        file.kept = true;
+        let mut kept = lock(&self.inner.kept);
+        kept.push_back((file.id(), file.slot));
+        let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
+        // Closing may speak to the service.
+        drop(kept);
+        if let Some((id, slot)) = oldest {
+            self.inner.close(id, slot);
+        }
+        file.attributes.clone()
+    }
+
+    fn let_go(&self, id: FileId) {
+        let mut kept = lock(&self.inner.kept);
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|(file, _)| *file == id);
+        *kept = stay;
+        drop(kept);
+        gone.into_iter().for_each(|(id, slot)| self.inner.close(id, slot));
+    }
+}
+
 impl Inner {
     /// A connection that nobody uses, or the one whose turn it is to be waited for.
     fn free_slot(&self) -> (usize, MutexGuard<'_, Slot>) {
-        if lock(&self.recording).is_some() {
+        if self.one_connection.load(Ordering::Acquire) {
             return (0, lock(&self.slots[0]));
         }
         for (number, slot) in self.slots.iter().enumerate() {
@@ -416,6 +458,22 @@ impl Inner {
         (number, lock(&self.slots[number]))
     }
 
+    /// Notes that a file is closed; the service is told with the next request on its connection.
+    fn close(&self, id: FileId, slot: usize) {
+        let mut slot = lock(&self.slots[slot]);
+        if let Some(count) = slot.open.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                slot.open.remove(&id);
+            }
+        }
+        slot.closed.push(id);
+        if slot.closed.len() >= CLOSED_AT_ONCE {
+            // Nothing depends on it: an error here is told to the next caller.
+            let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
+        }
+    }
+
     /// Makes the connection, unless it is there, and says what is open.
     fn ready(&self, slot: &mut Slot) -> Result<()> {
         // Nothing is awaited on an idle connection: what can be read is its end.
@@ -425,7 +483,6 @@ impl Inner {
         if slot.connection.is_some() {
             return Ok(());
         }
-        slot.recorded = false;
         slot.closed.clear();
         let options = lock(&self.options).clone();
         let mut connection = Connection::connect(&self.address, &options)?;
