@@ -7,6 +7,7 @@
 
 use crate::ExplainError;
 use crate::cast::Cast;
+use crate::channels::PAYLOAD_BYTES;
 use crate::index::NONE;
 use std::collections::VecDeque;
 use thalweg_trace::source::ABSENT;
@@ -105,6 +106,21 @@ impl Lane {
         self.ahead.iter().find(|s| s.is_activity())
     }
 
+    /// A reply with payload says that its RPC moves data, where the RPC's own span gives no size: it ended
+    /// just after the reply, so it is among the last that came.
+    fn note_payload(&mut self, reply: &LiveSpan) {
+        if reply.request == 0 || reply.bytes() < PAYLOAD_BYTES {
+            return;
+        }
+        let serving = |s: &&mut LiveSpan| s.kind == SpanKind::RpcServe && s.request == reply.request;
+        let serve = self.ahead.iter_mut().rev().take(8).find(serving);
+        if let Some(serve) = serve.or_else(|| self.open.iter_mut().find(serving))
+            && serve.bytes() == 0
+        {
+            serve.size_bytes = reply.size_bytes;
+        }
+    }
+
     /// What is held, latest first, roughly.
     pub fn spans(&self) -> impl Iterator<Item = &LiveSpan> {
         self.open.iter().chain(self.ahead.iter())
@@ -172,7 +188,11 @@ impl<'a> Feed<'a> {
             observer.span(cast, &span);
             if span.start < cursor && cast.actors[span.track as usize].thread {
                 self.note_party(cast, &span);
-                self.lanes[span.track as usize].ahead.push_back(span);
+                let lane = &mut self.lanes[span.track as usize];
+                if span.kind == SpanKind::NetSend {
+                    lane.note_payload(&span);
+                }
+                lane.ahead.push_back(span);
                 self.held += 1;
             }
         }

@@ -74,12 +74,14 @@ fn told(sums: &[Sum<'_>]) -> String {
             break;
         }
         told += sum.share;
-        parts.push(format!("{:.0} % {} ({})", sum.share * 100.0, sum.cause.phrase(), of_which(sum)));
+        let head = if parts.is_empty() { "of the time it was" } else { "" };
+        let words = format!("for {:.0} % {head} {} ({})", sum.share * 100.0, sum.cause.phrase(), of_which(sum));
+        parts.push(words.replace("  ", " "));
     }
     match parts.len() {
         0 => "No cause stands out.".to_owned(),
-        1 => format!("Of its time, {}.", parts[0]),
-        n => format!("Of its time, {} and {}.", parts[..n - 1].join(", "), parts[n - 1]),
+        1 => capitalised(&format!("{}.", parts[0])),
+        n => capitalised(&format!("{} and {}.", parts[..n - 1].join(", "), parts[n - 1])),
     }
 }
 
@@ -87,4 +89,9 @@ fn told(sums: &[Sum<'_>]) -> String {
 fn of_which(sum: &Sum<'_>) -> String {
     let largest = sum.largest.share / sum.share.max(f64::MIN_POSITIVE);
     if largest >= 0.9 { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,0 +1,16 @@
+//! More connections to each server.
+
+use super::Proposal;
+use crate::model::copy::Copy;
+
+pub fn propose(copy: &Copy) -> Vec<Proposal> {
+    let counts = [2, 4].into_iter().filter(|&n| n > copy.streams && n * copy.servers <= 64);
+    counts
+        .map(|n| Proposal {
+            change: format!("{n} connections to each server instead of {}", copy.streams),
+            copy: Copy { streams: n, ..copy.clone() },
+            flags: vec![("--streams", n.to_string())],
+            how: format!("open {n} connections to each server"),
+        })
+        .collect()
+}

@@ -1,0 +1,232 @@
+//! A small discrete-event simulator: threads that run, wait for each other and for devices.
+//!
+//! Processors are shared: k threads that want to run on n processors each run at n/k of a processor's
+//! speed when k > n. Processors that work at the same time slow each other down (caches, memory, and
+//! hyperthreads are shared), by a factor that was measured from the recording. Time in a run queue is
+//! therefore an outcome, never an input.
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Runs for so many nanoseconds of an undisturbed processor.
+    Run(f64),
+    /// Waits until the semaphore holds so many, and takes them.
+    Take(usize, u64),
+    /// Is served by a device, first come first served, for so many nanoseconds.
+    Device(usize, f64),
+    /// Has ended.
+    End,
+}
+
+/// A thread's doings, as a state machine over the shared state `S`.
+pub trait Program<S> {
+    /// What comes next; signals go to `world`.
+    fn next(&mut self, world: &mut World<S>) -> Op;
+}
+
+/// What threads share.
+#[derive(Debug)]
+pub struct World<S> {
+    /// Semaphores.
+    pub semaphores: Vec<u64>,
+    /// When each device is free again.
+    devices_free: Vec<f64>,
+    /// What the programs share besides.
+    pub shared: S,
+}
+
+impl<S> World<S> {
+    /// With all semaphores at 0.
+    pub fn new(semaphores: usize, devices: usize, shared: S) -> World<S> {
+        World { semaphores: vec![0; semaphores], devices_free: vec![0.0; devices], shared }
+    }
+
+    /// Adds to a semaphore.
+    pub fn give(&mut self, semaphore: usize, count: u64) {
+        self.semaphores[semaphore] += count;
+    }
+}
+
+/// A machine's processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Processors {
+    /// How many.
+    pub count: u32,
+    /// By which part each further busy processor slows the others' work.
+    pub slowdown: f64,
+}
+
+impl Processors {
+    /// How fast each of `running` threads goes, as a part of an undisturbed processor.
+    fn speed(self, running: usize) -> f64 {
+        let busy = running.min(self.count as usize).max(1) as f64;
+        busy / running.max(1) as f64 / (1.0 + self.slowdown * (busy - 1.0))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Ready,
+    Running(f64),
+    Waiting(usize, u64),
+    /// Until then, asleep: on a device, or on its way back to a processor.
+    Asleep(f64),
+    Ended,
+}
+
+struct Thread<S> {
+    program: Box<dyn Program<S>>,
+    machine: usize,
+    state: State,
+}
+
+/// A simulation.
+pub struct Engine<S> {
+    /// What its threads share.
+    pub world: World<S>,
+    machines: Vec<Processors>,
+    threads: Vec<Thread<S>>,
+    now: f64,
+    wake_ns: f64,
+}
+
+/// A simulation that takes more steps than this has lost its way.
+const MOST_STEPS: u64 = 20_000_000;
+
+impl<S> Engine<S> {
+    /// At time 0. A thread that had to wait runs `wake_ns` after what it waited for.
+    pub fn new(world: World<S>, machines: Vec<Processors>, wake_ns: f64) -> Engine<S> {
+        Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns }
+    }
+
+    /// Adds a thread.
+    pub fn thread(&mut self, machine: usize, program: impl Program<S> + 'static) {
+        self.threads.push(Thread { program: Box::new(program), machine, state: State::Ready });
+    }
+
+    /// Runs until nothing can happen any more; gives the time. `None` when that takes too long.
+    pub fn run(mut self) -> Option<(f64, World<S>)> {
+        for _ in 0..MOST_STEPS {
+            self.dispatch();
+            let Some(step) = self.until_next() else { return Some((self.now, self.world)) };
+            self.advance(step);
+        }
+        None
+    }
+
+    /// Lets every thread that can act do so, until all run, wait, sleep or have ended.
+    fn dispatch(&mut self) {
+        let mut acted = true;
+        while acted {
+            acted = false;
+            for thread in &mut self.threads {
+                if let State::Waiting(semaphore, count) = thread.state
+                    && self.world.semaphores[semaphore] >= count
+                {
+                    self.world.semaphores[semaphore] -= count;
+                    thread.state = State::Asleep(self.now + self.wake_ns);
+                }
+                while thread.state == State::Ready {
+                    acted = true;
+                    thread.state = match thread.program.next(&mut self.world) {
+                        Op::Run(ns) if ns < 1.0 => State::Ready,
+                        Op::Run(ns) => State::Running(ns),
+                        Op::Take(semaphore, count) if self.world.semaphores[semaphore] >= count => {
+                            self.world.semaphores[semaphore] -= count;
+                            State::Ready
+                        }
+                        Op::Take(semaphore, count) => State::Waiting(semaphore, count),
+                        Op::Device(_, ns) if ns < 1.0 => State::Ready,
+                        Op::Device(device, ns) => {
+                            let free = &mut self.world.devices_free[device];
+                            *free = free.max(self.now) + ns;
+                            State::Asleep(*free)
+                        }
+                        Op::End => State::Ended,
+                    };
+                }
+            }
+        }
+    }
+
+    fn speeds(&self) -> Vec<f64> {
+        let mut running = vec![0; self.machines.len()];
+        self.threads.iter().filter(|t| matches!(t.state, State::Running(_))).for_each(|t| running[t.machine] += 1);
+        self.machines.iter().zip(running).map(|(m, k)| m.speed(k)).collect()
+    }
+
+    fn until_next(&self) -> Option<f64> {
+        let speeds = self.speeds();
+        let times = self.threads.iter().filter_map(|t| match t.state {
+            State::Running(left) => Some(left / speeds[t.machine]),
+            State::Asleep(until) => Some((until - self.now).max(0.0)),
+            _ => None,
+        });
+        times.reduce(f64::min)
+    }
+
+    fn advance(&mut self, step: f64) {
+        let speeds = self.speeds();
+        self.now += step;
+        for thread in &mut self.threads {
+            thread.state = match thread.state {
+                State::Running(left) => {
+                    let left = left - step * speeds[thread.machine];
+                    if left < 0.5 { State::Ready } else { State::Running(left) }
+                }
+                State::Asleep(until) if until <= self.now + 0.5 => State::Ready,
+                other => other,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Steps(Vec<Op>, Option<usize>);
+
+    impl Program<()> for Steps {
+        fn next(&mut self, world: &mut World<()>) -> Op {
+            if self.0.is_empty() {
+                if let Some(s) = self.1.take() {
+                    world.give(s, 1);
+                }
+                return Op::End;
+            }
+            self.0.remove(0)
+        }
+    }
+
+    fn time(cpus: u32, slowdown: f64, threads: Vec<Steps>) -> f64 {
+        let world = World::new(1, 1, ());
+        let mut engine = Engine::new(world, vec![Processors { count: cpus, slowdown }], 5.0);
+        threads.into_iter().for_each(|t| engine.thread(0, t));
+        engine.run().unwrap().0
+    }
+
+    #[test]
+    fn processors_are_shared_equally() {
+        let run = |ns| Steps(vec![Op::Run(ns)], None);
+        assert!((time(2, 0.0, vec![run(100.0), run(100.0)]) - 100.0).abs() < 1.0);
+        assert!((time(1, 0.0, vec![run(100.0), run(100.0)]) - 200.0).abs() < 1.0);
+        assert!((time(2, 0.0, vec![run(100.0), run(100.0), run(100.0)]) - 150.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn busy_neighbours_slow_each_other_down() {
+        let run = |ns| Steps(vec![Op::Run(ns)], None);
+        assert!((time(2, 0.5, vec![run(100.0), run(100.0)]) - 150.0).abs() < 1.0);
+        assert!((time(2, 0.5, vec![run(100.0)]) - 100.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn waiting_costs_the_way_back_and_devices_serve_one_at_a_time() {
+        let giver = Steps(vec![Op::Run(100.0)], Some(0));
+        let taker = Steps(vec![Op::Take(0, 1), Op::Run(10.0)], None);
+        assert!((time(2, 0.0, vec![giver, taker]) - 115.0).abs() < 1.0);
+        let device = || Steps(vec![Op::Device(0, 50.0)], None);
+        assert!((time(2, 0.0, vec![device(), device()]) - 100.0).abs() < 1.0);
+    }
+}
