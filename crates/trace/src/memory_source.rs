@@ -5,7 +5,7 @@ use crate::{Axis, Clock, Counter, CounterName, Event, Host, Mark, Meta, Object, 
 use crate::{Time, Track};
 
 /// How many spans a batch holds at most.
-pub(crate) const BATCH_ROWS: usize = 65_536;
+pub(crate) const BATCH_ROWS: usize = 16_384;
 
 /// Events as a [`Source`]: everything on the reference axis, in the order that [`Source`] promises.
 #[derive(Clone, Debug)]

@@ -67,6 +67,7 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
         sorter.push(Edge::End { at: span.end(), duration_ns: span.duration_ns, span: span.span.number(), track: span.track, lane })
     })?;
     for mark in source.marks()? {
+        many_lanes.entry(mark.track.number()).or_default();
         sorter.push(Edge::Mark(mark))?;
     }
     let tracks = Tracks::of(source, &many_lanes);
@@ -190,18 +191,24 @@ impl Tracks {
             });
             let name = thread.is_none().then(|| track.name.clone());
             writer.describe(TrackDescriptor { uuid: Some(uuid), name, thread, parent_uuid, ..TrackDescriptor::default() })?;
-            for lane in 1..=many_lanes.get(&track.track.number()).copied().unwrap_or(0) {
-                let name = Some(format!("{} ({})", track.name, lane + 1));
-                writer.describe(TrackDescriptor {
-                    uuid: Some(uuid + lane as u64),
-                    name,
-                    parent_uuid: Some(uuid),
-                    ..TrackDescriptor::default()
-                })?;
-            }
+            describe_lanes(uuid, &track.name, many_lanes.get(&track.track.number()), writer)?;
+        }
+        let known: HashSet<u64> = source.tracks().iter().map(|track| track.track.number()).collect();
+        for (&track, &uuid) in self.lanes.iter().filter(|(track, _)| !known.contains(track)) {
+            let name = format!("track {track}, of which no row is left");
+            writer.describe(TrackDescriptor { uuid: Some(uuid), name: Some(name.clone()), ..TrackDescriptor::default() })?;
+            describe_lanes(uuid, &name, many_lanes.get(&track), writer)?;
         }
         Ok(())
     }
+}
+
+fn describe_lanes(uuid: u64, name: &str, last: Option<&usize>, writer: &mut Writer) -> Result<(), TraceError> {
+    for lane in 1..=last.copied().unwrap_or(0) {
+        let (lane_uuid, name) = (Some(uuid + lane as u64), Some(format!("{name} ({})", lane + 1)));
+        writer.describe(TrackDescriptor { uuid: lane_uuid, name, parent_uuid: Some(uuid), ..TrackDescriptor::default() })?;
+    }
+    Ok(())
 }
 
 fn counters(source: &dyn Source, tracks: &Tracks, writer: &mut Writer) -> Result<(), TraceError> {
@@ -214,7 +221,7 @@ fn counters(source: &dyn Source, tracks: &Tracks, writer: &mut Writer) -> Result
                 Some(&uuid) => uuid,
                 None => {
                     let (label, parent_uuid) = match counter.of {
-                        CounterOf::Track(track) => (name.name().to_owned(), Some(tracks.uuid(track, 0))),
+                        CounterOf::Track(track) => (name.name().to_owned(), tracks.lanes.get(&track.number()).copied()),
                         CounterOf::Object(object) => (format!("{} {}", name.name(), objects.get(&object).unwrap_or(&"")), None),
                     };
                     next += 1;
