@@ -37,7 +37,7 @@ pub struct Explanation {
     /// The wall time, charged: largest first; seconds sum to `wall_s`, shares to 1 (± 0.001).
     pub critical_path: Vec<Charge>,
     /// The critical path in order of time, for pictures: segments touch, and cover the wall time. At most
-    /// [`MAX_SEGMENTS`]; where there were more, a segment stands for its neighbours, under the largest cause among them.
+    /// [`MAX_SEGMENTS`]; where there were more, a segment stands for its neighbours, so that shares over many are right.
     pub path: Vec<Segment>,
     /// What was moved from where to where.
     pub transfers: Vec<Transfer>,
