@@ -2,7 +2,7 @@
 //! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
 //! says everything without colour too.
 
-use crate::columns::{clean, cut, left, right, width, wrap};
+use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::units::{bit_rate, byte_rate, bytes, count, duration, percent, rounded_to_sum};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -244,7 +244,7 @@ impl Page {
         }
         if !small.is_empty() {
             let name = if small.len() == 1 { "1 smaller one".to_owned() } else { format!("{} smaller ones", small.len()) };
-            let place = crate::columns::cut_end(&small.iter().map(|c| c.cause.name()).collect::<Vec<_>>().join(", "), columns.place);
+            let place = cut_end(&small.iter().map(|c| c.cause.name()).collect::<Vec<_>>().join(", "), columns.place);
             self.row(&columns, &clock, &Row { cause: &name, place: &place, seconds: seconds[alone], share: shares[alone], ink: Ink::Dim });
         }
         let total = Row { cause: "wall time", place: "", seconds: seconds.iter().sum(), share: shares.iter().sum(), ink: Ink::Plain };
@@ -256,7 +256,7 @@ impl Page {
         let line = format!(
             "{}  {}{}{}  {}",
             self.ink(&left(row.cause, columns.cause), row.ink),
-            left(&clean(row.place), columns.place),
+            left(&cut_end(&clean(row.place), columns.place), columns.place),
             right(&clock.write(row.seconds), columns.seconds),
             right(&percent(row.share), columns.share),
             self.ink(&bar, row.ink),
@@ -268,7 +268,8 @@ impl Page {
     fn evidence(&mut self, charge: &Charge, place_columns: usize) {
         let mut said = if width(&charge.place) > place_columns { format!("{}: ", charge.place) } else { String::new() };
         said += &charge.evidence;
-        if charge.slack_s > 0.0 && charge.slack_s < 0.95 * charge.seconds {
+        // Very small, it only says that another chain is just as long; very large, that nothing is near.
+        if (0.1..0.95).contains(&(charge.slack_s / charge.seconds)) {
             let _ = write!(said, "; only the first {} of it can be gained before something else is critical", duration(charge.slack_s));
         }
         if !said.is_empty() {

@@ -34,7 +34,7 @@ fn well_formed(xml: &str) -> Vec<&str> {
         let tag = tag.trim_end_matches('/');
         let name = tag.split_whitespace().next().expect("a name");
         assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "{name}");
-        assert!(tag.matches('"').count() % 2 == 0 && !tag.contains('<'), "{tag}");
+        assert!(tag.matches('"').count().is_multiple_of(2) && !tag.contains('<'), "{tag}");
         entities(tag);
         assert!(!tag.contains("NaN") && !tag.contains("inf"), "{tag}");
         seen.push(name);

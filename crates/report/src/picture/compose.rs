@@ -78,7 +78,9 @@ impl<'a> Composer<'a> {
     /// Title, what was done, legends.
     pub fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
-        self.paragraph(&e.verdict.sentence, TITLE, 25.0);
+        let long = e.verdict.sentence.chars().count() > 170;
+        let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
+        self.paragraph(&e.verdict.sentence, Lettering { size, ..TITLE }, line_height);
         self.y += 4.0;
         let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
         if let (Some(size), Some(rate)) = (e.size_bytes, e.rate_bytes_per_s) {
@@ -183,7 +185,7 @@ impl<'a> Composer<'a> {
             shown.retain(|&lane| plan.lanes[lane].kind != LaneKind::Connection);
         }
         // Where segments stand for their neighbours, an enlarged one would say more than is known.
-        let exact = self.explanation.path.len() < MAX_SEGMENTS;
+        let exact = is_exact(self.explanation);
         let path_height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 };
         let height = path_height + GAP_LABELS + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
@@ -219,6 +221,9 @@ impl<'a> Composer<'a> {
             } else if longest > 0 {
                 notes.push(format!("Shaded are the {longest} gaps of “{}”.", channel.name));
             }
+        }
+        if !is_exact(self.explanation) {
+            notes.push("The critical path is drawn in steps: its parts are right over many of them.".into());
         }
         if self.explanation.critical_path.iter().any(|c| is_hatched(c.cause)) {
             notes.push("Hatched on the critical path: at the server.".into());
@@ -469,6 +474,14 @@ fn lanes_height(plan: &Plan, shown: &[usize], panel: &Panel) -> f64 {
         height += upper + lower + LANE_GAP;
     }
     height
+}
+
+/// Whether the segments of the path are what was charged, and do not stand for their neighbours: then
+/// some are shorter than the steps that a path too long to be kept is cut into.
+fn is_exact(explanation: &Explanation) -> bool {
+    let step_s = explanation.wall_s / MAX_SEGMENTS as f64;
+    let short = explanation.path.iter().filter(|s| s.end_s - s.start_s < 0.9 * step_s).count();
+    explanation.path.len() < MAX_SEGMENTS / 4 || short > 1
 }
 
 /// The area under the curve, in pixels, with its origin at the left end of the base line.
