@@ -2,5 +2,12 @@
 //!
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
+mod bad_input;
 mod command_line;
 mod common;
+mod copies;
+mod failures;
+mod interrupts;
+mod namespaces;
+mod recordings;
+mod terminal;

@@ -6,9 +6,14 @@
 
 mod failure;
 mod interrupt;
+mod layout_flags;
+mod listing;
+mod operand;
 mod output;
 mod progress;
+mod session;
 mod size;
+mod tree;
 mod verbs;
 
 use clap::{CommandFactory, FromArgMatches, Parser};

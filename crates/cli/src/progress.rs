@@ -52,10 +52,11 @@ impl Progress {
         Progress { counts, shown }
     }
 
-    /// The total is known now (or has grown).
-    pub fn set_total(&self, total_bytes: u64) {
-        self.counts.total_bytes.store(total_bytes, Ordering::Relaxed);
-        if let Shown::Bar(bar) = &self.shown {
+    /// The total is known now, where it was not.
+    pub fn expect(&self, total_bytes: u64) {
+        if self.counts.total_bytes.compare_exchange(0, total_bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && let Shown::Bar(bar) = &self.shown
+        {
             bar.set_length(total_bytes);
             bar.set_style(style(true));
         }

@@ -78,8 +78,10 @@ impl Servers {
     pub fn describe(servers: usize, targets: impl Fn(&Path, usize) -> Vec<PathBuf>) -> Servers {
         let directory = scratch();
         let host = own_address();
-        let mut description =
-            format!("[metadata]\naddress = \"{host}:7000\"\ndirectory = \"{}\"\n", text(&directory.path().join("metadata")));
+        let mut description = format!(
+            "store = \"00000000000000a1\"\n\n[metadata]\naddress = \"{host}:7000\"\ndirectory = \"{}\"\n",
+            text(&directory.path().join("metadata"))
+        );
         for i in 0..servers {
             let targets: Vec<String> = targets(directory.path(), i).iter().map(|t| format!("\"{}\"", text(t))).collect();
             description.push_str(&format!(

@@ -1,9 +1,20 @@
 //! The verbs: one file each, one line each in the list below.
 
+pub mod cat;
+pub mod cp;
+pub mod df;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod layout;
+pub mod ls;
+pub mod mkdir;
+pub mod mv;
 pub mod report;
+pub mod rm;
+pub mod serve;
+pub mod stat;
+pub mod up;
 
 use crate::failure::Failure;
 
@@ -40,6 +51,30 @@ verbs! {
         Export = export,
         /// Say what this machine can do for recordings and the demo, and how to get what is missing
         Doctor = doctor,
+    }
+    "Store" {
+        /// Start a whole store over the directories there are; it lives until Ctrl-C
+        Up = up,
+        /// Run one server of a store.toml
+        Serve = serve,
+        /// Copy files and trees in, out, and between stores
+        Cp = cp,
+        /// List names
+        Ls = ls,
+        /// Say what is known of a file or directory
+        Stat = stat,
+        /// Make directories
+        Mkdir = mkdir,
+        /// Remove files and directories
+        Rm = rm,
+        /// Give a file or directory another name
+        Mv = mv,
+        /// Write files to standard output
+        Cat = cat,
+        /// Say how much room each target has
+        Df = df,
+        /// Show how a file is laid out, and where each range of it is
+        Layout = layout,
     }
 }
 

@@ -1,0 +1,121 @@
+//! What a verb works on: a path in a store, a local path, a pipe.
+//!
+//! `thal://HOST:PORT/path` is a path in the store whose metadata service is there. `thal:///path`, or `thal:/path`, is one in the
+//! store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`); verbs that only know stores take a plain
+//! `/path` for that.
+
+use crate::{failure::Failure, size};
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_store::config::StoreAddress;
+
+/// The flags of every verb that talks to a store.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Store")]
+pub struct StoreFlags {
+    /// The store of paths without an address: thal://HOST:PORT, or the path of its store.toml
+    #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
+    store: Option<String>,
+    /// Give a silent server up after this long, like 30, 2.5s or 500ms
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = size::duration)]
+    pub timeout: Duration,
+    /// The label of the machine this runs on, for --place local (default: the host name)
+    #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
+    node: Option<String>,
+}
+
+/// A path in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePath {
+    /// Which store.
+    pub store: StoreAddress,
+    /// The path, absolute.
+    pub path: String,
+}
+
+impl std::fmt::Display for StorePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+/// One side of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// `-`: standard input or output.
+    Pipe,
+    /// A path on this machine.
+    Local(PathBuf),
+    /// A path in a store.
+    Store(StorePath),
+}
+
+impl StoreFlags {
+    /// A path in a store; a plain one is in the store that the flag or the environment names.
+    pub fn path(&self, text: &str) -> Result<StorePath, Failure> {
+        let long = match text.strip_prefix("thal:") {
+            Some(rest) if rest.starts_with("//") => text.to_owned(),
+            Some(rest) => format!("thal://{}", absolute(rest)),
+            None => format!("thal://{}", absolute(text)),
+        };
+        let parsed = thalweg_store::config::StorePath::parse(&long).map_err(Failure::usage)?;
+        let Some(parsed) = parsed else { return Err(Failure::usage(format!("{text}: expected thal://HOST:PORT/path"))) };
+        let path = String::from_utf8(parsed.path).map_err(|_| Failure::usage(format!("{text}: not UTF-8")))?;
+        let store = match (parsed.store, self.store.as_deref().filter(|s| !s.is_empty())) {
+            (Some(store), _) => store,
+            (None, Some(store)) => StoreAddress::parse(store).map_err(|e| Failure::usage(format!("--store or THALWEG_STORE: {e}")))?,
+            (None, None) => {
+                let problem = format!("{text}: in which store? Write thal://HOST:PORT{path}, or give --store or THALWEG_STORE");
+                return Err(Failure::usage(problem));
+            }
+        };
+        Ok(StorePath { store, path })
+    }
+
+    /// The label of this machine.
+    pub fn node(&self) -> String {
+        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_store::config::node_here)
+    }
+
+    /// One side of a copy: what has no `thal:` is local.
+    pub fn operand(&self, text: &str) -> Result<Operand, Failure> {
+        match text {
+            "-" => Ok(Operand::Pipe),
+            "" => Err(Failure::usage("an empty path: expected a file, thal://HOST:PORT/path, or -")),
+            _ if text.starts_with("thal:") => Ok(Operand::Store(self.path(text)?)),
+            _ => Ok(Operand::Local(PathBuf::from(text))),
+        }
+    }
+}
+
+fn absolute(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(store: Option<&str>) -> StoreFlags {
+        StoreFlags { store: store.map(str::to_owned), timeout: Duration::from_secs(1), node: None }
+    }
+
+    #[test]
+    fn store_paths_are_told_from_local_ones() {
+        let at = |store: &str, path: &str| StorePath { store: StoreAddress::Service(store.into()), path: path.into() };
+        let none = flags(None);
+        assert_eq!(none.operand("thal://h:1/a/b").unwrap(), Operand::Store(at("h:1", "/a/b")));
+        assert_eq!(none.operand("thal://[::1]:7000").unwrap(), Operand::Store(at("[::1]:7000", "/")));
+        assert_eq!(none.operand("/a").unwrap(), Operand::Local("/a".into()));
+        assert_eq!(none.operand("-").unwrap(), Operand::Pipe);
+        for bad in ["thal:/a", "thal:///a", "thal://h/a", "thal://:1/a", "thal://h:x/a", ""] {
+            assert!(matches!(none.operand(bad), Err(Failure::Usage(_))), "{bad} was accepted");
+        }
+        let some = flags(Some("thal://h:1/"));
+        assert_eq!(some.operand("thal:/a").unwrap(), Operand::Store(at("h:1", "/a")));
+        assert_eq!(some.operand("thal:///a").unwrap(), Operand::Store(at("h:1", "/a")));
+        assert_eq!(some.path("a").unwrap(), at("h:1", "/a"));
+        let file = StorePath { store: StoreAddress::File("dir/store.toml".into()), path: "/a".into() };
+        assert_eq!(flags(Some("dir/store.toml")).path("/a").unwrap(), file);
+    }
+}

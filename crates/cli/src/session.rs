@@ -1,0 +1,238 @@
+//! A store, as the verbs talk to it: names and sizes, with errors that name the path.
+
+use crate::failure::Failure;
+use crate::operand::{StoreFlags, StorePath};
+use crate::verbs::{df::Target, ls::Entry};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_store::client::{DataClient, FileHandle, Store};
+use thalweg_store::config::StoreAddress;
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::io::{DatafileId, IoReply, IoRequest};
+use thalweg_store::protocol::metadata::{Attributes, DirectoryEntry, FileKind, FileLayout, Owner, Place, SetAttributes, StoreMap};
+use thalweg_store::{Error, ErrorKind, wire::Connect};
+use thalweg_trace::Tracer;
+
+/// Names in one page of a directory.
+const PAGE_NAMES: u32 = 1024;
+
+/// A connection to a store.
+pub struct Session {
+    names: MetadataClient,
+    data: Arc<DataClient>,
+}
+
+/// The stores that one command works on; each is connected to once.
+pub struct Sessions<'a> {
+    flags: &'a StoreFlags,
+    open: Mutex<Vec<(StoreAddress, Arc<Session>)>>,
+}
+
+impl<'a> Sessions<'a> {
+    /// None yet.
+    pub fn new(flags: &'a StoreFlags) -> Sessions<'a> {
+        Sessions { flags, open: Mutex::default() }
+    }
+
+    /// The one with this store.
+    pub fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, session)) = open.iter().find(|(address, _)| address == store) {
+            return Ok(Arc::clone(session));
+        }
+        let session = Arc::new(Session::connect(store, self.flags)?);
+        open.push((store.clone(), Arc::clone(&session)));
+        Ok(session)
+    }
+}
+
+impl Session {
+    /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
+    pub fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
+        let options = Connect { timeout: flags.timeout, node: flags.node(), ..Connect::default() };
+        let address = store.service().map_err(Failure::failed)?;
+        let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
+        let map = names.map();
+        let data = Arc::new(DataClient::new(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }));
+        Ok(Session { names, data })
+    }
+
+    /// The store, for copies.
+    pub fn store(&self) -> Store {
+        Store { names: Arc::new(self.names.clone()), data: Arc::clone(&self.data) }
+    }
+
+    /// Who is who.
+    pub fn map(&self) -> Arc<StoreMap> {
+        self.names.map()
+    }
+
+    /// What is known of a path.
+    pub fn stat(&self, path: &str) -> Result<Attributes, Failure> {
+        self.stat_raw(path).map_err(|e| named(e, path))
+    }
+
+    /// The same; `None`: there is no such path.
+    pub fn stat_if_there(&self, path: &str) -> Result<Option<Attributes>, Failure> {
+        match self.stat_raw(path) {
+            Ok(attributes) => Ok(Some(attributes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(named(error, path)),
+        }
+    }
+
+    fn stat_raw(&self, path: &str) -> Result<Attributes, Error> {
+        self.names.stat(&mut Tracer::off(), &Place::at(path))
+    }
+
+    /// A directory's entries, in order of their names, page by page.
+    pub fn list(
+        &self,
+        path: &str,
+        attributes: bool,
+        mut page: impl FnMut(Vec<DirectoryEntry>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let listed = self.names.list(&mut Tracer::off(), &Place::at(path), after.as_deref(), PAGE_NAMES, attributes);
+            let (entries, more) = listed.map_err(|e| named(e, path))?;
+            after = entries.last().map(|e| e.name.clone());
+            let ended = !more || entries.is_empty();
+            page(entries)?;
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Entries as `ls` shows them; `long`: with attributes and, for files, sizes.
+    pub fn described(&self, directory: &str, entries: Vec<DirectoryEntry>, long: bool) -> Result<Vec<Entry>, Failure> {
+        let mut sizes = BTreeMap::new();
+        if long {
+            let mut handles = Vec::new();
+            for (i, entry) in entries.iter().enumerate() {
+                if let Some(attributes) = entry.attributes.as_ref().filter(|a| a.kind == FileKind::File) {
+                    let path = format!("{}/{}", directory.trim_end_matches('/'), String::from_utf8_lossy(&entry.name));
+                    handles.push((i, FileHandle::from_attributes(path, attributes).map_err(Failure::failed)?));
+                }
+            }
+            let found = self.sizes(&handles.iter().map(|(_, handle)| handle).collect::<Vec<_>>())?;
+            sizes.extend(handles.iter().map(|(i, _)| *i).zip(found));
+        }
+        Ok(entries.iter().enumerate().map(|(i, entry)| Entry::new(entry, sizes.get(&i).copied(), long)).collect())
+    }
+
+    /// Sizes of many files: each server is asked about the datafiles of all of them at once.
+    fn sizes(&self, files: &[&FileHandle]) -> Result<Vec<u64>, Failure> {
+        let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
+        for (i, file) in files.iter().enumerate() {
+            for datafile in file.datafiles() {
+                let server = self.data.server_of(datafile.target).map_err(|e| Failure::failed(e.on_file(file.path())))?;
+                by_server.entry(server).or_default().push((i, datafile));
+            }
+        }
+        let batches: Vec<(usize, &[(usize, DatafileId)])> =
+            by_server.iter().flat_map(|(server, all)| all.chunks(thalweg_store::limits::BATCH).map(|some| (*server, some))).collect();
+        let ask = |(server, some): &(usize, &[(usize, DatafileId)])| {
+            (*server, IoRequest::Glimpse { datafiles: some.iter().map(|(_, datafile)| *datafile).collect() })
+        };
+        let requests: Vec<(usize, IoRequest)> = batches.iter().map(ask).collect();
+        let replies = self.data.call_each(&mut Tracer::off(), &requests).map_err(Failure::failed)?;
+        let mut datafile_sizes: Vec<Vec<u64>> = files.iter().map(|file| vec![0; file.targets().len()]).collect();
+        for ((_, asked), reply) in batches.iter().zip(replies) {
+            let IoReply::Sizes(found) = reply else { return Err(Failure::failed("an answer that does not belong to the question")) };
+            for ((i, datafile), size) in asked.iter().zip(found) {
+                datafile_sizes[*i][datafile.index as usize] = size.size_bytes;
+            }
+        }
+        let size = |(file, sizes): (&&FileHandle, &Vec<u64>)| {
+            file.layout().logical_file_size(sizes).map_err(|e| Failure::failed(format!("{}: {e}", file.path())))
+        };
+        use thalweg_layout::Distribution;
+        files.iter().zip(&datafile_sizes).map(size).collect()
+    }
+
+    /// A file's size.
+    pub fn size(&self, path: &str, attributes: &Attributes) -> Result<u64, Failure> {
+        let handle = FileHandle::from_attributes(path, attributes).map_err(Failure::failed)?;
+        self.data.size(&mut Tracer::off(), &handle).map_err(Failure::failed)
+    }
+
+    /// How a file is laid out.
+    pub fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
+        let attributes = self.stat(&path.path)?;
+        attributes.layout.ok_or_else(|| Failure::failed(format!("{path}: is not a file; only files have a layout")))
+    }
+
+    /// How many bytes each datafile of a file has.
+    pub fn datafile_sizes(&self, path: &StorePath) -> Result<Vec<u64>, Failure> {
+        let attributes = self.stat(&path.path)?;
+        let handle = FileHandle::from_attributes(&path.path, &attributes).map_err(Failure::failed)?;
+        let sizes = self.data.glimpse(&mut Tracer::off(), &handle).map_err(Failure::failed)?;
+        Ok(sizes.iter().map(|s| s.size_bytes).collect())
+    }
+
+    /// Makes a directory; with `parents`, those above it too, and one that is there is no error.
+    pub fn make_directory(&self, path: &str, parents: bool) -> Result<(), Failure> {
+        let made = self.names.make_directory(&mut Tracer::off(), &Place::at(path), owner(0o777), parents);
+        made.map(drop).map_err(|e| named(e, path))
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, path: &str) -> Result<(), Failure> {
+        self.names.unlink(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&self, path: &str) -> Result<(), Failure> {
+        self.names.remove_directory(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
+    }
+
+    /// Gives a file or directory another name.
+    pub fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Failure> {
+        let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
+        renamed.map(drop).map_err(|e| named(e, from))
+    }
+
+    /// The room on every target, and the errors of servers that did not answer.
+    pub fn space(&self) -> (Vec<Target>, Vec<String>) {
+        let (space, silent) = self.data.space(&mut Tracer::off());
+        let map = self.map();
+        let target = |entry: &thalweg_store::protocol::metadata::TargetEntry| {
+            let server = map.servers.get(entry.server as usize);
+            let found = space.iter().find(|s| s.target == entry.target);
+            Target {
+                target: entry.target.0,
+                server: server.map_or_else(String::new, |s| s.name.clone()),
+                node: server.map_or_else(String::new, |s| s.node.clone()),
+                directory: entry.directory.clone(),
+                total_bytes: found.map(|s| s.total_bytes),
+                free_bytes: found.map(|s| s.available_bytes),
+            }
+        };
+        (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Whose new files and directories are, and what others may do with them, as far as the process's mask lets them.
+pub fn owner(mode: u32) -> Owner {
+    Owner { mode: mode & !mask(), uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+}
+
+/// The process's file mode creation mask, as the kernel tells it: asking the usual way would mean setting it.
+fn mask() -> u32 {
+    const USUAL: u32 = 0o022;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(USUAL)
+}
+
+/// The metadata service could not be reached, or is none.
+fn away(error: &Error, address: &str) -> Failure {
+    Failure::failed(format!("metadata service at {address}: {}", error.message()))
+}
+
+/// An error that names the path, once.
+fn named(error: Error, path: &str) -> Failure {
+    if error.message().contains(path) || error.file().is_some() { Failure::failed(error) } else { Failure::failed(error.on_file(path)) }
+}

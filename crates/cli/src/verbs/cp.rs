@@ -1,0 +1,549 @@
+//! `thalweg cp`: in, out, between stores, through pipes, trees with `-r`; recorded and explained when asked.
+
+use crate::interrupt::Interrupt;
+use crate::layout_flags::LayoutFlags;
+use crate::operand::{Operand, StoreFlags, StorePath};
+use crate::progress::Progress;
+use crate::session::{Session, Sessions};
+use crate::tree::{self, Tree};
+use crate::{failure::Failure, output, size};
+use serde::Serialize;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_store::ErrorKind;
+use thalweg_store::copy::{self, CopyJob, CopyObserver, CopyOutcome, Recording, Sink, Source, Tuning};
+use thalweg_store::protocol::metadata::FileKind;
+
+/// Arguments of `thalweg cp`.
+#[derive(clap::Args)]
+#[command(args_override_self = true)]
+#[command(after_help = "A copy is made under NAME.partial and renamed when it is whole. SIZE: bytes, or with Ki, Mi, Gi, Ti.\n\
+    thalweg cp big.tar thal://HOST:PORT/big.tar     in\n\
+    thalweg cp thal://HOST:PORT/big.tar -           out, to a pipe\n\
+    thalweg cp -r tree thal://HOST:PORT/            a tree, into a directory (the slash at the end)\n\
+    thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing")]
+pub struct Arguments {
+    /// From and to: a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe; a / at the end of TO means
+    /// into that directory. One of them is left out with --source or --sink
+    #[arg(value_name = "FROM TO", num_args = 0..=2, required = true)]
+    operands: Vec<String>,
+
+    /// Copy directories with everything in them
+    #[arg(short, long)]
+    recursive: bool,
+    /// Files copied at a time with -r
+    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
+    workers: u32,
+    /// With -r: copy what symbolic links point to
+    #[arg(long, requires = "recursive")]
+    follow: bool,
+    /// Replace the target if it exists
+    #[arg(short, long)]
+    force: bool,
+    /// Done means on media at every target and at the metadata service
+    #[arg(long)]
+    sync: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    recording: RecordingFlags,
+    #[command(flatten)]
+    flow: FlowFlags,
+    #[command(flatten)]
+    layout: LayoutFlags,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Recording and explaining.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Recording")]
+struct RecordingFlags {
+    /// Print where the time went (with --json: the explanation instead of the copy)
+    #[arg(long)]
+    explain: bool,
+    /// Record the copy at both ends into this directory, NAME.thw
+    #[arg(long, value_name = "PATH")]
+    record: Option<PathBuf>,
+}
+
+/// How the bytes flow. The defaults need no tuning.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Flow")]
+struct FlowFlags {
+    /// Bytes asked for in one piece
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    request: Option<u64>,
+    /// Requests in flight; 1: read one, write it, wait for the answers, read the next
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    requests: Option<u32>,
+    /// Flow buffer: the unit on the wire
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    buffer: Option<u64>,
+    /// Flow buffers in flight on a connection
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    depth: Option<u32>,
+    /// Connections to each server
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    streams: Option<u32>,
+    /// For control runs: bytes from memory in place of FROM
+    #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
+    source: Option<u64>,
+    /// For control runs: bytes to nowhere in place of TO
+    #[arg(long, value_name = "null", value_parser = ["null"])]
+    sink: Option<String>,
+}
+
+/// `memory:SIZE`.
+fn memory(text: &str) -> Result<u64, String> {
+    let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
+    size::parse(size_text)
+}
+
+/// Where bytes come from, before anything is connected.
+#[derive(Clone, Debug)]
+enum From {
+    Memory(u64),
+    At(Operand),
+}
+
+/// Where bytes go, before anything is connected.
+#[derive(Clone, Debug)]
+enum To {
+    Null,
+    At(Operand),
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    from: String,
+    to: String,
+    size_bytes: u64,
+    elapsed_s: f64,
+    rate_bytes_per_s: f64,
+    /// How it was done; absent for a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<Flow>,
+    /// Files copied; absent for a single one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Flow {
+    request_bytes: u64,
+    requests: u32,
+    buffer_bytes: u64,
+    depth: u32,
+    streams: u32,
+    servers: u32,
+    data_path: String,
+}
+
+/// Copies.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let (from, to) = arguments.ends()?;
+    let copying = Copying { arguments, interrupt, sessions: Sessions::new(&arguments.store) };
+    if arguments.recursive { copying.tree(&from, &to) } else { copying.one(from, to) }
+}
+
+impl Arguments {
+    fn ends(&self) -> Result<(From, To), Failure> {
+        let mut operands = self.operands.iter();
+        let mut next = |which: &str| {
+            let text = operands.next().ok_or_else(|| Failure::usage(format!("{which} is missing: expected thalweg cp FROM TO")))?;
+            self.store.operand(text)
+        };
+        let from = match self.flow.source {
+            Some(bytes) => From::Memory(bytes),
+            None => From::At(next("FROM")?),
+        };
+        let to = match self.flow.sink {
+            Some(_) => To::Null,
+            None => To::At(next("TO")?),
+        };
+        if let Some(extra) = operands.next() {
+            return Err(Failure::usage(format!("{extra}: one operand too many, with --source in place of FROM and --sink in place of TO")));
+        }
+        if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
+            return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
+        }
+        if self.recursive && (self.recording.record.is_some() || self.recording.explain) {
+            return Err(Failure::usage("--record and --explain are for the copy of one file, without -r"));
+        }
+        if self.json && matches!(to, To::At(Operand::Pipe)) {
+            return Err(Failure::usage("--json and TO - would both go to standard output"));
+        }
+        Ok((from, to))
+    }
+
+    fn tuning(&self) -> Tuning {
+        let flow = &self.flow;
+        Tuning {
+            request_bytes: flow.request,
+            requests: flow.requests,
+            buffer_bytes: flow.buffer,
+            depth: flow.depth,
+            streams: flow.streams,
+            socket_buffer_bytes: None,
+            data_path: Default::default(),
+        }
+    }
+}
+
+/// What one command copies with.
+struct Copying<'a> {
+    arguments: &'a Arguments,
+    interrupt: Interrupt,
+    sessions: Sessions<'a>,
+}
+
+impl Copying<'_> {
+    /// Copies one file.
+    fn one(&self, from: From, to: To) -> Result<(), Failure> {
+        let to = self.named(&from, to)?;
+        let flags = self.arguments;
+        let mut job = self.job(&from, &to)?;
+        // An explanation without a recording to keep is made from one that goes away.
+        let temporary = match (&flags.recording.record, flags.recording.explain) {
+            (None, true) => Some(Temporary::new()?),
+            _ => None,
+        };
+        let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.0.join("copy.thw")));
+        job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node() });
+        let piped = matches!(to, To::At(Operand::Pipe));
+        let outcome = {
+            let progress = Progress::new(&shown_from(&from), None, flags.quiet || flags.json);
+            self.copy(&job, &progress)?
+        };
+        let seconds = outcome.elapsed.as_secs_f64();
+        if outcome.source_modified {
+            output::note(&format!("{}: was written to while it was copied; the copy may be of no single moment", shown_from(&from)));
+        }
+        let explanation = match (&outcome.recording, flags.recording.explain) {
+            (Some(path), true) => Some(super::explain::explained(path)?.1),
+            _ => None,
+        };
+        if let (true, Some(explanation)) = (flags.json, &explanation) {
+            return super::explain::print(explanation, true);
+        }
+        if flags.json {
+            return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
+        }
+        if !flags.quiet {
+            let rate = size::rate_text(outcome.size_bytes, seconds);
+            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), size::text(outcome.size_bytes), size::seconds_text(seconds)));
+        }
+        match explanation {
+            // Standard output carries the file.
+            Some(explanation) if piped => {
+                output::note(&thalweg_report::text(&explanation, &thalweg_report::TextOptions::default()));
+                Ok(())
+            }
+            Some(explanation) => super::explain::print(&explanation, false),
+            None => Ok(()),
+        }
+    }
+
+    /// A target that ends with `/` is a directory to copy into.
+    fn named(&self, from: &From, to: To) -> Result<To, Failure> {
+        let name = match from {
+            From::At(Operand::Local(path)) => path.file_name().map(OsStr::to_os_string),
+            From::At(Operand::Store(path)) => {
+                path.path.trim_end_matches('/').rsplit('/').next().filter(|n| !n.is_empty()).map(OsString::from)
+            }
+            From::At(Operand::Pipe) | From::Memory(_) => None,
+        };
+        let into = |shown: &str| {
+            name.clone().ok_or_else(|| Failure::usage(format!("{shown}: what is copied has no name of its own; give the copy's name")))
+        };
+        match to {
+            To::At(Operand::Store(path)) if path.path.ends_with('/') => {
+                let name = utf8(&into(&path.path)?)?.to_owned();
+                Ok(To::At(Operand::Store(StorePath { path: format!("{}{name}", path.path), ..path })))
+            }
+            To::At(Operand::Local(path)) if path.as_os_str().to_string_lossy().ends_with('/') => {
+                Ok(To::At(Operand::Local(path.join(into(&path.to_string_lossy())?))))
+            }
+            to => Ok(to),
+        }
+    }
+
+    fn job(&self, from: &From, to: &To) -> Result<CopyJob, Failure> {
+        let source = match from {
+            From::Memory(bytes) => Source::Memory(*bytes),
+            From::At(Operand::Pipe) => Source::Stdin,
+            From::At(Operand::Local(path)) => Source::Local(path.clone()),
+            From::At(Operand::Store(path)) => Source::Store(self.sessions.of(&path.store)?.store(), path.path.clone()),
+        };
+        let sink = match to {
+            To::Null => Sink::Null,
+            To::At(Operand::Pipe) => Sink::Stdout,
+            To::At(Operand::Local(path)) => Sink::Local(path.clone()),
+            To::At(Operand::Store(path)) => {
+                Sink::Store(self.sessions.of(&path.store)?.store(), path.path.clone(), self.arguments.layout.choice()?)
+            }
+        };
+        let mut job = CopyJob::new(source, sink);
+        job.tuning = self.arguments.tuning();
+        job.sync = self.arguments.sync;
+        job.force = self.arguments.force;
+        Ok(job)
+    }
+
+    fn copy(&self, job: &CopyJob, progress: &Progress) -> Result<CopyOutcome, Failure> {
+        let watch = Watch { progress, interrupt: &self.interrupt, seen_bytes: Cell::new(0), seen_size: Cell::new(0) };
+        copy::run(job, &watch).map_err(|e| match e.kind() {
+            ErrorKind::Cancelled => Failure::Interrupted("interrupted: nothing was copied".to_owned()),
+            // Whoever read our standard output went away.
+            ErrorKind::Reset if matches!(job.sink, Sink::Stdout) && e.server().is_none() => Failure::NobodyReads,
+            ErrorKind::Exists | ErrorKind::IsDirectory if is_directory(&job.sink) => {
+                Failure::failed(format!("{}: is a directory; end it with / to copy into it", e.file().unwrap_or("the target")))
+            }
+            _ => Failure::failed(e),
+        })
+    }
+
+    /// Copies a tree.
+    fn tree(&self, from: &From, to: &To) -> Result<(), Failure> {
+        let begun = std::time::Instant::now();
+        let flags = self.arguments;
+        let (From::At(from), To::At(to)) = (from, self.named(from, to.clone())?) else {
+            return Err(Failure::usage("-r copies directories: expected FROM and TO, without --source and --sink"));
+        };
+        let tree = match from {
+            Operand::Local(root) if root.is_dir() => tree::walk(root, flags.follow)?,
+            Operand::Store(root) if self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory => {
+                store_tree(&self.sessions.of(&root.store)?, &root.path)?
+            }
+            Operand::Pipe => return Err(Failure::usage("-r copies directories, not a pipe")),
+            file => return self.one(From::At(file.clone()), To::At(to)),
+        };
+        self.make_directories(&to, &tree)?;
+        let progress = Progress::new(&shown(from), Some(tree.size_bytes()), flags.quiet || flags.json);
+        let failures = tree::each(&tree.files, flags.workers as usize, &self.interrupt, |file| {
+            let job = self.job(&From::At(below(from, file)?), &To::At(below(&to, file)?))?;
+            self.copy(&job, &progress).map(drop)
+        })?;
+        drop(progress);
+        let copied = tree.files.len() - failures.len();
+        let seconds = begun.elapsed().as_secs_f64();
+        let wrong: Vec<&String> = failures.iter().chain(&tree.others).collect();
+        wrong.iter().for_each(|why| output::note(&format!("thalweg cp: {why}")));
+        if !wrong.is_empty() {
+            return Err(Failure::failed(format!("{}: {} of its files and links were not copied, {copied} were", shown(from), wrong.len())));
+        }
+        let size_bytes = tree.size_bytes();
+        if flags.json {
+            let (from, to) = (shown(from), shown(&to));
+            let rate_bytes_per_s = size_bytes as f64 / seconds;
+            let document = Document {
+                schema: SCHEMA,
+                from,
+                to,
+                size_bytes,
+                elapsed_s: seconds,
+                rate_bytes_per_s,
+                flow: None,
+                files: Some(copied),
+                recording: None,
+            };
+            return output::json(&document);
+        }
+        if !flags.quiet {
+            let rate = size::rate_text(size_bytes, seconds);
+            output::note(&format!("{}: {copied} files, {} in {}, {rate}", shown(&to), size::text(size_bytes), size::seconds_text(seconds)));
+        }
+        Ok(())
+    }
+
+    /// Makes the tree's directories at the target, which must be new unless `--force` says otherwise.
+    fn make_directories(&self, to: &Operand, tree: &Tree) -> Result<(), Failure> {
+        let merge = self.arguments.force;
+        match to {
+            Operand::Pipe => Err(Failure::usage("-r copies to a directory, not to a pipe")),
+            Operand::Local(root) => {
+                for directory in std::iter::once(OsStr::new("")).chain(tree.directories.iter().map(OsString::as_os_str)) {
+                    let path = if directory.is_empty() { root.clone() } else { root.join(directory) };
+                    match std::fs::create_dir(&path) {
+                        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && merge && path.is_dir() => {}
+                        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(in_the_way(&path.display().to_string())),
+                        other => other.map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?,
+                    }
+                }
+                Ok(())
+            }
+            Operand::Store(root) => {
+                let session = self.sessions.of(&root.store)?;
+                match session.stat_if_there(&root.path)? {
+                    None => session.make_directory(&root.path, false)?,
+                    Some(known) if merge && known.kind == FileKind::Directory => {}
+                    Some(_) => return Err(in_the_way(&root.path)),
+                }
+                tree.directories.iter().try_for_each(|directory| session.make_directory(&join(&root.path, directory)?, merge))
+            }
+        }
+    }
+}
+
+/// Whether the target is a directory: `--force` would be no way out.
+fn is_directory(sink: &Sink) -> bool {
+    match sink {
+        Sink::Store(store, path, _) => {
+            store.names.stat(&mut thalweg_trace::Tracer::off(), path).is_ok_and(|a| a.kind == FileKind::Directory)
+        }
+        Sink::Local(path) => path.is_dir(),
+        Sink::Null | Sink::Stdout => false,
+    }
+}
+
+fn in_the_way(path: &str) -> Failure {
+    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to copy over it"))
+}
+
+/// Tells a copy's progress on, and when to stop.
+struct Watch<'a> {
+    progress: &'a Progress,
+    interrupt: &'a Interrupt,
+    seen_bytes: Cell<u64>,
+    seen_size: Cell<u64>,
+}
+
+impl CopyObserver for Watch<'_> {
+    fn progress(&self, moved_bytes: u64, size_bytes: Option<u64>) {
+        if let Some(size) = size_bytes.filter(|size| *size != self.seen_size.get()) {
+            self.seen_size.set(size);
+            self.progress.expect(size);
+        }
+        let seen = self.seen_bytes.replace(moved_bytes);
+        self.progress.advance(moved_bytes.saturating_sub(seen));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
+    }
+}
+
+/// A directory for a recording that nobody asked to keep.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Result<Temporary, Failure> {
+        let path = std::env::temp_dir().join(format!("thalweg-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+        Ok(Temporary(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What is below a directory of a store.
+fn store_tree(session: &Arc<Session>, root: &str) -> Result<Tree, Failure> {
+    let mut tree = Tree::default();
+    let mut open = vec![OsString::new()];
+    while let Some(directory) = open.pop() {
+        let path = if directory.is_empty() { root.to_owned() } else { join(root, &directory)? };
+        session.list(&path, true, |page| {
+            let sizes = session.described(&path, page.clone(), true)?;
+            for (entry, described) in page.into_iter().zip(sizes) {
+                let name = String::from_utf8(entry.name).map_err(|_| Failure::failed(format!("{path}: has a name that is not UTF-8")))?;
+                let here = tree::join(&directory, OsStr::new(&name));
+                match entry.kind {
+                    FileKind::Directory => {
+                        tree.directories.push(here.clone());
+                        open.push(here);
+                    }
+                    FileKind::File => tree.files.push((here, described.size_bytes.unwrap_or(0))),
+                    FileKind::Symlink => tree.others.push(format!("{path}/{name}: a symbolic link")),
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(tree.sorted())
+}
+
+/// A path below an operand.
+fn below(operand: &Operand, path: &OsStr) -> Result<Operand, Failure> {
+    match operand {
+        Operand::Pipe => Ok(Operand::Pipe),
+        Operand::Local(root) => Ok(Operand::Local(root.join(path))),
+        Operand::Store(root) => Ok(Operand::Store(StorePath { store: root.store.clone(), path: join(&root.path, path)? })),
+    }
+}
+
+fn join(root: &str, path: &OsStr) -> Result<String, Failure> {
+    Ok(format!("{}/{}", root.trim_end_matches('/'), utf8(path)?))
+}
+
+fn utf8(name: &OsStr) -> Result<&str, Failure> {
+    name.to_str().ok_or_else(|| Failure::failed(format!("{}: the name is not UTF-8", Path::new(name).display())))
+}
+
+const SCHEMA: &str = "thalweg.cp/1";
+
+fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
+    let elapsed_s = outcome.elapsed.as_secs_f64();
+    Document {
+        schema: SCHEMA,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        size_bytes: outcome.size_bytes,
+        elapsed_s,
+        rate_bytes_per_s: if elapsed_s > 0.0 { outcome.size_bytes as f64 / elapsed_s } else { 0.0 },
+        flow: Some(Flow {
+            request_bytes: outcome.request_bytes,
+            requests: outcome.requests,
+            buffer_bytes: outcome.buffer_bytes,
+            depth: outcome.depth,
+            streams: outcome.streams,
+            servers: outcome.servers,
+            data_path: format!("{:?}", outcome.data_path).to_lowercase(),
+        }),
+        files: None,
+        recording: outcome.recording.clone(),
+    }
+}
+
+fn shown(operand: &Operand) -> String {
+    match operand {
+        Operand::Pipe => "-".to_owned(),
+        Operand::Local(path) => path.display().to_string(),
+        Operand::Store(path) => path.path.clone(),
+    }
+}
+
+fn shown_from(from: &From) -> String {
+    match from {
+        From::Memory(_) => "memory".to_owned(),
+        From::At(operand) => shown(operand),
+    }
+}
+
+fn shown_to(to: &To) -> String {
+    match to {
+        To::Null => "null".to_owned(),
+        To::At(operand) => shown(operand),
+    }
+}
+
+/// The command line, for the recording.
+fn command() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}

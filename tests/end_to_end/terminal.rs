@@ -1,0 +1,85 @@
+//! What a person at a terminal sees, and what a script without one gets.
+
+use crate::common::{Running, Servers, THALWEG, content, file, run, scratch, skipped, stored_bytes, text, thalweg, wait_until};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// A store one of whose servers is stopped, so that a copy stays in its middle.
+fn held() -> Servers {
+    let mut servers = Servers::start(2);
+    servers.process("io1").signal(libc::SIGSTOP);
+    servers
+}
+
+/// Collects what a process says while it runs.
+fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let heard = Arc::new(Mutex::new(String::new()));
+    let said = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = from.read(&mut piece) {
+            said.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..n]));
+        }
+    });
+    heard
+}
+
+#[test]
+fn a_terminal_shows_a_bar_with_rate_and_time_left() {
+    if Command::new("script").arg("--version").output().is_err() {
+        return skipped("script (package bsdutils) is not there to make a terminal");
+    }
+    let mut servers = held();
+    let here = scratch();
+    let source = file(here.path(), "source", &content(1, 64 << 20));
+    let line = format!("{THALWEG} cp --request 1Mi --requests 1 --store {} {} thal:/f", text(&servers.store), text(&source));
+    let mut command = Command::new("script");
+    command.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped()).env("TERM", "xterm").env("COLUMNS", "100");
+    let mut terminal = command.spawn().unwrap();
+    let heard = listen(terminal.stdout.take().unwrap());
+    wait_until("the bar is there", || heard.lock().unwrap().contains("ETA"));
+    assert!(heard.lock().unwrap().contains("MiB/s") || heard.lock().unwrap().contains("B/s"));
+    servers.process("io1").signal(libc::SIGCONT);
+    assert!(terminal.wait().unwrap().success());
+}
+
+#[test]
+fn without_a_terminal_progress_is_plain_lines() {
+    let mut servers = held();
+    let here = scratch();
+    let source = file(here.path(), "source", &content(1, 64 << 20));
+    let mut command = thalweg(["cp", "--request", "1Mi", "--requests", "1", "--store", text(&servers.store), text(&source), "thal:/f"]);
+    command.stderr(Stdio::piped());
+    let mut copy = Running::start(command);
+    let heard = listen(copy.child().stderr.take().unwrap());
+    wait_until("the copy has begun", || stored_bytes(&servers.directory().join("io0")) > 0);
+    wait_until("there is a line", || heard.lock().unwrap().contains("of 64 MiB ("));
+    servers.process("io1").signal(libc::SIGCONT);
+    assert_eq!(copy.wait(), Some(0));
+    let said = heard.lock().unwrap().clone();
+    assert!(!said.contains('\r') && !said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
+fn results_are_on_standard_output_and_nothing_else_is() {
+    let store = crate::common::Up::start(2);
+    let said = run(["cp", "--source", "memory:1Mi", &store.path("/f")]).done();
+    assert_eq!(said.out, "", "what a copy did is a note");
+    assert!(said.err.contains("1 MiB"), "{}", said.err);
+    let said = run(["cp", "--json", "--force", "--source", "memory:1Mi", &store.path("/f")]).done();
+    assert_eq!(said.json()["size_bytes"], 1 << 20);
+    assert_eq!(said.err, "");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_reason_to_panic() {
+    let store = crate::common::Up::start(2);
+    run(["cp", "--quiet", "--source", "memory:32Mi", &store.path("/f")]).done();
+    let mut child = thalweg(["cat", &store.path("/f")]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(!err.contains("panicked"), "{err}");
+}
