@@ -26,6 +26,16 @@ struct Piece {
 
 impl Piece {
     fn to_reference(self, host_ns: i64) -> i64 {
+        self.in_64_bits(host_ns).unwrap_or_else(|| self.in_128_bits(host_ns))
+    }
+
+    /// Nearly always enough, and ten times as fast; `None` where it is not.
+    fn in_64_bits(self, host_ns: i64) -> Option<i64> {
+        let drift = host_ns.checked_sub(self.from_ns)?.checked_mul(self.drift_ppb)?.div_euclid(1_000_000_000);
+        Some(host_ns.checked_add(self.offset_ns)?.checked_add(drift)?.max(self.floor_ns))
+    }
+
+    fn in_128_bits(self, host_ns: i64) -> i64 {
         let since = i128::from(host_ns) - i128::from(self.from_ns);
         let drift = (i128::from(self.drift_ppb) * since).div_euclid(1_000_000_000);
         let reference = i128::from(host_ns) + i128::from(self.offset_ns) + drift;
@@ -72,6 +82,15 @@ impl Axis {
         let after = pieces.partition_point(|p| p.from_ns <= host_ns);
         // Before the first piece its line is continued backward.
         pieces[after.saturating_sub(1)].to_reference(host_ns)
+    }
+
+    /// Puts many times of one host on the reference axis.
+    pub fn all_to_reference(&self, host: HostId, times_ns: &mut [i64]) {
+        match self.pieces.get(&host).map(Vec::as_slice) {
+            None => {}
+            Some([only]) => times_ns.iter_mut().for_each(|ns| *ns = only.to_reference(*ns)),
+            Some(_) => times_ns.iter_mut().for_each(|ns| *ns = self.to_reference(host, *ns)),
+        }
     }
 
     /// Whether the host's times stand unchanged on the reference axis.

@@ -29,16 +29,17 @@ impl Loss {
         };
         let lost = self.tracks.entry(track).or_insert((0, at));
         // A lost mark of loss stands for the events it counted.
-        lost.0 += match event {
+        let more = match event {
             Event::Mark(Mark { kind: MarkKind::Lost, value, .. }) => value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0),
             _ => 1,
         };
+        lost.0 = lost.0.saturating_add(more);
         lost.1 = lost.1.max(at);
     }
 
     /// How many in all.
     pub fn total(&self) -> u64 {
-        self.elsewhere + self.tracks.values().map(|lost| lost.0).sum::<u64>()
+        self.tracks.values().fold(self.elsewhere, |total, lost| total.saturating_add(lost.0))
     }
 
     /// Takes out what was lost on tracks, as `lost` marks, each at the last lost event's time.

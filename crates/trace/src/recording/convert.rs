@@ -54,7 +54,8 @@ impl Sorters {
             Event::Span(row) => self.spans.push(Placed { host: axis.host_of_track(row.track.number()), row }),
             Event::Mark(row) => {
                 if row.kind == MarkKind::Lost {
-                    self.lost_events += row.value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0);
+                    let lost = row.value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0);
+                    self.lost_events = self.lost_events.saturating_add(lost);
                 }
                 self.marks.push(Placed { host: axis.host_of_track(row.track.number()), row })
             }

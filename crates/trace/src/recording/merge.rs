@@ -91,8 +91,8 @@ impl Stream<'_> {
                 ));
             }
             if !axis.is_reference(self.host) {
-                batch.start_ns.iter_mut().for_each(|ns| *ns = axis.to_reference(self.host, *ns));
-                batch.end_ns.iter_mut().for_each(|ns| *ns = axis.to_reference(self.host, *ns));
+                axis.all_to_reference(self.host, &mut batch.start_ns);
+                axis.all_to_reference(self.host, &mut batch.end_ns);
             }
             self.batch = if axis.is_shift(self.host) { batch } else { self.untied(batch) };
         }

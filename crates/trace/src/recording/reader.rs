@@ -66,7 +66,7 @@ impl Recording {
             Event::Mark(Mark { kind: MarkKind::Lost, value: Some(value), .. }) => u64::try_from(*value).unwrap_or(0),
             _ => 0,
         };
-        let lost_events = events.iter().map(lost).sum();
+        let lost_events = events.iter().map(lost).fold(0, u64::saturating_add);
         tell_damage(&mut meta, Totals { damage, lost_events });
         let inner = Inner::Memory(Box::new(MemorySource::from_events(meta, events)));
         Ok(Recording { inner, torn_bytes: damage.torn_bytes })
@@ -96,7 +96,7 @@ impl Recording {
 
 fn tell_damage(meta: &mut Meta, totals: Totals) {
     let Damage { torn_bytes, lost_events } = totals.damage;
-    meta.dropped_events += lost_events + totals.lost_events;
+    meta.dropped_events = meta.dropped_events.saturating_add(lost_events).saturating_add(totals.lost_events);
     if torn_bytes > 0 {
         meta.attributes.push(("torn_bytes".to_owned(), torn_bytes.to_string()));
     }

@@ -102,9 +102,9 @@ impl RecordingWriter {
         meta.end = Some(ending.end);
         meta.exit_code = ending.exit_code;
         meta.attributes.extend(ending.attributes);
-        let dropped = totals.lost_events + totals.damage.lost_events + ending.dropped_events;
-        meta.dropped_events += dropped;
-        state.meta.dropped_events += state.loss.elsewhere;
+        let dropped = [totals.lost_events, totals.damage.lost_events, ending.dropped_events];
+        meta.dropped_events = dropped.into_iter().fold(meta.dropped_events, u64::saturating_add);
+        state.meta.dropped_events = state.meta.dropped_events.saturating_add(state.loss.elsewhere);
         write_meta(&self.root, &state.meta)?;
         std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
     }
