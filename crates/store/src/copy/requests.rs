@@ -5,7 +5,7 @@ use super::job::{Chosen, Control};
 use crate::client::RequestMemory;
 use crate::client::flow::{End, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
@@ -217,7 +217,7 @@ impl<'a> Requests<'a> {
                 // SAFETY: the request's memory is this thread's until it is lent to a flow.
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
                 let filling = tracer.begin();
-                let length = read_pipe(bytes)?;
+                let length = read_pipe(bytes, || self.is_stopping())?;
                 let about =
                     About { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
                 tracer.end(filling, SpanKind::FileRead, about);
@@ -332,15 +332,27 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Fills `bytes` from standard input, or up to its end.
-fn read_pipe(bytes: &mut [u8]) -> Result<u64> {
-    let mut input = std::io::stdin().lock();
+/// How often a wait for standard input looks whether it is still wanted.
+const PIPE_LOOKS_EVERY: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Fills `bytes` from standard input, or up to its end. Whoever feeds a pipe may take forever, so a copy that is to stop
+/// must not be found in a read.
+fn read_pipe(bytes: &mut [u8], stopping: impl Fn() -> bool) -> Result<u64> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let input = std::io::stdin().lock();
     let mut have = 0;
     while have < bytes.len() {
-        match input.read(&mut bytes[have..]) {
+        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&PIPE_LOOKS_EVERY)) {
+            Ok(0) if stopping() => return Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(e) => return Err(Error::system("waiting for standard input", e)),
+        }
+        // Past the standard library's own buffer, of which poll knows nothing.
+        match rustix::io::read(&input, &mut bytes[have..]) {
             Ok(0) => break,
             Ok(n) => have += n,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(e) => return Err(Error::system("reading standard input", e)),
         }
     }
