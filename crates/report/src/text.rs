@@ -244,7 +244,15 @@ impl Page {
         }
         if !small.is_empty() {
             let name = if small.len() == 1 { "1 smaller one".to_owned() } else { format!("{} smaller ones", small.len()) };
-            let place = cut_end(&small.iter().map(|c| c.cause.name()).collect::<Vec<_>>().join(", "), columns.place);
+            let place = {
+                let mut names: Vec<&str> = Vec::new();
+                for charge in small.iter().filter(|c| c.seconds > 0.0) {
+                    if !names.contains(&charge.cause.name()) {
+                        names.push(charge.cause.name());
+                    }
+                }
+                names.join(", ")
+            };
             self.row(&columns, &clock, &Row { cause: &name, place: &place, seconds: seconds[alone], share: shares[alone], ink: Ink::Dim });
         }
         let total = Row { cause: "wall time", place: "", seconds: seconds.iter().sum(), share: shares.iter().sum(), ink: Ink::Plain };
@@ -342,10 +350,12 @@ impl Page {
     }
 
     fn notes(&mut self, e: &Explanation) {
-        if !e.notes.is_empty() {
+        let already_said = |note: &String| e.model.reason.as_ref().is_some_and(|reason| note.contains(reason.as_str()));
+        let notes: Vec<&String> = e.notes.iter().filter(|n| !already_said(n)).collect();
+        if !notes.is_empty() {
             self.out.push('\n');
         }
-        for note in &e.notes {
+        for note in notes {
             self.hanging(0, 2, &format!("Note: {note}"), Ink::Plain);
         }
         if e.verdict.status == Status::Inconclusive

@@ -36,6 +36,8 @@ const GAP_LABELS: f64 = 14.0;
 /// With more lanes than this, what was sent over connections is not shown enlarged: it can be seen at the
 /// threads that sent it.
 const MANY_LANES: usize = 24;
+/// Height of the time axis with its numbers.
+const AXIS_HEIGHT: f64 = 24.0;
 /// A gap's shade, over white.
 const SHADE: f64 = 0.16;
 
@@ -106,7 +108,7 @@ impl<'a> Composer<'a> {
         for charge in &self.explanation.critical_path {
             *shares.entry(charge.cause).or_default() += charge.share;
         }
-        let mut shares: Vec<(Cause, f64)> = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
+        let mut shares: Vec<(Cause, f64)> = shares.into_iter().filter(|(_, share)| *share >= 0.0005).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         let chips: Vec<Chip> = shares
             .into_iter()
@@ -169,7 +171,7 @@ impl<'a> Composer<'a> {
             let x = |s: f64| LEFT + s / self.explanation.wall_s * panel.width;
             let (left, right) = (x(start_s), x(end_s).max(x(start_s) + 4.0));
             self.canvas.rectangle(left, top - 4.0, right - left, 3.0, "#1B2430", 1.0);
-            self.canvas.rectangle(left, self.y - 19.0, right - left, 3.0, "#1B2430", 1.0);
+            self.canvas.rectangle(left, self.y - AXIS_HEIGHT - 1.5, right - left, 3.0, "#1B2430", 1.0);
         }
     }
 
@@ -418,7 +420,7 @@ impl<'a> Composer<'a> {
             self.canvas.text(x, self.y + 16.0, &text, SMALL.in_colour(FAINT).held("middle"));
         }
         self.canvas.text(LEFT - 26.0, self.y + 16.0, &format!("time, {}", unit.name), SMALL.in_colour(FAINT).held("end"));
-        self.y += 24.0;
+        self.y += AXIS_HEIGHT;
     }
 }
 

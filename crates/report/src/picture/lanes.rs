@@ -72,7 +72,7 @@ impl Plan {
         let room = max_lanes - connection_lanes;
         let kept = if tracks.len() <= room { tracks.len() } else { room - folded_sections(&tracks, room) };
         let (mut shown, rest) = (tracks[..kept].to_vec(), &tracks[kept..]);
-        shown.sort_by_key(|t| (section(t), t.host, t.track));
+        shown.sort_by_cached_key(|t| (section(t), t.host, order_of_name(&t.name), t.track));
         plan.server_tracks = tracks.iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
 
         for (number, name) in SECTIONS.iter().enumerate() {
@@ -130,6 +130,19 @@ impl Plan {
             self.lanes.push(Lane { label, kind: LaneKind::Connection, group, members: rest.len() });
         }
     }
+}
+
+/// Threads that serve a connection stand below the others, and `io10` after `io9`.
+fn order_of_name(name: &str) -> (bool, Vec<(String, u64)>) {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[text..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |n| text + n);
+        parts.push((rest[..text].to_owned(), rest[text..digits].parse().unwrap_or(0)));
+        rest = &rest[digits..];
+    }
+    (name.contains("connection"), parts)
 }
 
 fn heading(name: &str, section: usize, track: &Track, hosts: &[Host]) -> String {
@@ -198,4 +211,19 @@ fn sentence(tracks: usize, all_tracks: usize, connections: usize, all_connection
     let what = parts.join(" and ");
     (!parts.is_empty())
         .then(|| format!("{what} are folded into the lanes named “more”: there, height is the part of them that did what the colour says."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_stand_in_the_order_a_person_expects() {
+        let mut names =
+            ["connection io10#0", "request 1", "main", "connection io9#0", "request 0", "", "connection io9#10", "connection io9#2"];
+        names.sort_by_cached_key(|n| order_of_name(n));
+        let expected =
+            ["", "main", "request 0", "request 1", "connection io9#0", "connection io9#2", "connection io9#10", "connection io10#0"];
+        assert_eq!(names, expected);
+    }
 }

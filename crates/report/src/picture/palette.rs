@@ -46,8 +46,8 @@ classes! {
     Mpi = "MPI", "#882255", false;
     /// A request or RPC: what the spans below it are parts of.
     Enclosing = "request, RPC", "#5B6B82", false;
-    /// Held back: a queue, the run queue.
-    Queue = "queued", "#999999", false;
+    /// Held back: a queue, or the run queue for most of the span.
+    Queue = "waiting for a CPU, queued", "#999999", false;
     /// Blocked on the network.
     AwaitNetwork = "waiting for the network", "#6FB7DE", true;
     /// Blocked on another thread, a timer, memory, a device.
@@ -57,22 +57,33 @@ classes! {
 /// How many classes there are.
 pub const CLASS_COUNT: usize = CLASSES.len();
 
-/// The class of a span. `mostly_blocked`: its thread is known to have been off the processor for more
-/// than half of it.
-pub fn class_of(kind: SpanKind, mostly_blocked: bool) -> SpanClass {
+/// What a span's thread did for more than half of it, where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mostly {
+    /// It ran, or nothing is known.
+    Ran,
+    /// It was blocked.
+    Blocked,
+    /// It was runnable and not running.
+    Runnable,
+}
+
+/// The class of a span.
+pub fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
     use SpanKind as K;
     match kind {
+        K::AppRequest | K::RpcCall | K::RpcServe => SpanClass::Enclosing,
+        _ if mostly == Mostly::Runnable => SpanClass::Queue,
         K::FileRead | K::DiskRead => SpanClass::Read,
         K::FileWrite | K::DiskWrite => SpanClass::Write,
         K::FileSync | K::DiskFlush => SpanClass::Sync,
-        K::NetReceive if mostly_blocked => SpanClass::AwaitNetwork,
+        K::NetReceive if mostly == Mostly::Blocked => SpanClass::AwaitNetwork,
         K::WaitNetwork => SpanClass::AwaitNetwork,
         K::NetSend | K::NetConnect => SpanClass::Send,
         K::NetReceive => SpanClass::Receive,
         K::AppChecksum | K::AppOther | K::CpuRun => SpanClass::Compute,
         K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => SpanClass::Metadata,
         K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther => SpanClass::Mpi,
-        K::AppRequest | K::RpcCall | K::RpcServe => SpanClass::Enclosing,
         K::RpcQueue | K::WaitRunqueue => SpanClass::Queue,
         K::WaitDisk | K::WaitLock | K::WaitTimer | K::WaitMemory | K::WaitOther => SpanClass::Await,
     }
@@ -119,7 +130,7 @@ mod tests {
     #[test]
     fn every_kind_and_cause_has_a_colour_and_neighbours_differ() {
         for &kind in SpanKind::ALL {
-            assert!(CLASSES[class_of(kind, false) as usize].colour.starts_with('#'));
+            assert!(CLASSES[class_of(kind, Mostly::Ran) as usize].colour.starts_with('#'));
         }
         for (i, class) in CLASSES.iter().enumerate() {
             assert!(CLASSES[..i].iter().all(|c| c.colour != class.colour && c.name != class.name), "{}", class.name);
@@ -132,8 +143,9 @@ mod tests {
 
     #[test]
     fn an_idle_wait_for_a_message_is_a_thin_line() {
-        assert_eq!(class_of(SpanKind::NetReceive, true), SpanClass::AwaitNetwork);
-        assert_eq!(class_of(SpanKind::NetReceive, false), SpanClass::Receive);
+        assert_eq!(class_of(SpanKind::NetReceive, Mostly::Blocked), SpanClass::AwaitNetwork);
+        assert_eq!(class_of(SpanKind::NetSend, Mostly::Runnable), SpanClass::Queue);
+        assert_eq!(class_of(SpanKind::NetReceive, Mostly::Ran), SpanClass::Receive);
         assert!(CLASSES[SpanClass::AwaitNetwork as usize].thin && !CLASSES[SpanClass::Receive as usize].thin);
         assert!(is_light("#E69F00") && !is_light("#0072B2"));
     }

@@ -2,7 +2,7 @@
 //! descending end and keeps what its pixels can show.
 
 use super::lanes::{LaneKind, Plan};
-use super::palette::{CLASS_COUNT, SpanClass, class_of};
+use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
 use crate::units;
 use std::collections::HashMap;
@@ -128,7 +128,7 @@ impl Panel {
             }
             let (left, right) = (self.x(batch.start_ns[i]), self.x(batch.end_ns[i]));
             let kind = batch.kind[i];
-            let class = class_of(kind, mostly_blocked(batch, i));
+            let class = class_of(kind, mostly(batch, i));
             if kind == SpanKind::NetSend
                 && let Some(&lane) = plan.of_connection.get(&batch.object[i])
             {
@@ -175,10 +175,15 @@ impl Panel {
     }
 }
 
-/// Whether the thread was off the processor for more than half of the span. Not known: no.
-fn mostly_blocked(batch: &SpanBatch, i: usize) -> bool {
+/// What the thread did for more than half of the span, where it is known.
+fn mostly(batch: &SpanBatch, i: usize) -> Mostly {
     let duration = batch.end_ns[i].saturating_sub(batch.start_ns[i]).max(0) as u64;
-    batch.cpu_ns[i] != ABSENT && batch.cpu_ns[i].saturating_mul(2) < duration
+    let known = |ns: u64| if ns == ABSENT { None } else { Some(ns.saturating_mul(2)) };
+    match (known(batch.runqueue_ns[i]), known(batch.cpu_ns[i])) {
+        (Some(twice), _) if twice > duration => Mostly::Runnable,
+        (_, Some(twice)) if twice < duration => Mostly::Blocked,
+        _ => Mostly::Ran,
+    }
 }
 
 fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
