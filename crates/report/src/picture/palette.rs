@@ -47,7 +47,7 @@ classes! {
     /// A request or RPC: what the spans below it are parts of.
     Enclosing = "request, RPC", "#5B6B82", false;
     /// Held back: a queue, or the run queue for most of the span.
-    Queue = "waiting for a CPU, queued", "#999999", false;
+    Queue = "waiting for a CPU, queued", "#7A3B3B", true;
     /// Blocked on the network.
     AwaitNetwork = "waiting for the network", "#6FB7DE", true;
     /// Blocked on another thread, a timer, memory, a device.
