@@ -5,6 +5,10 @@
 //! `/proc/thread-self/schedstat`, which costs a microsecond; it is read only at the end of a span in
 //! which the thread was off the processor for more than [`OFF_CPU_WORTH_ASKING_NS`]: where it was not,
 //! there is nothing to divide.
+//!
+//! What lies between two spans is taken as running, and is a microsecond of it as a rule; but a thread can lose
+//! its processor there too. So an interval between spans longer than [`UNCOVERED_NS`] becomes a span of its own
+//! (`app.other`), divided like any other.
 
 use crate::{Event, ObjectId, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
 use crate::{HostId, IdSpace};
@@ -14,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Below this much off-CPU time in a span the run queue is not asked.
 pub const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
+
+/// A longer interval between a thread's spans becomes a span.
+pub const UNCOVERED_NS: u64 = 20_000;
 
 /// Events kept before they are handed to the sink.
 const BATCH: usize = 256;
@@ -115,6 +122,9 @@ struct On {
     last_span: u64,
     schedstat: Option<OwnedFd>,
     runqueue_seen_ns: u64,
+    /// When the last span of this thread began or ended, and its CPU time then.
+    covered_until: Time,
+    covered_cpu_ns: u64,
 }
 
 /// A span that has begun. Dropping it unfinished records nothing.
@@ -124,6 +134,7 @@ pub struct Begun {
     id: Option<SpanId>,
     start: Time,
     cpu_start_ns: u64,
+    runqueue_start_ns: u64,
 }
 
 impl Begun {
@@ -155,7 +166,17 @@ impl On {
     fn new(mode: Mode, track: TrackId) -> On {
         use rustix::fs::{Mode as Permissions, OFlags, open};
         let schedstat = open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Permissions::empty()).ok();
-        let mut on = On { mode, track, batch: Vec::with_capacity(BATCH), next_span: 0, last_span: 0, schedstat, runqueue_seen_ns: 0 };
+        let mut on = On {
+            mode,
+            track,
+            batch: Vec::with_capacity(BATCH),
+            next_span: 0,
+            last_span: 0,
+            schedstat,
+            runqueue_seen_ns: 0,
+            covered_until: Time::now(),
+            covered_cpu_ns: thread_cpu_ns(),
+        };
         on.runqueue_seen_ns = on.runqueue_total_ns().unwrap_or(0);
         on
     }
@@ -175,15 +196,32 @@ impl On {
         std::str::from_utf8(&text[..n]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Run-queue time since the last time it was asked, or 0 when the span was not off the CPU.
-    fn runqueue_within(&mut self, off_cpu_ns: u64) -> Option<u64> {
-        if off_cpu_ns <= OFF_CPU_WORTH_ASKING_NS {
-            return self.schedstat.as_ref().map(|_| 0);
+    /// Brings the run-queue time up to date, if the thread was off the CPU long enough for it to matter.
+    fn ask_runqueue(&mut self, off_cpu_ns: u64) {
+        if off_cpu_ns > OFF_CPU_WORTH_ASKING_NS
+            && let Some(total) = self.runqueue_total_ns()
+        {
+            self.runqueue_seen_ns = total;
         }
-        let total = self.runqueue_total_ns()?;
-        let within = total.saturating_sub(self.runqueue_seen_ns).min(off_cpu_ns);
-        self.runqueue_seen_ns = total;
-        Some(within)
+    }
+
+    /// Run-queue time since it was `start_ns`, as far as asked; `None` where the kernel does not tell.
+    fn runqueue_since(&self, start_ns: u64, off_cpu_ns: u64) -> Option<u64> {
+        self.schedstat.as_ref().map(|_| self.runqueue_seen_ns.saturating_sub(start_ns).min(off_cpu_ns))
+    }
+
+    /// Covers what passed since the last span began or ended, if it is long.
+    fn cover(&mut self, now: Time, cpu_now_ns: u64) {
+        let duration_ns = now.since(self.covered_until);
+        if duration_ns > UNCOVERED_NS {
+            let cpu_ns = cpu_now_ns.saturating_sub(self.covered_cpu_ns).min(duration_ns);
+            let runqueue_start_ns = self.runqueue_seen_ns;
+            self.ask_runqueue(duration_ns - cpu_ns);
+            let runqueue_ns = self.runqueue_since(runqueue_start_ns, duration_ns - cpu_ns);
+            let span = self.fresh_span();
+            self.push(span, SpanKind::AppOther, self.covered_until, duration_ns, About::default(), Some(cpu_ns), runqueue_ns);
+        }
+        (self.covered_until, self.covered_cpu_ns) = (now, cpu_now_ns);
     }
 }
 
@@ -211,18 +249,28 @@ impl Tracer {
 
     /// Begins a span now.
     pub fn begin(&mut self) -> Begun {
-        match &mut self.on {
-            None => Begun { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0 },
-            Some(on) => Begun { id: Some(on.fresh_span()), start: Time::now(), cpu_start_ns: thread_cpu_ns() },
-        }
+        let Some(on) = &mut self.on else {
+            return Begun { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0, runqueue_start_ns: 0 };
+        };
+        let (start, cpu_start_ns) = (Time::now(), thread_cpu_ns());
+        on.cover(start, cpu_start_ns);
+        Begun { id: Some(on.fresh_span()), start, cpu_start_ns, runqueue_start_ns: on.runqueue_seen_ns }
     }
 
     /// Ends a span on this thread now, with its CPU and run-queue time.
     pub fn end(&mut self, begun: Begun, kind: SpanKind, about: About) {
         let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
-        let duration_ns = Time::now().since(begun.start);
-        let cpu_ns = thread_cpu_ns().saturating_sub(begun.cpu_start_ns).min(duration_ns);
-        let runqueue_ns = on.runqueue_within(duration_ns - cpu_ns);
+        let (now, cpu_now_ns) = (Time::now(), thread_cpu_ns());
+        let duration_ns = now.since(begun.start);
+        let cpu_ns = cpu_now_ns.saturating_sub(begun.cpu_start_ns).min(duration_ns);
+        let has_parts = on.covered_until > begun.start;
+        if has_parts {
+            on.cover(now, cpu_now_ns);
+        } else {
+            on.ask_runqueue(duration_ns - cpu_ns);
+            (on.covered_until, on.covered_cpu_ns) = (now, cpu_now_ns);
+        }
+        let runqueue_ns = on.runqueue_since(begun.runqueue_start_ns, duration_ns - cpu_ns);
         on.push(span, kind, begun.start, duration_ns, about, Some(cpu_ns), runqueue_ns);
         self.flush_if_full();
     }
@@ -296,5 +344,62 @@ impl On {
 impl Drop for Tracer {
     fn drop(&mut self) {
         self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+
+    fn spin(cpu_ns: u64) {
+        let start = thread_cpu_ns();
+        while thread_cpu_ns() < start + cpu_ns {}
+    }
+
+    /// The spans that `work` records on a thread of its own.
+    fn spans_of(work: impl FnOnce(&mut Tracer) + Send) -> Vec<Span> {
+        let sink = Arc::new(Memory::new(1000));
+        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(&mut mode.thread("test")));
+        });
+        let events = sink.drain().0;
+        events.into_iter().filter_map(|e| if let Event::Span(s) = e { Some(s) } else { None }).collect()
+    }
+
+    #[test]
+    fn what_lies_between_spans_is_covered_when_it_is_long() {
+        let spans = spans_of(|tracer| {
+            let whole = tracer.begin();
+            spin(200_000);
+            let part = tracer.begin();
+            tracer.end(part, SpanKind::FileRead, About::default());
+            spin(200_000);
+            tracer.end(whole, SpanKind::AppRequest, About::default());
+        });
+        let kinds: Vec<_> = spans.iter().map(|s| s.kind).collect();
+        let found = |kind| kinds.iter().filter(|k| **k == kind).count();
+        assert_eq!((found(SpanKind::AppRequest), found(SpanKind::FileRead)), (1, 1), "{kinds:?}");
+        assert!(found(SpanKind::AppOther) >= 2, "before and after the part: {kinds:?}");
+        let whole = spans.iter().find(|s| s.kind == SpanKind::AppRequest).unwrap();
+        let inside: u64 = spans.iter().filter(|s| s.span != whole.span && s.start >= whole.start).map(|s| s.duration_ns).sum();
+        assert!(whole.duration_ns - inside <= 2 * UNCOVERED_NS + whole.duration_ns / 10, "{inside} of {}", whole.duration_ns);
+        for span in &spans {
+            let divided = span.cpu_ns.unwrap() + span.runqueue_ns.unwrap_or(0);
+            assert!(divided <= span.duration_ns, "{span:?}");
+        }
+    }
+
+    #[test]
+    fn short_intervals_between_spans_make_no_span() {
+        let spans = spans_of(|tracer| {
+            for _ in 0..5 {
+                let span = tracer.begin();
+                tracer.end(span, SpanKind::FileRead, About::default());
+            }
+        });
+        // A thread can lose its processor anywhere: what must not be is one for each.
+        assert!(spans.len() < 10, "{}", spans.len());
     }
 }
