@@ -73,7 +73,8 @@ fn main() {
         map.targets.push(TargetEntry { target: TargetId(server), server, directory: format!("t{server}") });
     }
     let (store, _) = stand::store(&map, Duration::from_secs(30));
-    let layout = || LayoutChoice { spec: Some(thalweg_layout::Spec::new("simple_stripe").with("strip_size", strip)), ..LayoutChoice::default() };
+    let layout =
+        || LayoutChoice { spec: Some(thalweg_layout::Spec::new("simple_stripe").with("strip_size", strip)), ..LayoutChoice::default() };
     let there = || Sink::Store(store.clone(), "/file".into(), layout());
     let local = directory.join("out");
     if out {

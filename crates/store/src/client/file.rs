@@ -4,6 +4,7 @@
 //! takes the answers, so that they work at the same time. Long transfers have threads of their own ([`crate::copy`]).
 
 use super::data::DataClient;
+use super::names::Names;
 use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -108,6 +109,16 @@ pub struct StoreFile {
     data: Arc<DataClient>,
     handle: Arc<FileHandle>,
     verifiers: Verifiers,
+    /// Who is told when it is closed.
+    names: Option<Arc<dyn Names>>,
+}
+
+impl Drop for StoreFile {
+    fn drop(&mut self) {
+        if let Some(names) = &self.names {
+            names.close(self.handle.id());
+        }
+    }
 }
 
 /// One flow buffer of a request, and the server it goes to.
@@ -119,7 +130,14 @@ struct Part {
 impl StoreFile {
     /// An open file of the servers of `data`.
     pub fn new(data: Arc<DataClient>, handle: FileHandle) -> StoreFile {
-        StoreFile { data, handle: Arc::new(handle), verifiers: Verifiers::default() }
+        StoreFile { data, handle: Arc::new(handle), verifiers: Verifiers::default(), names: None }
+    }
+
+    /// Tells these names when it is closed.
+    #[must_use]
+    pub(crate) fn closing(mut self, names: Arc<dyn Names>) -> StoreFile {
+        self.names = Some(names);
+        self
     }
 
     /// Where its bytes are.

@@ -3,7 +3,7 @@
 use super::data::DataClient;
 use super::file::{FileHandle, StoreFile};
 use crate::error::Result;
-use crate::protocol::metadata::{Attributes, Existing, LayoutChoice, SetAttributes};
+use crate::protocol::metadata::{Attributes, Existing, FileId, LayoutChoice, SetAttributes};
 use crate::wire::Connection;
 use std::sync::Arc;
 use thalweg_trace::Tracer;
@@ -46,7 +46,10 @@ pub trait Names: Send + Sync {
     /// The service's.
     fn sync(&self, tracer: &mut Tracer) -> Result<()>;
 
-    /// The connection, for recording. `None`: there is none.
+    /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller.
+    fn close(&self, _file: FileId) {}
+
+    /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
     ///
     /// # Errors
     /// `work`'s, or the connection's.
@@ -69,7 +72,12 @@ impl Store {
     /// The service's, naming the file.
     pub fn open(&self, path: &str) -> Result<StoreFile> {
         let attributes = self.names.open(&mut Tracer::off(), path)?;
-        Ok(StoreFile::new(Arc::clone(&self.data), FileHandle::from_attributes(path, &attributes)?))
+        self.opened(path, &attributes)
+    }
+
+    fn opened(&self, path: &str, attributes: &Attributes) -> Result<StoreFile> {
+        let handle = FileHandle::from_attributes(path, attributes)?;
+        Ok(StoreFile::new(Arc::clone(&self.data), handle).closing(Arc::clone(&self.names)))
     }
 
     /// A new file.
@@ -78,6 +86,6 @@ impl Store {
     /// The service's, naming the file.
     pub fn create(&self, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<StoreFile> {
         let attributes = self.names.create(&mut Tracer::off(), path, mode, existing, layout)?;
-        Ok(StoreFile::new(Arc::clone(&self.data), FileHandle::from_attributes(path, &attributes)?))
+        self.opened(path, &attributes)
     }
 }

@@ -277,5 +277,6 @@ impl Drop for StoreEnd {
     fn drop(&mut self) {
         self.stop(false);
         self.discard();
+        self.store.names.close(self.handle.id());
     }
 }

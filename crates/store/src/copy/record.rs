@@ -6,15 +6,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Connection, boot_id, host_here};
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time};
 
 /// A recording being made.
 pub(super) struct Recorder {
     writer: Arc<RecordingWriter>,
     pub mode: Mode,
-    /// Machines by boot and label; the number of each is its place.
-    hosts: Vec<(String, String)>,
-    next_space: u16,
     /// Sessions at I/O servers, each with the connection that keeps it alive.
     sessions: Vec<(String, Connection, u32)>,
     /// Sessions at metadata services.
@@ -28,9 +25,53 @@ fn failure(error: thalweg_trace::TraceError) -> Error {
     Error::new(ErrorKind::Io, error.to_string())
 }
 
+/// Machines and identifiers, given out while the servers are asked.
+struct Numbers {
+    /// Machines by boot and label; the number of each is its place.
+    hosts: Vec<(String, String)>,
+    rows: Vec<Host>,
+    last_space: u16,
+}
+
+impl Numbers {
+    /// Begins a session at a server. Machines that booted as one are one clock; labels tell namespaces of one machine apart.
+    fn begin(&mut self, connection: &mut Connection) -> Result<u32> {
+        let machine = (connection.hello().boot_id.clone(), connection.hello().node.clone());
+        let known = self.hosts.iter().position(|h| *h == machine);
+        let host = known.unwrap_or(self.hosts.len());
+        self.last_space += 1;
+        let (session, row) = connection.record_start(HostId(host as u16), IdSpace(self.last_space))?;
+        if known.is_none() {
+            self.hosts.push(machine);
+            self.rows.push(row);
+        }
+        Ok(session)
+    }
+}
+
 impl Recorder {
-    /// Begins the recording, and a session at every server of these stores.
+    /// Begins a session at every server of these stores, and then the recording.
     pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
+        let here = host_here(HostId(0), &recording.node);
+        let mut numbers = Numbers { hosts: vec![(boot_id(), recording.node.clone())], rows: vec![here], last_space: 1 };
+        let (mut sessions, mut at_names, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
+        let mut at_links = Vec::new();
+        for store in stores {
+            for link in store.data.links() {
+                // A server that is down is not what this is about: whether the copy needs it, the copy will tell.
+                match link.connect().and_then(|mut connection| Ok((numbers.begin(&mut connection)?, connection))) {
+                    Ok((session, connection)) => {
+                        at_links.push((Arc::clone(link), session));
+                        sessions.push((link.name().to_owned(), connection, session));
+                    }
+                    Err(_) => unrecorded.push(link.name().to_owned()),
+                }
+            }
+            store.names.with_connection(&mut |connection| {
+                at_names.push(((*store).clone(), numbers.begin(connection)?));
+                Ok(())
+            })?;
+        }
         let meta = Meta {
             format: thalweg_trace::FORMAT_VERSION,
             command: recording.command.clone(),
@@ -43,67 +84,21 @@ impl Recorder {
         };
         let writer = RecordingWriter::create(&recording.path, meta).map_err(failure)?;
         let mode = Mode::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-        mode.event(Event::Host(host_here(HostId(0), &recording.node)));
-        let mut recorder = Recorder {
-            writer,
-            mode,
-            hosts: vec![(boot_id(), recording.node.clone())],
-            next_space: 2,
-            sessions: Vec::new(),
-            at_names: Vec::new(),
-            stores: stores.iter().map(|s| (*s).clone()).collect(),
-            unrecorded: Vec::new(),
-        };
-        for store in stores {
-            recorder.ask(store)?;
+        for row in numbers.rows {
+            mode.event(Event::Host(row));
+        }
+        for (link, session) in at_links {
+            link.set_recording(Some(SessionOf { mode: mode.clone(), session }));
+        }
+        let stores = stores.iter().map(|s| (*s).clone()).collect();
+        let recorder = Recorder { writer, mode, sessions, at_names, stores, unrecorded };
+        for (store, session) in &recorder.at_names {
+            store.names.with_connection(&mut |connection| {
+                connection.record(&recorder.mode, *session);
+                Ok(())
+            })?;
         }
         Ok(recorder)
-    }
-
-    /// The number of a server's machine, and identifiers for the server. Machines that booted as one are one clock; labels
-    /// tell namespaces of one machine apart.
-    fn place(&mut self, connection: &Connection) -> (HostId, IdSpace, bool) {
-        let machine = (connection.hello().boot_id.clone(), connection.hello().node.clone());
-        let known = self.hosts.iter().position(|h| *h == machine);
-        let host = known.unwrap_or_else(|| {
-            self.hosts.push(machine);
-            self.hosts.len() - 1
-        });
-        self.next_space += 1;
-        (HostId(host as u16), IdSpace(self.next_space - 1), known.is_none())
-    }
-
-    fn begin(&mut self, connection: &mut Connection) -> Result<u32> {
-        let (host, space, is_new) = self.place(connection);
-        let (session, row) = connection.record_start(host, space)?;
-        if is_new {
-            self.mode.event(Event::Host(row));
-        }
-        Ok(session)
-    }
-
-    fn ask(&mut self, store: &Store) -> Result<()> {
-        for link in store.data.links() {
-            // A server that is down is not what this is about: whether the copy needs it, the copy will tell.
-            let begun = link.connect().and_then(|mut connection| Ok((self.begin(&mut connection)?, connection)));
-            match begun {
-                Ok((session, connection)) => {
-                    link.set_recording(Some(SessionOf { mode: self.mode.clone(), session }));
-                    self.sessions.push((link.name().to_owned(), connection, session));
-                }
-                Err(_) => self.unrecorded.push(link.name().to_owned()),
-            }
-        }
-        let mode = self.mode.clone();
-        let mut begun = None;
-        store.names.with_connection(&mut |connection| {
-            let session = self.begin(connection)?;
-            connection.record(&mode, session);
-            begun = Some(session);
-            Ok(())
-        })?;
-        self.at_names.extend(begun.map(|session| (store.clone(), session)));
-        Ok(())
     }
 
     /// Fetches what the servers recorded, and finishes the recording. All tracers have been dropped.

@@ -379,8 +379,8 @@ impl MetadataClient {
     }
 }
 
-/// Names by path, for the data path. A file opened or made this way stays open until [`KEPT_OPEN`] others have been,
-/// or until this client removes it or ends.
+/// Names by path, for the data path. A file opened or made this way stays open until it is closed, [`KEPT_OPEN`] others
+/// have been opened, or this client removes it or ends.
 impl Names for MetadataClient {
     fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
         let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
@@ -411,6 +411,16 @@ impl Names for MetadataClient {
 
     fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         MetadataClient::sync(self, tracer).map(drop)
+    }
+
+    fn close(&self, file: FileId) {
+        let mut kept = lock(&self.inner.kept);
+        let place = kept.iter().position(|(id, _)| *id == file);
+        let closed = place.and_then(|place| kept.remove(place));
+        drop(kept);
+        if let Some((id, slot)) = closed {
+            self.inner.close(id, slot);
+        }
     }
 
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {

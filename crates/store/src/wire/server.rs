@@ -71,13 +71,16 @@ pub struct Running {
     acceptor: Option<JoinHandle<()>>,
 }
 
+/// Connections being served, by number: a handle to shut each down, and its thread.
+type Open = HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>;
+
 struct Shared {
     service: Arc<dyn Service>,
     options: ServeOptions,
     stopping: AtomicBool,
     sessions: Sessions,
     next: AtomicU64,
-    open: Mutex<HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>>,
+    open: Mutex<Open>,
 }
 
 /// Serves `service` on `listener` until the returned handle is stopped or dropped.
@@ -149,7 +152,7 @@ impl Drop for Running {
 }
 
 impl Shared {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
