@@ -74,7 +74,9 @@ pub const STILL_NS: u64 = 100_000_000;
 pub fn wait_parts(span: &LiveSpan) -> (i64, i64) {
     match span.division() {
         None => (span.end, span.end),
-        Some((_, _, blocked)) if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock => (span.start, span.start),
+        Some((_, runqueue, blocked)) if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock => {
+            (span.start, span.start + runqueue as i64)
+        }
         Some((cpu, runqueue, _)) => (span.end - (cpu + runqueue) as i64, span.end - cpu as i64),
     }
 }

@@ -20,6 +20,18 @@ fn a_thread_is_charged_for_running_queueing_and_blocking_in_proportion() {
 }
 
 #[test]
+fn a_send_or_receive_that_only_waited_for_a_cpu_is_charged_to_the_run_queue() {
+    for kind in [K::NetSend, K::NetReceive] {
+        let mut tale = Tale::new(10_000, 2);
+        let main = tale.client("main");
+        tale.span(main, kind, 0, 10_000).ran(500).runnable(9_500).end();
+        let e = tale.explain();
+        assert_charged(&e, "client.runqueue", 9.5);
+        assert_charged(&e, "client.cpu", 0.5);
+    }
+}
+
+#[test]
 fn writing_and_syncing_are_told_apart() {
     let mut tale = Tale::new(10_000, 2);
     let main = tale.client("main");
