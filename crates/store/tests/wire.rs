@@ -71,6 +71,15 @@ fn a_call_comes_back_with_body_and_payload_and_errors_leave_the_connection_alive
 }
 
 #[test]
+fn a_request_that_is_not_known_is_refused_and_the_connection_lives() {
+    let server = start(4);
+    let mut connection = connect(&server);
+    let error = connection.call_with::<_, String>(&mut Tracer::off(), Kind::Io, &[9_u8; 3], &[1; 1000]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(echo(&mut connection, "a", &[]).unwrap().0, "a");
+}
+
+#[test]
 fn garbage_is_answered_with_what_was_expected_and_the_server_lives() {
     let server = start(4);
     let mut garbage = TcpStream::connect(server.address()).unwrap();

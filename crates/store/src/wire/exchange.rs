@@ -47,9 +47,11 @@ impl Exchange<'_> {
     /// The body.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] if it is not a `T`.
+    /// [`ErrorKind::Unsupported`] if it is not a `T`. It arrived undamaged, so the connection lives on: a newer client
+    /// asked for something that is not known here.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T> {
         decode(self.body)
+            .map_err(|e| Error::new(ErrorKind::Unsupported, format!("a request that this release does not know: {}", e.message())))
     }
 
     /// Bytes of payload still to be received.
