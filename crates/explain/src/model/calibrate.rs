@@ -80,7 +80,7 @@ pub fn calibrate(parts: &Parts<'_>, meta: &thalweg_trace::Meta) -> Result<Calibr
     let request_bytes = (size_bytes as f64 / requests as f64).max(1.0);
     let (servers, connections) = connections(parts, &players);
     let buffer_bytes = attribute("buffer_bytes").unwrap_or(sums.payload_bytes / sums.buffers).min(request_bytes);
-    let processors = |machine: u32| Processors { count: cast.machines[machine as usize].cpus.max(1), slowdown };
+    let processors = |machine: u32| Processors { count: cast.machines[machine as usize].cpus.max(1), slowdown, foreign: 0.0 };
     let per_byte = 1.0 / sums.payload_bytes;
     let costs = |part: Part, each: f64| Costs {
         read: sums.of(part, Stage::Read).times(per_byte),
@@ -90,7 +90,7 @@ pub fn calibrate(parts: &Parts<'_>, meta: &thalweg_trace::Meta) -> Result<Calibr
         each: sums.of(part, Stage::Each).times(1.0 / each),
         sync: sums.of(part, Stage::Sync).times(1.0 / sums.buffers),
     };
-    let copy = Copy {
+    let mut copy = Copy {
         inward,
         size_bytes: size_bytes as f64,
         request_bytes,
@@ -106,8 +106,30 @@ pub fn calibrate(parts: &Parts<'_>, meta: &thalweg_trace::Meta) -> Result<Calibr
         one_machine: client == server,
         wake_ns: wake_ns(parts, runs),
     };
+    let queued_ns: u64 = players.keys().map(|&t| parts.seen.did[t as usize].runqueue_ns).sum();
+    add_foreign_load(&mut copy, queued_ns as f64);
     let flow_ns = (last.min(parts.end) - first.max(parts.start)).max(1) as f64;
     Ok(Calibrated { copy, around_ns: (parts.end - parts.start) as f64 - flow_ns, flow_ns })
+}
+
+/// Where threads waited longer for processors than they would have among themselves, others ran beside
+/// them: as many as make up for the difference. Bisected, since waiting grows with them.
+fn add_foreign_load(copy: &mut Copy, observed_queued_ns: f64) {
+    const MOST: f64 = 16.0;
+    let queued = |copy: &mut Copy, foreign: f64| {
+        copy.processors.iter_mut().for_each(|p| p.foreign = foreign);
+        copy.replay().map_or(f64::INFINITY, |(_, queued)| queued)
+    };
+    if queued(copy, 0.0) >= observed_queued_ns * 0.95 {
+        copy.processors.iter_mut().for_each(|p| p.foreign = 0.0);
+        return;
+    }
+    let (mut low, mut high) = (0.0, MOST);
+    for _ in 0..10 {
+        let middle = (low + high) / 2.0;
+        if queued(copy, middle) < observed_queued_ns { low = middle } else { high = middle }
+    }
+    copy.processors.iter_mut().for_each(|p| p.foreign = (low + high) / 2.0);
 }
 
 /// Who plays which part: threads with requests, client's and server's threads that carry payload.
@@ -151,11 +173,11 @@ fn in_flight(runs: &[Vec<LiveSpan>]) -> usize {
     runs.iter().map(|r| most_at_once(r.iter().filter(|s| s.kind == SpanKind::AppRequest))).max().unwrap_or(1)
 }
 
-/// The most flow buffers of one client that were under way at once, for each request under way.
+/// The most flow buffers of one connection that were under way at once.
 fn depth(runs: &[Vec<LiveSpan>], players: &HashMap<u32, Part>) -> usize {
-    let calls = |s: &&LiveSpan| s.kind == SpanKind::RpcCall && s.bytes() > 0 && players.get(&s.track) == Some(&Part::Near);
-    let most = runs.iter().map(|r| most_at_once(r.iter().filter(calls))).max().unwrap_or(1);
-    most.div_ceil(in_flight(runs).max(1))
+    let near = players.iter().filter(|(_, p)| **p == Part::Near).map(|(&t, _)| t);
+    let calls = |r: &[LiveSpan], t: u32| most_at_once(r.iter().filter(|s| s.kind == SpanKind::RpcCall && s.track == t && s.bytes() > 0));
+    near.flat_map(|t| runs.iter().map(move |r| calls(r, t))).max().unwrap_or(1)
 }
 
 fn most_at_once<'a>(spans: impl Iterator<Item = &'a LiveSpan>) -> usize {
@@ -204,16 +226,21 @@ fn sums(parts: &Parts<'_>, runs: &[Vec<LiveSpan>], players: &HashMap<u32, Part>,
     let requesters: HashSet<u32> = runs.iter().flatten().filter(|s| s.kind == SpanKind::AppRequest).map(|s| s.track).collect();
     for run in runs {
         let loads: Vec<Load> = (0..parts.cast.machines.len() as u32).map(|m| Load::of(parts.cast, run, m)).collect();
-        let mut threads: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+        let mut threads: HashMap<u32, OwnWork> = HashMap::new();
         for span in run {
             let Some(&part) = players.get(&span.track) else { continue };
             if span.kind == SpanKind::AppRequest {
                 sums.requests += 1.0;
             }
-            if span.is_container() || !span.is_activity() {
+            if !span.is_activity() {
                 continue;
             }
-            threads.entry(span.track).or_default().push((span.start, span.end));
+            let thread = threads.entry(span.track).or_default();
+            if span.is_container() {
+                thread.containers.push((span.start, span.end, span.division().map_or(0, |(cpu, _, _)| cpu)));
+                continue;
+            }
+            thread.leaves.push((span.start, span.end, span.division().map_or(0, |(cpu, _, _)| cpu)));
             let machine = parts.cast.actors[span.track as usize].machine;
             let most = f64::from(parts.cast.machines[machine as usize].cpus.max(1) - 1);
             let others = loads[machine as usize].others(span).unwrap_or(0.0).min(most);
@@ -230,8 +257,8 @@ fn sums(parts: &Parts<'_>, runs: &[Vec<LiveSpan>], players: &HashMap<u32, Part>,
             let part = if requesters.contains(&span.track) && matches!(stage, Stage::Read | Stage::Write) { Part::Requester } else { part };
             sums.add(part, stage, cpu_ns, wait_ns);
         }
-        for (track, spans) in threads {
-            sums.add(players[&track], Stage::Each, uncovered_ns(spans), 0.0);
+        for (track, thread) in threads {
+            sums.add(players[&track], Stage::Each, thread.cpu_ns(), 0.0);
         }
     }
     sums
@@ -254,19 +281,46 @@ fn stage_of(span: &LiveSpan, carries: bool, blocked: f64) -> (Stage, f64) {
     }
 }
 
-/// A thread's running between its spans; pauses too long for that are not counted.
-fn uncovered_ns(mut spans: Vec<(i64, i64)>) -> f64 {
-    const LONGEST_NS: i64 = 200_000;
-    spans.sort_unstable();
-    let mut until = i64::MAX;
-    let mut uncovered = 0;
-    for (start, end) in spans {
-        if start > until && start - until < LONGEST_NS {
-            uncovered += start - until;
+/// What a thread did between its spans. Within a container its CPU time tells; outside, pauses too
+/// long for running alone are not counted.
+#[derive(Debug, Default)]
+struct OwnWork {
+    leaves: Vec<(i64, i64, u64)>,
+    containers: Vec<(i64, i64, u64)>,
+}
+
+impl OwnWork {
+    fn cpu_ns(mut self) -> f64 {
+        const LONGEST_NS: i64 = 200_000;
+        self.leaves.sort_unstable();
+        self.containers.sort_unstable_by_key(|c| (c.0, std::cmp::Reverse(c.1)));
+        let mut outermost: Vec<(i64, i64, u64)> = Vec::new();
+        for container in self.containers {
+            if outermost.last().is_none_or(|o| container.0 >= o.1) {
+                outermost.push(container);
+            }
         }
-        until = if until == i64::MAX { end } else { until.max(end) };
+        let within = |at: i64| {
+            let next = outermost.partition_point(|o| o.0 <= at);
+            next.checked_sub(1).filter(|&i| at < outermost[i].1)
+        };
+        let mut own: f64 = outermost.iter().map(|o| o.2 as f64).sum();
+        let mut until = None;
+        for &(start, end, cpu) in &self.leaves {
+            if within(start).is_some() {
+                own -= cpu as f64;
+            }
+            if let Some(until) = until
+                && start > until
+                && start - until < LONGEST_NS
+                && within(until).is_none()
+            {
+                own += (start - until) as f64;
+            }
+            until = until.max(Some(end));
+        }
+        own.max(0.0)
     }
-    uncovered as f64
 }
 
 /// From a reply's leaving to its receiver's running again: the lower quartile, since the rest also queued.

@@ -50,7 +50,7 @@ pub struct Copy {
     pub requests: usize,
     /// A flow buffer's bytes.
     pub buffer_bytes: f64,
-    /// Flow buffers in flight within a flow.
+    /// Flow buffers in flight on each connection.
     pub depth: usize,
     /// Servers.
     pub servers: usize,
@@ -79,7 +79,10 @@ const PIPE_BYTES: f64 = 2.0 * 1048576.0;
 /// No more flow buffers than this are simulated; a longer copy is as many times longer.
 const MOST_BUFFERS: f64 = 4096.0;
 
-/// Devices.
+/// Below this part of a request for each, not all servers have one.
+const SMALLEST_PART_BYTES: f64 = 65536.0;
+
+/// The device of the client's file.
 const CLIENT_DEVICE: usize = 0;
 
 /// What the threads of a copy share.
@@ -87,8 +90,12 @@ const CLIENT_DEVICE: usize = 0;
 struct Shared {
     copy: Copy,
     requests_left: u64,
-    request_number: usize,
+    buffer_number: usize,
+    /// Where a request that is not spread over all servers begins.
+    first_server: usize,
     buffers_per_request: u64,
+    /// Over how many servers.
+    spread: usize,
     /// By connection: whose buffers wait to be sent.
     queues: Vec<VecDeque<usize>>,
     ended: usize,
@@ -113,47 +120,61 @@ fn channel(connection: usize, which: Channel) -> usize {
     connection * 4 + which as usize
 }
 
-/// Semaphores of a request thread: buffers it may still have in flight, and buffers done.
-fn slot(shared: &Shared, requester: usize, done: bool) -> usize {
-    shared.connections() * 4 + requester * 2 + usize::from(done)
+/// Semaphore of a request thread: its buffers that are done.
+fn done(shared: &Shared, requester: usize) -> usize {
+    shared.connections() * 4 + requester
 }
 
 impl Copy {
+    /// How a request's bytes are cut: over how many servers, into how many flow buffers on each. A request
+    /// is striped, so every server has its part of it, however small the buffers leave that.
+    fn cut(&self) -> (usize, usize) {
+        let servers = ((self.request_bytes / SMALLEST_PART_BYTES) as usize).clamp(1, self.servers);
+        let buffers = (self.request_bytes / servers as f64 / self.buffer_bytes - 0.001).ceil().max(1.0);
+        (servers, buffers as usize)
+    }
+
     /// How long it takes, in nanoseconds; `None` when the simulation does not end.
     pub fn simulate(&self) -> Option<f64> {
-        let buffers_per_request = (self.request_bytes / self.buffer_bytes).ceil().max(1.0);
+        self.replay().map(|r| r.0)
+    }
+
+    /// How long it takes, and how long its threads wait for processors, in nanoseconds.
+    pub fn replay(&self) -> Option<(f64, f64)> {
+        let (spread, buffers) = self.cut();
+        let buffers_per_request = (spread * buffers) as f64;
         let requests = (self.size_bytes / self.request_bytes).max(1.0);
         let simulated = (MOST_BUFFERS / buffers_per_request).max(self.requests as f64 * 4.0).min(requests).ceil();
         let connections = self.servers * self.streams;
         let shared = Shared {
-            copy: self.clone(),
+            copy: Copy { buffer_bytes: self.request_bytes / buffers_per_request, ..self.clone() },
+            spread,
             requests_left: simulated as u64,
-            request_number: 0,
+            buffer_number: 0,
+            first_server: 0,
             buffers_per_request: buffers_per_request as u64,
             queues: vec![VecDeque::new(); connections],
             ended: 0,
         };
-        let mut world = World::new(connections * 4 + self.requests * 2, 1 + self.servers, shared);
-        let pipe = (PIPE_BYTES / (self.buffer_bytes / PIECES as f64)).floor().max(1.0) as u64;
+        let mut world = World::new(connections * 4 + self.requests, 1 + self.servers, shared);
+        let piece_bytes = world.shared.copy.buffer_bytes / PIECES as f64;
+        let pipe = (PIPE_BYTES / piece_bytes).floor().max(1.0) as u64;
         for connection in 0..connections {
             world.give(channel(connection, Channel::Space), pipe);
-        }
-        for requester in 0..self.requests {
-            let semaphore = slot(&world.shared, requester, false);
-            world.give(semaphore, self.depth as u64);
         }
         let server_machine = usize::from(!self.one_machine);
         let mut engine = Engine::new(world, self.processors.to_vec(), self.wake_ns);
         for requester in 0..self.requests {
-            engine.thread(0, Requester { number: requester, step: 0, posted: 0 });
+            engine.thread(0, Requester { number: requester, step: 0 });
         }
         for connection in 0..connections {
             engine.thread(0, Near { connection, plan: VecDeque::new(), in_flight: VecDeque::new() });
             let device = 1 + connection / self.streams;
             engine.thread(server_machine, Far { connection, device, plan: VecDeque::new() });
         }
-        let (ns, world) = engine.run()?;
-        (world.shared.ended == self.requests).then_some(ns * requests / simulated)
+        let end = engine.run()?;
+        let longer = requests / simulated;
+        (end.world.shared.ended == self.requests).then_some((end.ns * longer, end.queued_ns * longer))
     }
 }
 
@@ -161,7 +182,6 @@ impl Copy {
 struct Requester {
     number: usize,
     step: u8,
-    posted: u64,
 }
 
 impl Program<Shared> for Requester {
@@ -176,25 +196,26 @@ impl Program<Shared> for Requester {
             }
             0 => {
                 world.shared.requests_left -= 1;
-                self.posted = 0;
                 Op::Run((costs.read.cpu_ns + costs.compute.cpu_ns) * bytes + costs.each.cpu_ns)
             }
             1 => Op::Device(CLIENT_DEVICE, costs.read.wait_ns * bytes),
-            2 => Op::Take(slot(&world.shared, self.number, false), 1),
-            3 => {
-                let shared = &mut world.shared;
-                let connection = shared.request_number % shared.connections();
-                shared.request_number += 1;
-                shared.queues[connection].push_back(self.number);
-                world.give(channel(connection, Channel::Work), 1);
-                self.posted += 1;
-                if self.posted < world.shared.buffers_per_request {
-                    self.step = 2;
+            2 => {
+                for _ in 0..world.shared.buffers_per_request {
+                    let shared = &mut world.shared;
+                    // In turn over the request's servers; each server's buffers in turn over its connections.
+                    let (server, turn) = (shared.buffer_number % shared.spread, shared.buffer_number / shared.spread);
+                    let streams = shared.copy.streams;
+                    let connection = (server + shared.first_server) % shared.copy.servers * streams + turn % streams;
+                    shared.buffer_number += 1;
+                    shared.queues[connection].push_back(self.number);
+                    world.give(channel(connection, Channel::Work), 1);
                 }
+                let shared = &mut world.shared;
+                shared.first_server = (shared.first_server + shared.spread) % shared.copy.servers;
                 Op::Run(0.0)
             }
-            4 => Op::Take(slot(&world.shared, self.number, true), world.shared.buffers_per_request),
-            5 => Op::Run(costs.write.cpu_ns * bytes),
+            3 => Op::Take(done(&world.shared, self.number), world.shared.buffers_per_request),
+            4 => Op::Run(costs.write.cpu_ns * bytes),
             _ => {
                 self.step = 0;
                 Op::Device(CLIENT_DEVICE, costs.write.wait_ns * bytes)
@@ -262,8 +283,7 @@ impl Near {
             self.plan.push_back((Op::Run(copy.near.compute.cpu_ns * bytes + copy.near.each.cpu_ns / 2.0), None));
             run_then_wait(&mut self.plan, copy.near.write, bytes, CLIENT_DEVICE);
         }
-        self.plan.push_back((Op::Run(0.0), Some((slot(shared, requester, false), 1))));
-        self.plan.push_back((Op::Run(0.0), Some((slot(shared, requester, true), 1))));
+        self.plan.push_back((Op::Run(0.0), Some((done(shared, requester), 1))));
     }
 }
 
@@ -273,7 +293,8 @@ impl Program<Shared> for Near {
             return op;
         }
         let work = channel(self.connection, Channel::Work);
-        if let Some(requester) = world.shared.queues[self.connection].pop_front() {
+        let room = self.in_flight.len() < world.shared.copy.depth;
+        if let Some(requester) = world.shared.queues[self.connection].pop_front_if(|_| room) {
             self.begin_buffer(&world.shared.copy, requester);
             return Op::Take(work, 1);
         }
@@ -340,7 +361,7 @@ mod tests {
             requester: Costs { read: per_byte(200_000.0), ..Costs::default() },
             near: Costs { transport: per_byte(200_000.0), ..Costs::default() },
             far: Costs { transport: per_byte(100_000.0), write: per_byte(300_000.0), ..Costs::default() },
-            processors: [Processors { count: 2, slowdown: 0.0 }; 2],
+            processors: [Processors { count: 2, slowdown: 0.0, foreign: 0.0 }; 2],
             one_machine: true,
             wake_ns: 0.0,
         }

@@ -54,13 +54,20 @@ pub struct Processors {
     pub count: u32,
     /// By which part each further busy processor slows the others' work.
     pub slowdown: f64,
+    /// How many threads of other programs want to run beside ours, on average.
+    pub foreign: f64,
 }
 
 impl Processors {
+    /// Which part of the time each of `running` threads has a processor.
+    fn share(self, running: usize) -> f64 {
+        (f64::from(self.count) / (running as f64 + self.foreign)).min(1.0)
+    }
+
     /// How fast each of `running` threads goes, as a part of an undisturbed processor.
     fn speed(self, running: usize) -> f64 {
-        let busy = running.min(self.count as usize).max(1) as f64;
-        busy / running.max(1) as f64 / (1.0 + self.slowdown * (busy - 1.0))
+        let busy = (running as f64 + self.foreign).clamp(1.0, f64::from(self.count));
+        self.share(running) / (1.0 + self.slowdown * (busy - 1.0))
     }
 }
 
@@ -88,6 +95,17 @@ pub struct Engine<S> {
     threads: Vec<Thread<S>>,
     now: f64,
     wake_ns: f64,
+    queued_ns: f64,
+}
+
+/// How a simulation ended.
+pub struct Ended<S> {
+    /// When.
+    pub ns: f64,
+    /// How long its threads were runnable and not running, all together.
+    pub queued_ns: f64,
+    /// What they shared.
+    pub world: World<S>,
 }
 
 /// A simulation that takes more steps than this has lost its way.
@@ -96,7 +114,7 @@ const MOST_STEPS: u64 = 20_000_000;
 impl<S> Engine<S> {
     /// At time 0. A thread that had to wait runs `wake_ns` after what it waited for.
     pub fn new(world: World<S>, machines: Vec<Processors>, wake_ns: f64) -> Engine<S> {
-        Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns }
+        Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns, queued_ns: 0.0 }
     }
 
     /// Adds a thread.
@@ -104,11 +122,11 @@ impl<S> Engine<S> {
         self.threads.push(Thread { program: Box::new(program), machine, state: State::Ready });
     }
 
-    /// Runs until nothing can happen any more; gives the time. `None` when that takes too long.
-    pub fn run(mut self) -> Option<(f64, World<S>)> {
+    /// Runs until nothing can happen any more. `None` when that takes too long.
+    pub fn run(mut self) -> Option<Ended<S>> {
         for _ in 0..MOST_STEPS {
             self.dispatch();
-            let Some(step) = self.until_next() else { return Some((self.now, self.world)) };
+            let Some(step) = self.until_next() else { return Some(Ended { ns: self.now, queued_ns: self.queued_ns, world: self.world }) };
             self.advance(step);
         }
         None
@@ -149,10 +167,14 @@ impl<S> Engine<S> {
         }
     }
 
-    fn speeds(&self) -> Vec<f64> {
+    fn running(&self) -> Vec<usize> {
         let mut running = vec![0; self.machines.len()];
         self.threads.iter().filter(|t| matches!(t.state, State::Running(_))).for_each(|t| running[t.machine] += 1);
-        self.machines.iter().zip(running).map(|(m, k)| m.speed(k)).collect()
+        running
+    }
+
+    fn speeds(&self) -> Vec<f64> {
+        self.machines.iter().zip(self.running()).map(|(m, k)| m.speed(k)).collect()
     }
 
     fn until_next(&self) -> Option<f64> {
@@ -167,6 +189,8 @@ impl<S> Engine<S> {
 
     fn advance(&mut self, step: f64) {
         let speeds = self.speeds();
+        let queued = self.machines.iter().zip(self.running()).map(|(m, k)| k as f64 * (1.0 - m.share(k)));
+        self.queued_ns += step * queued.sum::<f64>();
         self.now += step;
         for thread in &mut self.threads {
             thread.state = match thread.state {
@@ -201,9 +225,9 @@ mod tests {
 
     fn time(cpus: u32, slowdown: f64, threads: Vec<Steps>) -> f64 {
         let world = World::new(1, 1, ());
-        let mut engine = Engine::new(world, vec![Processors { count: cpus, slowdown }], 5.0);
+        let mut engine = Engine::new(world, vec![Processors { count: cpus, slowdown, foreign: 0.0 }], 5.0);
         threads.into_iter().for_each(|t| engine.thread(0, t));
-        engine.run().unwrap().0
+        engine.run().unwrap().ns
     }
 
     #[test]

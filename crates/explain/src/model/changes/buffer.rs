@@ -1,11 +1,12 @@
-//! Another flow buffer size.
+//! Another flow buffer size. Not above 1 MiB: what a byte costs is known for the observed size, and above
+//! that buffers no longer fit the processors' own caches, which the recording cannot tell.
 
 use super::{Proposal, size};
 use crate::model::copy::Copy;
 
 pub fn propose(copy: &Copy) -> Vec<Proposal> {
     let sizes = [0.25, 0.5, 2.0, 4.0].map(|factor| (copy.buffer_bytes * factor).round());
-    let sizes = sizes.into_iter().filter(|&b| (65_536.0..=4_194_304.0).contains(&b) && b <= copy.request_bytes);
+    let sizes = sizes.into_iter().filter(|&b| (65_536.0..=1_048_576.0).contains(&b) && b <= copy.request_bytes);
     sizes
         .map(|b| Proposal {
             change: format!("flow buffers of {} instead of {}", size(b), size(copy.buffer_bytes)),
