@@ -240,8 +240,20 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         std::fs::write(&source, content(1, size)).unwrap();
         // A stopped server holds the copy in its middle.
         servers.process("io1").signal(libc::SIGSTOP);
-        let mut command =
-            thalweg(["cp", "--quiet", "--request", "1Mi", "--requests", "2", "--store", text(&store), text(&source), "thal:/f"]);
+        let mut command = thalweg([
+            "cp",
+            "--quiet",
+            "--request",
+            "1Mi",
+            "--requests",
+            "2",
+            "--layout",
+            "simple_stripe,strip_size=64Ki",
+            "--store",
+            text(&store),
+            text(&source),
+            "thal:/f",
+        ]);
         command.stderr(Stdio::piped());
         let mut copy = Running::start(command);
         wait_until("the copy has begun", || stored_bytes(&servers.directory().join("io0")) > 0 || !copy.runs());

@@ -33,7 +33,11 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
     let mut servers = held();
     let here = scratch();
     let source = file(here.path(), "source", &content(1, 64 << 20));
-    let line = format!("{THALWEG} cp --request 1Mi --requests 1 --store {} {} thal:/f", text(&servers.store), text(&source));
+    let line = format!(
+        "{THALWEG} cp --request 1Mi --requests 1 --layout simple_stripe,strip_size=64Ki --store {} {} thal:/f",
+        text(&servers.store),
+        text(&source)
+    );
     let mut command = Command::new("script");
     command.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped()).env("TERM", "xterm").env("COLUMNS", "100");
     let mut terminal = command.spawn().unwrap();
@@ -49,7 +53,19 @@ fn without_a_terminal_progress_is_plain_lines() {
     let mut servers = held();
     let here = scratch();
     let source = file(here.path(), "source", &content(1, 64 << 20));
-    let mut command = thalweg(["cp", "--request", "1Mi", "--requests", "1", "--store", text(&servers.store), text(&source), "thal:/f"]);
+    let mut command = thalweg([
+        "cp",
+        "--request",
+        "1Mi",
+        "--requests",
+        "1",
+        "--layout",
+        "simple_stripe,strip_size=64Ki",
+        "--store",
+        text(&servers.store),
+        text(&source),
+        "thal:/f",
+    ]);
     command.stderr(Stdio::piped());
     let mut copy = Running::start(command);
     let heard = listen(copy.child().stderr.take().unwrap());

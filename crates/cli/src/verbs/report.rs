@@ -1,6 +1,6 @@
 //! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper.
 
-use crate::{failure::Failure, output};
+use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `thalweg report`.
@@ -26,9 +26,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         "svg" => thalweg_report::svg(&recording, &explanation, &options),
         _ => thalweg_report::html(&recording, &explanation, &options),
     };
-    write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)?;
-    output::note(&format!("{}: {}", arguments.output.display(), explanation.verdict.sentence));
-    Ok(())
+    write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)
 }
 
 /// Writes a file so that nobody ever sees half of it.
