@@ -87,6 +87,17 @@ class Bench:
             self.kept[key] = self.closing.enter_context(Store(self.program("thalweg"), self.path(key), servers))
         return self.kept[key]
 
+    def forget_the_dead(self):
+        """One sentence for each store that has ended by itself; the next case that wants it gets a new one."""
+        told = []
+        for key, store in list(self.kept.items()):
+            code = store.server.process.poll() if isinstance(store, Store) else None
+            if code is not None:
+                told.append(f"{key} ended with code {code}: {store.server.last_words()}")
+                self.kept = {known: value for known, value in self.kept.items() if known != key and store.address not in known}
+                files.remove(store.directory)
+        return told
+
     def fastest(self, family, sync, candidates):
         """The fastest of several ways to do one thing.
 

@@ -47,6 +47,8 @@ def _machine(documents):
         if document["machine"] not in machines:
             machines.append(document["machine"])
     lines = ["## Machine\n"]
+    if not machines:
+        lines.append("Nothing has been measured yet: `make bench`.\n")
     if len(machines) > 1:
         lines.append(f"**The results come from {len(machines)} different machines.**\n")
     for machine in machines:
@@ -111,6 +113,9 @@ def _case(case, document):
     for missing in document.get("absent", []):
         lines.append(f"| {missing['label']} | NOT RUN | | | {missing['reason']} |")
     lines.append("")
+    for bar in document["bars"]:
+        if bar["to"] is None:
+            lines.append(f"{bar['what']}: {figure(bar['median'])} ({figure(bar['low'])} – {figure(bar['high'])}).\n")
     return lines
 
 

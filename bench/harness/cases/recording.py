@@ -1,6 +1,6 @@
 """The same copy with and without its recording: what being able to explain it costs."""
 
-from harness import files, pairs, result, subjects
+from harness import files, pairs, result, statistics, subjects
 from harness.pairs import Plan
 from harness.result import Amount, Bar
 
@@ -36,4 +36,15 @@ def recording(direction, size_bytes, bench):
         plan = Plan(least=20, most=60, seconds=40, narrow=0.02)
     outcome = pairs.run([off, on], plan, "on", bench.note)
     bars = [Bar("off", median=0.99, low=0.97)]
-    return result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)
+    document = result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)
+    document["bars"] += by_its_own_clock(outcome)
+    return document
+
+
+def by_its_own_clock(outcome):
+    """For information: the copy alone, without start-up and without finishing the recording after it."""
+    own = {name: [done["samples"][name].get("own", {}).get("elapsed_s") for done in outcome.rounds] for name in ("on", "off")}
+    if not all(own["on"] + own["off"]):
+        return []
+    ratios = statistics.ratios(own["on"], own["off"])
+    return [result.absolute_bar("recording on / off by the copy's own clock", "", statistics.summary(ratios), None)]
