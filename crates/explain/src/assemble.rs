@@ -2,7 +2,7 @@
 
 use crate::cast::Cast;
 use crate::cause::{Cause, End};
-use crate::channels::{Gathered, Idle, period_bytes};
+use crate::channels::{Gathered, Idle, period_of};
 use crate::curve::{Curve, phases};
 use crate::document::*;
 use crate::evidence;
@@ -208,7 +208,7 @@ impl Parts<'_> {
             .map(|(cause, (gaps, places))| {
                 let (total_s, median_s, p99_s) = lengths(gaps.iter().copied());
                 let place = places.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map(|(&c, _)| charges.list[c].place.clone());
-                let carried: Vec<u64> = gaps.iter().map(|g| carried(g)).collect();
+                let places_of: Vec<(i64, u64)> = gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
                 GapGroup {
                     cause,
                     place: place.unwrap_or_else(|| "nowhere recorded".to_owned()),
@@ -216,7 +216,7 @@ impl Parts<'_> {
                     total_s,
                     median_s: median_s.unwrap_or(0.0),
                     p99_s: p99_s.unwrap_or(0.0),
-                    period_bytes: period_bytes(&carried),
+                    period_bytes: period_of(&places_of),
                 }
             })
             .collect();
@@ -228,13 +228,13 @@ impl Parts<'_> {
         longest.sort_by_key(|(g, _)| g.start);
         let gap =
             |(g, cause): (&Idle, Cause)| Gap { start_s: self.seconds(g.start), end_s: self.seconds(g.end), after_bytes: carried(g), cause };
-        let all_carried: Vec<u64> = gathered.gaps.iter().map(carried).collect();
+        let all: Vec<(i64, u64)> = gathered.gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
         Gaps {
             count: gathered.gaps.len() as u64,
             total_s,
             median_s,
             p99_s,
-            period_bytes: period_bytes(&all_carried),
+            period_bytes: period_of(&all),
             groups,
             longest: longest.into_iter().map(gap).collect(),
         }

@@ -136,9 +136,16 @@ fn least_gap_ns(lengths: &[u64]) -> u64 {
 /// How far apart the two groups' mean logarithms must be: a factor of four.
 const APART: f64 = 1.386;
 
-/// How many bytes apart these gaps are, when most of them are about equally far apart. `carried` is how
-/// many bytes the channel had carried before each, ascending.
-pub fn period_bytes(carried: &[u64]) -> Option<u64> {
+/// How many bytes apart gaps are, when most of them are about equally far apart: all of them, or, where
+/// shorter ones lie between, those that are longer than the mean.
+pub fn period_of(gaps: &[(i64, u64)]) -> Option<u64> {
+    let carried = |least: i64| gaps.iter().filter(|g| g.0 >= least).map(|g| g.1).collect::<Vec<u64>>();
+    let mean = gaps.iter().map(|g| g.0).sum::<i64>() / gaps.len().max(1) as i64;
+    period_bytes(&carried(0)).or_else(|| period_bytes(&carried(mean)))
+}
+
+/// The same of places alone: `carried` is how many bytes the channel had carried before each, ascending.
+fn period_bytes(carried: &[u64]) -> Option<u64> {
     if carried.len() < 4 {
         return None;
     }

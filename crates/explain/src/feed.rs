@@ -121,9 +121,11 @@ impl Lane {
         }
     }
 
-    /// What is held, latest first, roughly.
-    pub fn spans(&self) -> impl Iterator<Item = &LiveSpan> {
-        self.open.iter().chain(self.ahead.iter())
+    /// The latest span ahead of the cursor that is wanted, and that ended after `since` or not long before.
+    pub fn latest_since(&self, since: i64, wanted: impl Fn(&&LiveSpan) -> bool) -> Option<&LiveSpan> {
+        const NOT_LONG_SPANS: usize = 32;
+        let after = self.ahead.partition_point(|s| s.end >= since);
+        self.ahead.iter().take(after + NOT_LONG_SPANS).find(wanted)
     }
 }
 

@@ -160,7 +160,7 @@ impl Observation {
                 did.lock_ns += blocked;
                 cpu + runqueue
             }
-            kind if kind.name().starts_with("file.") => {
+            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::FileOpen | SpanKind::FileOther => {
                 did.file_ns += blocked;
                 all
             }

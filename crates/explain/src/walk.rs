@@ -319,12 +319,14 @@ impl<'a, 'o> Walk<'a, 'o> {
             for &party in parties {
                 let lane = &mut self.feed.lanes[party as usize];
                 lane.settle(self.at);
-                let candidates = lane.spans().filter(|s| {
+                let carried = |s: &&LiveSpan| {
                     s.kind == SpanKind::NetSend
                         && s.connection == receive.connection
                         && (s.request == receive.request || s.request == 0 || receive.request == 0)
-                });
-                best = candidates.copied().chain(best).max_by_key(|s| s.end);
+                };
+                let candidate =
+                    lane.open.iter().filter(carried).max_by_key(|s| s.end).or_else(|| lane.latest_since(receive.start, carried));
+                best = candidate.copied().into_iter().chain(best).max_by_key(|s| s.end);
             }
             if best.is_some() || self.feed.position < receive.start || self.feed.exhausted() || self.feed.full() {
                 return Ok(best);

@@ -1,0 +1,68 @@
+//! Recordings of real copies: what must hold of each, and what was measured beside them.
+
+mod common;
+use common::check;
+use std::path::Path;
+use thalweg_explain::{Explanation, Options, explain};
+use thalweg_trace::{Recording, Source};
+
+fn open(name: &str) -> Recording {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    Recording::open(&path).expect("a fixture opens")
+}
+
+fn explained(name: &str) -> Explanation {
+    let explanation = explain(&open(name), &Options::default()).expect("explains");
+    check(&explanation);
+    explanation
+}
+
+#[test]
+fn little_of_a_real_copy_is_unknown() {
+    for name in ["serial", "two-requests", "serial-out", "direct"] {
+        let e = explained(name);
+        let unknown: f64 = e.critical_path.iter().filter(|c| c.cause.name().contains("unknown")).map(|c| c.share).sum();
+        assert!(unknown <= 0.02, "{name}: {unknown}");
+        assert_eq!(e.size_bytes, Some(256 << 20), "{name}");
+        assert!(e.notes.iter().all(|n| !n.contains("not recorded")), "{name}: {:?}", e.notes);
+    }
+}
+
+/// By hand, from the raw spans: a serial copy reads while nothing is under way, so all reading is on the
+/// critical path, running and queueing; within what clocks resolve.
+#[test]
+fn all_reading_of_a_serial_copy_is_on_its_critical_path() {
+    let source = open("serial");
+    let reader = source.tracks().iter().find(|t| t.name == "request 0").unwrap().track.number();
+    let mut read_cpu_s = 0.0;
+    for batch in source.spans_backward() {
+        let batch = batch.unwrap();
+        for row in 0..batch.len() {
+            if batch.track[row] == reader && batch.kind[row] == thalweg_trace::SpanKind::FileRead {
+                read_cpu_s += batch.cpu_ns[row] as f64 / 1e9;
+            }
+        }
+    }
+    let e = explained("serial");
+    let charged: f64 = e.critical_path.iter().filter(|c| c.place.starts_with("client request: file.read")).map(|c| c.seconds).sum();
+    assert!((charged / read_cpu_s - 1.0).abs() < 0.06, "{charged} s of {read_cpu_s} s");
+}
+
+#[test]
+fn what_overlap_gives_is_predicted_from_the_serial_copy() {
+    let e = explained("serial");
+    assert!(e.model.error.unwrap() <= 0.10, "{:?}", e.model);
+    let overlap = e.what_if.iter().find(|w| w.flags.iter().any(|(f, _)| f == "--requests")).expect("overlap is proposed");
+    assert_eq!(overlap.flags, [("--requests".to_owned(), "2".to_owned())]);
+    let achieved = 1.78 / 1.46;
+    assert!((overlap.speedup / achieved - 1.0).abs() <= 0.15, "{} against {achieved}", overlap.speedup);
+    assert!(overlap.how.contains("--requests 2"), "{}", overlap.how);
+}
+
+#[test]
+fn the_gaps_of_a_real_serial_copy_recur_with_its_requests() {
+    let e = explained("serial");
+    let all = e.channels.iter().find(|c| c.aggregate).unwrap();
+    let period = all.gaps.period_bytes.or(all.gaps.groups.iter().find_map(|g| g.period_bytes));
+    assert_eq!(period.map(|p| (p as f64 / f64::from(10 << 20)).round()), Some(1.0), "{:#?}", all.gaps.groups);
+}
