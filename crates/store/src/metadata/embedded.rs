@@ -16,7 +16,7 @@
 //! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
 //! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
 
-use super::database::{Database, DatabaseError, Stage, Table, Transaction, Unwatched, Verdict, View, Watch};
+use super::database::{Database, DatabaseError, Stage, Table, Transaction, Verdict, View, Watch};
 use super::layers::{Base, Layer, Pairs, Stack, Working};
 use super::log::{self, Segment};
 use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
@@ -598,11 +598,4 @@ fn redb_error(path: &Path, error: &redb::Error) -> DatabaseError {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Embedded {
-    /// Waits for nothing: [`Database::sync`] without a trace.
-    pub fn sync_now(&self) -> Result<(), DatabaseError> {
-        self.shared.sync(&mut Unwatched)
-    }
 }

@@ -10,7 +10,7 @@
 //! Removing a file takes its name and inode and leaves an [`Intent`] in the same transaction; what the
 //! intent asks of the I/O servers is done afterwards, by [`super::intents`].
 
-use super::database::{Database, DatabaseError, Table, Transaction, Watch, read, write};
+use super::database::{Database, Table, Transaction, Watch, read, write};
 use super::inode::{Entry, Inode, Intent, Node, decode, encode, entry_key, id_key, id_of};
 use super::names::split;
 use super::placement;
@@ -508,5 +508,3 @@ impl std::fmt::Debug for Namespace {
         f.debug_struct("Namespace").field("epoch", &self.epoch).finish_non_exhaustive()
     }
 }
-
-const _: fn(DatabaseError) -> Error = Error::from;
