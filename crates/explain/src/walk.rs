@@ -75,7 +75,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             return Ok(());
         }
         match rule(span.kind) {
-            Rule::Work { running, blocked } => self.work(&span, running, blocked),
+            Rule::Work { running, blocked } => self.work(&span, running, blocked)?,
             Rule::Container => self.container(&span),
             Rule::Wait(activity) => {
                 let what = if activity == Activity::Runqueue { What::Runnable } else { What::Blocked(span.kind) };
@@ -196,15 +196,17 @@ impl<'a, 'o> Walk<'a, 'o> {
     }
 
     /// Work: running, runnable and blocked in proportion to the span's own totals.
-    fn work(&mut self, span: &LiveSpan, running: Activity, blocked: Activity) {
+    fn work(&mut self, span: &LiveSpan, running: Activity, blocked: Activity) -> Result<(), ExplainError> {
         let from = self.piece_start(span).max(self.start);
         let Some((cpu, runqueue, waited)) = span.division() else {
             // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
             let ran = span.count > 1 || running == blocked;
             let (activity, what) = if ran { (running, What::Running(span.kind)) } else { (blocked, What::Blocked(span.kind)) };
             let (activity, what) = if activity == Activity::Memory { (running, What::Running(span.kind)) } else { (activity, what) };
-            return self.charge_thread(activity, what, span.object, from);
+            self.charge_thread(activity, what, span.object, from);
+            return Ok(());
         };
+        let still = blocked == Activity::Memory && waited >= STILL_NS || self.frozen_in_file_call(span, waited)?;
         let (cpu, waited) = if waited <= grain_ns(span) { (cpu + waited, 0) } else { (cpu, waited) };
         let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
         let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
@@ -212,11 +214,36 @@ impl<'a, 'o> Walk<'a, 'o> {
         let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
         self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
-        if blocked == Activity::Memory && waited >= STILL_NS {
+        if still {
             self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
         } else {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
         }
+        Ok(())
+    }
+
+    /// Whether a read or write was blocked not by its device but with its whole process: so long that no
+    /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
+    fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Result<bool, ExplainError> {
+        const LEAST_NS: u64 = 10 * STILL_NS;
+        const EDGE_NS: i64 = 5_000_000;
+        let pid = self.cast.actors[self.track as usize].pid;
+        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= 16 << 20;
+        if waited < LEAST_NS || !one_call || pid == 0 {
+            return Ok(false);
+        }
+        self.ensure(span.start)?;
+        let within = (span.start + EDGE_NS)..(self.at - EDGE_NS);
+        let others = self.cast.actors.iter().zip(&self.feed.lanes).enumerate();
+        let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
+        let mut alive = false;
+        let mut acted = false;
+        for (_, (_, lane)) in others {
+            let mut spans = lane.open.iter().chain(&lane.ahead);
+            alive |= spans.clone().next().is_some();
+            acted |= spans.any(|s| within.contains(&s.start) || within.contains(&s.end));
+        }
+        Ok(alive && !acted)
     }
 
     /// What a container's parts leave over is running, but not longer than the container ran at all.

@@ -66,3 +66,14 @@ fn the_gaps_of_a_real_serial_copy_recur_with_its_requests() {
     let period = all.gaps.period_bytes.or(all.gaps.groups.iter().find_map(|g| g.period_bytes));
     assert_eq!(period.map(|p| (p as f64 / f64::from(10 << 20)).round()), Some(1.0), "{:#?}", all.gaps.groups);
 }
+
+#[test]
+fn a_stopped_server_is_what_a_copy_waited_for() {
+    for name in ["stopped-in-receive", "stopped-in-write"] {
+        let e = explained(name);
+        let stopped: f64 = e.critical_path.iter().filter(|c| c.cause.name() == "server.think").map(|c| c.seconds).sum();
+        assert!((1.95..=2.05).contains(&stopped), "{name}: {stopped} s; {:?}", e.verdict);
+        assert_eq!(e.verdict.cause.name(), "server.think", "{name}");
+        assert!(e.verdict.place.contains("server io"), "{name}: {}", e.verdict.place);
+    }
+}

@@ -96,6 +96,8 @@ pub struct Engine<S> {
     now: f64,
     wake_ns: f64,
     queued_ns: f64,
+    running: Vec<usize>,
+    speeds: Vec<f64>,
 }
 
 /// How a simulation ended.
@@ -114,7 +116,8 @@ const MOST_STEPS: u64 = 20_000_000;
 impl<S> Engine<S> {
     /// At time 0. A thread that had to wait runs `wake_ns` after what it waited for.
     pub fn new(world: World<S>, machines: Vec<Processors>, wake_ns: f64) -> Engine<S> {
-        Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns, queued_ns: 0.0 }
+        let (running, speeds) = (vec![0; machines.len()], vec![1.0; machines.len()]);
+        Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns, queued_ns: 0.0, running, speeds }
     }
 
     /// Adds a thread.
@@ -126,6 +129,7 @@ impl<S> Engine<S> {
     pub fn run(mut self) -> Option<Ended<S>> {
         for _ in 0..MOST_STEPS {
             self.dispatch();
+            self.share_processors();
             let Some(step) = self.until_next() else { return Some(Ended { ns: self.now, queued_ns: self.queued_ns, world: self.world }) };
             self.advance(step);
         }
@@ -167,18 +171,17 @@ impl<S> Engine<S> {
         }
     }
 
-    fn running(&self) -> Vec<usize> {
-        let mut running = vec![0; self.machines.len()];
-        self.threads.iter().filter(|t| matches!(t.state, State::Running(_))).for_each(|t| running[t.machine] += 1);
-        running
-    }
-
-    fn speeds(&self) -> Vec<f64> {
-        self.machines.iter().zip(self.running()).map(|(m, k)| m.speed(k)).collect()
+    /// Counts who runs on each machine, and how fast that lets each go.
+    fn share_processors(&mut self) {
+        self.running.fill(0);
+        self.threads.iter().filter(|t| matches!(t.state, State::Running(_))).for_each(|t| self.running[t.machine] += 1);
+        for ((speed, machine), &running) in self.speeds.iter_mut().zip(&self.machines).zip(&self.running) {
+            *speed = machine.speed(running);
+        }
     }
 
     fn until_next(&self) -> Option<f64> {
-        let speeds = self.speeds();
+        let speeds = &self.speeds;
         let times = self.threads.iter().filter_map(|t| match t.state {
             State::Running(left) => Some(left / speeds[t.machine]),
             State::Asleep(until) => Some((until - self.now).max(0.0)),
@@ -188,8 +191,8 @@ impl<S> Engine<S> {
     }
 
     fn advance(&mut self, step: f64) {
-        let speeds = self.speeds();
-        let queued = self.machines.iter().zip(self.running()).map(|(m, k)| k as f64 * (1.0 - m.share(k)));
+        let speeds = &self.speeds;
+        let queued = self.machines.iter().zip(&self.running).map(|(m, &k)| k as f64 * (1.0 - m.share(k)));
         self.queued_ns += step * queued.sum::<f64>();
         self.now += step;
         for thread in &mut self.threads {
