@@ -101,9 +101,10 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
     let wall_s = parts.wall_s();
     let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
-    let (model, what_if) = if options.what_if { model::predict(parts, meta) } else { model::not_asked() };
+    let prediction = if options.what_if { model::predict(parts, meta) } else { model::not_asked() };
     let mut notes = parts.notes(met_unrecorded_server, meta);
-    notes.extend(model.reason.iter().map(|r| format!("No prediction: {r}")));
+    notes.extend(prediction.note);
+    notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -120,8 +121,8 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
         channels: parts.channels(&charges),
         throughput: parts.throughput(),
         tracks: parts.tracks(),
-        what_if,
-        model,
+        what_if: prediction.what_if,
+        model: prediction.model,
         notes,
         critical_path: charges.list,
     }

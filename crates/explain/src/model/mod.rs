@@ -26,18 +26,43 @@ const LEAST_SPEEDUP: f64 = 1.05;
 /// Of proposals of one kind, the first that is this near the best is taken.
 const NEAR_BEST: f64 = 1.02;
 
+/// From this many threads of other programs on, the reader is told of them.
+const FOREIGN_WORTH_TELLING: f64 = 0.3;
+
+/// What the model has to say.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// How well it replays the run.
+    pub model: Model,
+    /// What changes would give, best first.
+    pub what_if: Vec<WhatIf>,
+    /// What a reader must know of the run besides.
+    pub note: Option<String>,
+}
+
 /// What is said when no prediction was asked for.
-pub fn not_asked() -> (Model, Vec<WhatIf>) {
-    (Model { replayed_wall_s: None, error: None, reason: None }, Vec::new())
+pub fn not_asked() -> Prediction {
+    Prediction { model: Model { replayed_wall_s: None, error: None, reason: None }, what_if: Vec::new(), note: None }
 }
 
 /// Replays the run, and what changes would give.
-pub fn predict(parts: &Parts<'_>, meta: &Meta) -> (Model, Vec<WhatIf>) {
-    let refuse = |replayed_wall_s, error, reason| (Model { replayed_wall_s, error, reason: Some(reason) }, Vec::new());
+pub fn predict(parts: &Parts<'_>, meta: &Meta) -> Prediction {
+    let refuse = |replayed_wall_s, error, reason| Prediction {
+        model: Model { replayed_wall_s, error, reason: Some(reason) },
+        what_if: Vec::new(),
+        note: None,
+    };
     let run = match calibrate::calibrate(parts, meta) {
         Ok(run) => run,
         Err(reason) => return refuse(None, None, reason),
     };
+    let foreign = run.copy.processors[0].foreign;
+    let note = (foreign >= FOREIGN_WORTH_TELLING).then(|| {
+        format!(
+            "Other programs were running too: about {foreign:.1} of their threads wanted a processor at any time. Predictions are \
+             for a machine as busy as that; on an idle one, record again."
+        )
+    });
     let Some(flow_ns) = run.copy.simulate() else {
         return refuse(None, None, "the model of this run does not come to an end".to_owned());
     };
@@ -48,13 +73,13 @@ pub fn predict(parts: &Parts<'_>, meta: &Meta) -> (Model, Vec<WhatIf>) {
         let reason = format!(
             "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
         );
-        return refuse(Some(replayed_s), Some(error), reason);
+        return Prediction { note, ..refuse(Some(replayed_s), Some(error), reason) };
     }
     let mut what_if: Vec<WhatIf> =
         changes::ALL.iter().filter_map(|propose| best_of(propose(&run.copy), &run, flow_ns, wall_s, meta)).collect();
     what_if.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));
     what_if.truncate(MAX_WHAT_IFS);
-    (Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None }, what_if)
+    Prediction { model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None }, what_if, note }
 }
 
 /// Of proposals of one kind, from simple to far-reaching, the first that gives nearly what the best gives.
