@@ -10,7 +10,7 @@ pub const PAYLOAD_BYTES: u64 = 16 << 20;
 /// Memory that each connection of a server keeps for payloads.
 pub const CONNECTION_MEMORY_BYTES: u64 = 1 << 20;
 /// Memory for payloads larger than that, over all connections of a server.
-pub const SERVER_MEMORY_BYTES: u64 = 256 << 20;
+pub const SERVER_MEMORY_BYTES: u64 = 64 << 20;
 /// Bytes that a receiver of a payload sleeps for before it is woken: fewer wake-ups, while the wire never runs dry.
 pub const WAKE_BYTES: usize = 512 << 10;
 /// Text of an error.

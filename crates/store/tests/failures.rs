@@ -414,6 +414,29 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
 }
 
 #[test]
+fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Process::start(dir.path(), 0);
+    let payload = stand::noise(16 << 20, 1);
+    let crc = crc32c(&payload);
+    std::thread::scope(|scope| {
+        for n in 0..48 {
+            let (payload, address) = (&payload, &server.address);
+            scope.spawn(move || {
+                let mut connection = Connection::connect(address, &Connect::default()).unwrap();
+                let datafile = DatafileId { file: FileId(n % 4), index: 0, target: TargetId(0) };
+                write(&mut connection, datafile, 0, payload, crc).unwrap();
+            });
+        }
+    });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let peak_kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB");
+    let peak_mib = peak_kib.parse::<u64>().unwrap() / 1024;
+    // 64 MiB for large payloads, 1 MiB for each connection, and the program itself; without a bound it would be 768.
+    assert!(peak_mib < 64 + 48 + 80, "{peak_mib} MiB");
+}
+
+#[test]
 fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let servers = stand::servers(dir.path(), 1, 2);

@@ -13,7 +13,7 @@ use super::file::{Verifiers, check_read, damaged, gather};
 use super::flow::{End, Flow, Sink, Source, Task, Work};
 use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::io::{Durability, IoReply, IoRequest};
+use crate::protocol::io::{IoReply, IoRequest};
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -273,7 +273,7 @@ impl<'a> Worker<'a> {
                         IoRequest::Read { datafile, offset: buffer.physical_offset, length: buffer.length }
                     }
                     End::FromMemory(..) | End::FromSource(_) => {
-                        let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability: Durability::Returned };
+                        let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability: flow.durability };
                         return send(connection, tracer, flow, *buffer, &request, memory);
                     }
                 }

@@ -3,7 +3,7 @@
 use super::file::FileHandle;
 use super::memory::RequestMemory;
 use crate::error::{Error, Result};
-use crate::protocol::io::DatafileId;
+use crate::protocol::io::{DatafileId, Durability};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use thalweg_layout::FlowBuffer;
@@ -67,6 +67,8 @@ pub(crate) struct Work {
 pub(crate) struct Flow {
     pub file: Arc<FileHandle>,
     pub end: End,
+    /// What is asked of the servers for each flow buffer written.
+    pub durability: Durability,
     /// The `app.request` it is a part of.
     pub request: Option<SpanId>,
     /// Bytes of the whole copy that have arrived.
@@ -83,9 +85,16 @@ struct State {
 
 impl Flow {
     /// A flow of `tasks` tasks.
-    pub fn new(file: Arc<FileHandle>, end: End, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>, tasks: usize) -> Arc<Flow> {
+    pub fn new(
+        file: Arc<FileHandle>,
+        end: End,
+        durability: Durability,
+        request: Option<SpanId>,
+        moved_bytes: Arc<AtomicU64>,
+        tasks: usize,
+    ) -> Arc<Flow> {
         let state = Mutex::new(State { left: tasks, error: None, last: None });
-        Arc::new(Flow { file, end, request, moved_bytes, state, ended: Condvar::new() })
+        Arc::new(Flow { file, end, durability, request, moved_bytes, state, ended: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

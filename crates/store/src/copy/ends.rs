@@ -6,6 +6,7 @@ use crate::client::engine::{Engine, EngineOptions};
 use crate::client::flow::{End, Flow, Task, Work};
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::io::Durability;
 use crate::protocol::metadata::{Existing, FileKind, LayoutChoice, SetAttributes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -46,6 +47,8 @@ pub(super) struct StoreEnd {
     pub path: String,
     partial: Option<String>,
     kept: bool,
+    /// What is asked of the servers for each flow buffer written.
+    durability: Durability,
     /// None: a short copy, on the caller's thread.
     pub engine: Mutex<Option<Engine>>,
 }
@@ -103,7 +106,15 @@ pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Re
             }
             let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
             let size = store.data.size(tracer, &handle)?;
-            let end = StoreEnd { store: store.clone(), handle, path: path.clone(), partial: None, kept: true, engine: Mutex::new(None) };
+            let end = StoreEnd {
+                store: store.clone(),
+                handle,
+                path: path.clone(),
+                partial: None,
+                kept: true,
+                durability: Durability::Returned,
+                engine: Mutex::new(None),
+            };
             OpenSource { end: From::Store(end), size_bytes: Some(size), mode: attributes.mode & 0o777, object: named(Some(size)) }
         }
     })
@@ -121,7 +132,11 @@ pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &Mode, tracer:
         Sink::Stdout => To::Stdout,
         Sink::Store(store, path, layout) => {
             let mode = source.mode & !umask();
-            To::Store(StoreEnd::create(store, path, layout, mode, job.force, tracer, look_first)?)
+            let mut end = StoreEnd::create(store, path, layout, mode, job.force, tracer, look_first)?;
+            if job.sync {
+                end.durability = Durability::Underway;
+            }
+            To::Store(end)
         }
     })
 }
@@ -154,7 +169,7 @@ impl StoreEnd {
         let attributes = store.names.create(tracer, &partial, mode, Existing::Replace, layout).map_err(|e| e.on_file_instead(path))?;
         let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
         let (store, path, partial) = (store.clone(), path.to_owned(), Some(partial));
-        Ok(StoreEnd { store, handle, path, partial, kept: false, engine: Mutex::new(None) })
+        Ok(StoreEnd { store, handle, path, partial, kept: false, durability: Durability::Returned, engine: Mutex::new(None) })
     }
 
     /// Servers that have a part of it.
@@ -211,7 +226,7 @@ impl StoreEnd {
             }
         }
         let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
-        let flow = Flow::new(Arc::clone(&self.handle), end, request, Arc::clone(moved_bytes), tasks);
+        let flow = Flow::new(Arc::clone(&self.handle), end, self.durability, request, Arc::clone(moved_bytes), tasks);
         let asked_by = tracer.track();
         self.with_engine(|engine| {
             while !parts.is_empty() {
@@ -234,7 +249,7 @@ impl StoreEnd {
         let nothing = Arc::new(AtomicU64::new(0));
         // Direction does not matter: there is nothing to move.
         let end = End::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
-        let flow = Flow::new(Arc::clone(&self.handle), end, None, nothing, servers.len());
+        let flow = Flow::new(Arc::clone(&self.handle), end, self.durability, None, nothing, servers.len());
         let asked_by = tracer.track();
         let asked = self.with_engine(|engine| {
             for (server, indexes) in servers {

@@ -243,7 +243,11 @@ impl<'a> Requests<'a> {
             (From::Store(end), To::Null(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
             _ => return Err(Error::new(ErrorKind::Invalid, "these ends have no direct data path: a bug")),
         };
-        end.flow(way, range, self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+        let flow = end.flow(way, range, self.buffer_bytes(), span, self.moved(), tracer)?;
+        if let From::Local(source) = &self.source.end {
+            source.read_ahead(part.offset, part.length);
+        }
+        flow.wait(tracer)
     }
 
     /// The next part, in memory.

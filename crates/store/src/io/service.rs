@@ -1,6 +1,6 @@
 //! What an I/O server does with each request.
 
-use super::memory::Budget;
+use super::memory::Pool;
 use super::target::{Datafile, Target};
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
@@ -40,7 +40,7 @@ pub struct IoServer {
     boot_id: String,
     verifier: BootVerifier,
     targets: HashMap<TargetId, Target>,
-    memory: Budget,
+    memory: Pool,
 }
 
 impl IoServer {
@@ -67,7 +67,7 @@ impl IoServer {
             boot_id: boot_id(),
             verifier: BootVerifier::random(),
             targets: by_number,
-            memory: Budget::new(limits::SERVER_MEMORY_BYTES),
+            memory: Pool::new(limits::SERVER_MEMORY_BYTES),
         };
         serve(listener, Arc::new(server), serve_options).map_err(|e| e.at_server(name))
     }
@@ -126,8 +126,13 @@ const NAMED: usize = 1024;
 impl Session for IoSession {
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         match exchange.body()? {
-            IoRequest::Write { datafile, offset, durability } => self.write(exchange, datafile, offset, durability),
-            IoRequest::Read { datafile, offset, length } => self.read(exchange, datafile, offset, length),
+            IoRequest::Write { datafile, offset, durability } => {
+                let length = exchange.payload_left();
+                self.with_memory(length, |session| session.write(exchange, datafile, offset, durability))
+            }
+            IoRequest::Read { datafile, offset, length } => {
+                self.with_memory(length, |session| session.read(exchange, datafile, offset, length))
+            }
             IoRequest::Sync { datafiles } => self.sync(exchange, &datafiles),
             IoRequest::Targets => {
                 let mut here: Vec<TargetId> = self.server.targets.keys().copied().collect();
@@ -164,15 +169,27 @@ impl Session for IoSession {
 }
 
 impl IoSession {
+    /// Works with `length` bytes of memory: the connection's own, or, past that, of the server's for large payloads, to
+    /// which they are given back.
+    fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {
+        if length <= limits::CONNECTION_MEMORY_BYTES {
+            return work(self);
+        }
+        let server = Arc::clone(&self.server);
+        let own = std::mem::replace(&mut self.buffer, server.memory.take(length.min(limits::PAYLOAD_BYTES)));
+        let done = work(self);
+        server.memory.give(std::mem::replace(&mut self.buffer, own));
+        done
+    }
+
     fn write(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, durability: Durability) -> Result<()> {
         let length = exchange.payload_left();
         within_a_file(offset, length)?;
         let server = Arc::clone(&self.server);
         let target = server.target(id)?;
-        let _share = (length > limits::CONNECTION_MEMORY_BYTES).then(|| server.memory.take(length));
 
         let receiving = exchange.tracer.begin();
-        fit(&mut self.buffer, length as usize);
+        self.buffer.resize(length as usize, 0);
         exchange.receive(&mut self.buffer)?;
         let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(receiving, SpanKind::NetReceive, about);
@@ -199,6 +216,9 @@ impl IoSession {
             datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
             let about = About { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
+            if durability == Durability::Underway {
+                datafile.start_writeback(offset, length);
+            }
         }
         if durability == Durability::Synced {
             self.sync_one(exchange, id)?;
@@ -213,11 +233,10 @@ impl IoSession {
         }
         let server = Arc::clone(&self.server);
         let target = server.target(id)?;
-        let _share = (length > limits::CONNECTION_MEMORY_BYTES).then(|| server.memory.take(length));
         let reading = exchange.tracer.begin();
         let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
             Some(datafile) => {
-                fit(&mut self.buffer, length as usize);
+                self.buffer.resize(length as usize, 0);
                 let have = datafile.read(&mut self.buffer, offset).map_err(|e| at_target(e, target))?;
                 (have, self.name(exchange, id, &datafile))
             }
@@ -277,15 +296,6 @@ impl IoSession {
         self.objects.insert(id, (session, object));
         Some(object)
     }
-}
-
-/// Makes `buffer` exactly `length` long; what it held is of no interest. Memory past one flow buffer is given back.
-fn fit(buffer: &mut Vec<u8>, length: usize) {
-    let keep = limits::CONNECTION_MEMORY_BYTES as usize;
-    if length <= keep && buffer.capacity() > keep {
-        *buffer = Vec::new();
-    }
-    buffer.resize(length, 0);
 }
 
 fn at_target(error: Error, target: &Target) -> Error {

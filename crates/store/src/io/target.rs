@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -315,9 +316,10 @@ impl Datafile {
         Err(Error::new(error.kind(), format!("{}{note}{advice}", error.message())))
     }
 
-    /// Whether its content needs more than `fdatasync` to be found after power loss.
-    pub fn sync_content(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", self.path.display()), e))
+    /// Begins to put a range on the medium. Only a hint: what fails here fails again, and is told, in a sync.
+    pub fn start_writeback(&self, offset: u64, length: u64) {
+        // SAFETY: takes numbers only, and an open descriptor.
+        unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Durability {
     /// asks for a sync later, and compares the boot verifiers of both answers.
     #[default]
     Returned,
+    /// As `Returned`, and already on its way to the medium: for whoever will ask for a sync when all is written, so that
+    /// the medium works while the network does.
+    Underway,
     /// On the target's medium, with everything needed to find it there. Survives power loss.
     Synced,
 }
