@@ -32,7 +32,7 @@ pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, busiest_machin
         };
     };
     let second = sums.get(1).filter(|s| first.share - s.share < LEAD);
-    let computing = matches!(first.cause, Cause::ClientCpu | Cause::ServerCpu);
+    let computing = matches!(first.cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue);
     let status = match second {
         _ if computing && busiest_machine >= CEILING => Status::Healthy,
         Some(_) => Status::Inconclusive,

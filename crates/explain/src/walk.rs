@@ -13,6 +13,7 @@ use crate::index::NONE;
 use crate::ledger::{Ledger, Place, What, thread_place};
 use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use crate::wire::WireFacts;
+use thalweg_trace::source::ABSENT;
 use thalweg_trace::{Role, SpanKind};
 
 /// A walk under way.
@@ -180,9 +181,42 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.jump(starter);
             return Ok(());
         }
-        let from = before.unwrap_or(self.feed.position);
+        let from = before.unwrap_or(self.feed.position).max(self.start);
+        if let Some(waiting) = self.untold_wait(from)
+            && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
+        {
+            return self.follow_sender(Blocked { span: waiting, at: self.at });
+        }
         self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
         Ok(())
+    }
+
+    /// A server's thread that did nothing for long outside of any request waited for the next one, even
+    /// where that was not recorded (the recording of its first request began with the request).
+    fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
+        const LONG_NS: i64 = 200_000;
+        let end = self.cast.actors[self.track as usize].end;
+        if end != End::Server || self.at - from < LONG_NS || self.circling() {
+            return None;
+        }
+        let connection = self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track))? as u32;
+        Some(LiveSpan {
+            start: from,
+            end: self.at,
+            id: 0,
+            parent: 0,
+            request: 0,
+            cpu_ns: 0,
+            runqueue_ns: 0,
+            offset_bytes: ABSENT,
+            size_bytes: ABSENT,
+            track: self.track,
+            object: NONE,
+            connection,
+            waker: NONE,
+            count: 1,
+            kind: SpanKind::NetReceive,
+        })
     }
 
     /// Who this thread was started for: the other end of a connection it took part in, or the command's own thread.

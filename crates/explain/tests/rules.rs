@@ -310,3 +310,21 @@ fn a_transfer_is_what_its_requests_asked_for() {
     assert_eq!((t.from.as_str(), t.to.as_deref(), t.size_bytes, t.requests), ("/data/big", Some("thal:/big"), 30, 3));
     assert!((t.wall_s - 0.006).abs() < 1e-9);
 }
+
+#[test]
+fn a_server_whose_first_wait_was_not_recorded_is_not_charged_for_it() {
+    let mut tale = Tale::new(10_000, 2);
+    let main = tale.client("main");
+    let server = tale.server("io0 connection 127.0.0.1:5");
+    let (near, far) = tale.connection("127.0.0.1:5 > 127.0.0.1:6");
+    tale.span(server, K::NetSend, 0, 100).on(far).bytes(64).end();
+    tale.span(main, K::FileRead, 200, 7_000).blocked().end();
+    tale.span(main, K::NetSend, 7_000, 8_000).on(near).request(7).bytes(1 << 20).end();
+    tale.span(main, K::NetReceive, 8_000, 9_900).ran(10).on(near).request(7).end();
+    tale.span(server, K::RpcServe, 8_010, 9_850).request(7).bytes(1 << 20).end();
+    tale.span(server, K::NetReceive, 8_010, 9_000).on(far).request(7).bytes(1 << 20).end();
+    tale.span(server, K::NetSend, 9_800, 9_850).on(far).request(7).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 6.8);
+    assert_charged(&e, "server.cpu", 1.84);
+}
