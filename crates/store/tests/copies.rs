@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_layout::Spec;
 use thalweg_store::client::Store;
-use thalweg_store::copy::{CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
+use thalweg_store::copy::{Controller, CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
 use thalweg_store::protocol::metadata::LayoutChoice;
 use thalweg_store::{Error, ErrorKind};
 
@@ -103,6 +103,38 @@ fn memory_and_null_are_ends_too() {
         assert_eq!(store.open(&path).unwrap().read_at(&mut bytes, 0).unwrap(), 3_000_001);
         assert_eq!(bytes[..1000], bytes[1 << 20..(1 << 20) + 1000], "the pattern repeats");
     }
+}
+
+#[test]
+fn parameters_can_be_turned_while_a_copy_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let servers = stand::servers(dir.path(), 2, 1);
+    let (store, _) = stand::store(&servers.map, PATIENCE);
+    let sink = Sink::Store(store.clone(), "/turned".into(), LayoutChoice::default());
+    let tuning = Tuning { request_bytes: Some(1 << 20), requests: Some(1), ..Tuning::default() };
+    let job = CopyJob { tuning, ..CopyJob::new(Source::Memory(200 << 20), sink) };
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut turns = 0_u64;
+            while !over.load(std::sync::atomic::Ordering::SeqCst) {
+                turns += 1;
+                job.control.set("requests", 1 + turns % 5).unwrap();
+                job.control.set("depth", 1 + turns % 7).unwrap();
+                job.control.set("buffer", 4096 + turns * 4099 % 900_000).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let outcome = run(&job, &Quiet);
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(outcome.unwrap().size_bytes, 200 << 20);
+    });
+    assert_eq!(job.control.moved_bytes(), 200 << 20);
+    let (mut all, mut first) = (vec![0; 200 << 20], vec![0; 1 << 20]);
+    let file = store.open("/turned").unwrap();
+    file.read_at(&mut all, 0).unwrap();
+    file.read_at(&mut first, 0).unwrap();
+    assert!(all.chunks(1 << 20).all(|part| part == first), "the pattern repeats");
 }
 
 #[test]

@@ -306,3 +306,26 @@ impl Chosen {
         Ok(chosen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_takes_what_it_says_it_takes_and_nothing_else() {
+        let control = Control::default();
+        for parameter in control.parameters() {
+            assert_eq!(parameter.value, None, "{}", parameter.name);
+            for value in [parameter.least, parameter.most] {
+                control.set(parameter.name, value).unwrap();
+                let now = control.parameters().into_iter().find(|p| p.name == parameter.name).unwrap();
+                assert_eq!(now.value, Some(value));
+            }
+            for value in [parameter.least - 1, parameter.most + 1] {
+                let error = control.set(parameter.name, value).unwrap_err();
+                assert!(error.kind() == ErrorKind::Invalid && error.message().starts_with(parameter.name), "{error}");
+            }
+        }
+        assert_eq!(control.set("speed", 1).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
