@@ -86,7 +86,7 @@ impl<'a> Requests<'a> {
             let mut started = 0;
             loop {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
-                while started < wanted && !self.is_stopping() && !locked(&self.reading).at_end {
+                while started < wanted && !self.is_stopping() && !self.is_at_end() {
                     let number = started;
                     locked(&self.running).threads += 1;
                     let thread = std::thread::Builder::new().name(format!("request {number}"));
@@ -118,6 +118,12 @@ impl<'a> Requests<'a> {
             Some(error) => Err(error),
             None => Ok(locked(&self.reading).offset),
         }
+    }
+
+    /// Whether everything was given out; not yet, while somebody is at it. (Whoever reads a pipe may be at it forever, and
+    /// must not keep the thread that looks after everything.)
+    fn is_at_end(&self) -> bool {
+        self.reading.try_lock().is_ok_and(|reading| reading.at_end)
     }
 
     fn is_stopping(&self) -> bool {
