@@ -21,7 +21,7 @@ use thalweg_trace::Meta;
 pub const MOST_ERROR: f64 = 0.10;
 
 /// A change that gains less than this is not worth a line.
-const LEAST_SPEEDUP: f64 = 1.05;
+const LEAST_SPEEDUP: f64 = 1.02;
 
 /// Of proposals of one kind, the first that is this near the best is taken.
 const NEAR_BEST: f64 = 1.02;
