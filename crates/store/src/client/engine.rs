@@ -436,6 +436,18 @@ fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, 
     if sink.discards() {
         return Ok(());
     }
+    let waiting = tracer.begin();
+    let mut turn = sink.turn().map(|turn| match turn.try_lock() {
+        Ok(turn) => turn,
+        Err(_) => {
+            let turn = locked(turn);
+            tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *turn, parent: flow.request, ..About::default() });
+            turn
+        }
+    });
+    if let Some(last) = turn.as_deref_mut() {
+        *last = tracer.track();
+    }
     let writing = tracer.begin();
     let (mut count, mut offset_bytes) = (0, None);
     for piece in buffer.pieces(flow.file.layout()) {

@@ -25,6 +25,11 @@ pub(crate) trait Source: Send + Sync {
 pub(crate) trait Sink: Send + Sync {
     /// Stores all of `bytes` at `offset`.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
+    /// Who is writing now, if only one thread at a time should: held for a flow buffer's pieces. It holds the track of
+    /// whoever had it last.
+    fn turn(&self) -> Option<&Mutex<Option<TrackId>>> {
+        None
+    }
     /// Whether there is nothing to do in [`Sink::write`].
     fn discards(&self) -> bool {
         false

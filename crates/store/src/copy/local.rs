@@ -8,8 +8,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use thalweg_trace::ObjectId;
+use std::sync::{Mutex, OnceLock};
+use thalweg_trace::{ObjectId, TrackId};
 
 /// A file being read.
 pub(super) struct LocalSource {
@@ -178,6 +178,7 @@ pub(super) struct LocalSink {
     partial: PathBuf,
     path: PathBuf,
     kept: bool,
+    turn: Mutex<Option<TrackId>>,
     pub object: Option<ObjectId>,
 }
 
@@ -200,7 +201,7 @@ impl LocalSink {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(mode);
         let file = options.open(&partial).map_err(|e| failure(&partial, e))?;
-        let sink = LocalSink { file, partial, path: path.to_owned(), kept: false, object: None };
+        let sink = LocalSink { file, partial, path: path.to_owned(), kept: false, turn: Mutex::default(), object: None };
         if let Some(size) = size_bytes {
             // Holes of the source stay holes.
             sink.file.set_len(size).map_err(|e| failure(&sink.partial, e))?;
@@ -235,6 +236,11 @@ impl Drop for LocalSink {
 impl flow::Sink for LocalSink {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.file.write_all_at(bytes, offset).map_err(|e| failure(&self.path, e))
+    }
+
+    /// The kernel lets one thread at a time write to a file, and the others spin meanwhile: better that they sleep.
+    fn turn(&self) -> Option<&Mutex<Option<TrackId>>> {
+        Some(&self.turn)
     }
 
     fn object(&self) -> Option<ObjectId> {
