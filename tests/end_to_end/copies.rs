@@ -43,6 +43,8 @@ fn every_way_to_cut_a_copy_up_gives_the_same_bytes() {
         &["--streams", "3", "--depth", "1"],
         &["--request", "100000", "--buffer", "30000", "--requests", "3"],
         &["--sync"],
+        &["--data-path", "buffered", "--requests", "4"],
+        &["--data-path", "direct", "--request", "3Mi", "--requests", "4", "--socket-buffer", "64Ki"],
     ]
     .iter()
     .enumerate()
@@ -99,6 +101,22 @@ fn a_tree_goes_in_and_comes_out_with_its_workers() {
         let place = ["", "a", "a/b"][i % 3];
         assert!(std::fs::read(back.join(place).join(format!("file {i}"))).unwrap() == content(i as u64, i * 1000), "file {i}");
     }
+}
+
+#[test]
+fn a_slash_at_the_end_means_into_that_directory() {
+    let store = Up::start(2);
+    let here = scratch();
+    let source = file(here.path(), "source", b"abc");
+    run(["mkdir", &store.path("/d")]).done();
+    run(["cp", "--quiet", text(&source), &store.path("/d/")]).done();
+    assert_eq!(run(["ls", &store.path("/d")]).done().out, "source\n");
+    std::fs::create_dir(here.path().join("out")).unwrap();
+    run(["cp", "--quiet", &store.path("/d/source"), &format!("{}/out/", text(here.path()))]).done();
+    assert_eq!(std::fs::read(here.path().join("out/source")).unwrap(), b"abc");
+    run(["cp", "--quiet", "-r", &store.path("/d"), &format!("{}/out/", text(here.path()))]).done();
+    assert_eq!(std::fs::read(here.path().join("out/d/source")).unwrap(), b"abc");
+    run(["cp", "--quiet", "-", &store.path("/d/")]).failed(2, &["/d/", "name"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod bad_input;
 mod command_line;
 mod common;
 mod copies;
+mod demo;
 mod failures;
 mod interrupts;
 mod namespaces;

@@ -44,11 +44,6 @@ impl Interrupt {
         self.flag.load(Ordering::SeqCst)
     }
 
-    /// The flag itself, for those who look at it while they work.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.flag)
-    }
-
     /// Returns when it is raised.
     pub fn wait(&self) {
         let mut raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@
 mod process;
 mod servers;
 
-pub use process::{Running, Said, THALWEG, run, run_in, thalweg};
+pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,11 +65,6 @@ impl Said {
 /// Runs the command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
     thalweg(arguments).output().expect("the command starts").into()
-}
-
-/// Runs the command to its end, in a directory.
-pub fn run_in<S: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = S>) -> Said {
-    thalweg(arguments).current_dir(directory).output().expect("the command starts").into()
 }
 
 /// A process that runs; ended, by its process id, with its owner.

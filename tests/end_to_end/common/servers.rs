@@ -12,7 +12,8 @@ pub struct Up {
     pub process: Running,
     /// `thal://HOST:PORT`.
     pub address: String,
-    directory: tempfile::TempDir,
+    /// Goes away after the process, which is dropped first.
+    _directory: tempfile::TempDir,
 }
 
 impl Up {
@@ -33,17 +34,12 @@ impl Up {
         let mut process = Running::start(thalweg(arguments));
         let address = process.line();
         assert!(address.starts_with("thal://"), "the first line is the address: `{address}`");
-        Up { process, address, directory }
+        Up { process, address, _directory: directory }
     }
 
     /// The store path of a file.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.address)
-    }
-
-    /// Where the store keeps its bytes.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
     }
 }
 

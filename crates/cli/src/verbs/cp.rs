@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
-use thalweg_store::copy::{self, CopyJob, CopyObserver, CopyOutcome, Recording, Sink, Source, Tuning};
+use thalweg_store::copy::{self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Tuning};
 use thalweg_store::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg cp`.
@@ -93,12 +93,29 @@ struct FlowFlags {
     /// Connections to each server
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     streams: Option<u32>,
+    /// Size of the sockets' buffers (default: the system's choice)
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    socket_buffer: Option<u64>,
+    /// Who moves a request's bytes: the request's thread through memory, or each connection's thread directly
+    #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
+    data_path: PathOfData,
     /// For control runs: bytes from memory in place of FROM
     #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
     source: Option<u64>,
     /// For control runs: bytes to nowhere in place of TO
     #[arg(long, value_name = "null", value_parser = ["null"])]
     sink: Option<String>,
+}
+
+/// Who moves a request's bytes, as the flag says it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum PathOfData {
+    /// Direct where that is possible, unless --request or --requests is given
+    Automatic,
+    /// A request's thread reads it into memory, sends it from there, and waits for the answers
+    Buffered,
+    /// Each connection's thread fetches or stores its own flow buffers
+    Direct,
 }
 
 /// `memory:SIZE`.
@@ -197,8 +214,12 @@ impl Arguments {
             buffer_bytes: flow.buffer,
             depth: flow.depth,
             streams: flow.streams,
-            socket_buffer_bytes: None,
-            data_path: Default::default(),
+            socket_buffer_bytes: flow.socket_buffer.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            data_path: match flow.data_path {
+                PathOfData::Automatic => DataPath::Automatic,
+                PathOfData::Buffered => DataPath::Buffered,
+                PathOfData::Direct => DataPath::Direct,
+            },
         }
     }
 }
