@@ -93,7 +93,8 @@ fn main() {
         });
         let _ = std::fs::remove_file(&local);
         if !out {
-            let _ = store.names.unlink(&mut thalweg_trace::Tracer::off(), "/file");
+            let off = &mut thalweg_trace::Tracer::off();
+            let _ = store.names.stat(off, "/file").and_then(|found| store.names.unlink(off, found.id, "/file"));
         }
         let (client, server) = (cpu_s(), children_cpu_s(child.id()));
         let job = CopyJob { tuning: tuning.clone(), sync, force: true, recording, ..CopyJob::new(source, sink) };

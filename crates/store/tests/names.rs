@@ -317,3 +317,21 @@ fn a_port_in_use_is_said_to_be() {
     assert_eq!(error.kind(), ErrorKind::AddressInUse);
     assert!(error.to_string().contains("choose another port"), "{error}");
 }
+
+#[test]
+fn of_two_copies_to_one_name_the_one_that_lost_its_partial_finishes_nothing() {
+    use thalweg_store::client::Names;
+    let directory = tempfile::tempdir().unwrap();
+    let store = up(&options(directory.path(), 2, 1)).unwrap();
+    let (first, second) = (connect(&store), connect(&store));
+    let begin = |names: &MetadataClient| {
+        Names::create(names, &mut off(), "/f.partial", 0o644, Existing::Replace, &LayoutChoice::default()).unwrap().id
+    };
+    let (of_first, of_second) = (begin(&first), begin(&second));
+    let late = Names::rename(&first, &mut off(), of_first, "/f.partial", "/f", true).unwrap_err();
+    assert_eq!((late.kind(), late.file()), (ErrorKind::Busy, Some("/f.partial")));
+    assert_eq!(Names::unlink(&first, &mut off(), of_first, "/f.partial").unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(listed(&second, "/"), ["f.partial"]);
+    Names::rename(&second, &mut off(), of_second, "/f.partial", "/f", true).unwrap();
+    assert_eq!(listed(&second, "/"), ["f"]);
+}

@@ -244,7 +244,7 @@ fn step(namespace: &Namespace, model: &mut Node, operation: &Operation) -> usize
             }
         }
         Operation::Unlink(path) => {
-            let done = namespace.unlink(watch, &place(path)).map(drop);
+            let done = namespace.unlink(watch, &place(path), None).map(drop);
             assert_eq!(kind(done), model.unlink(path), "{operation:?}");
         }
         Operation::RemoveDirectory(path) => {
@@ -252,7 +252,7 @@ fn step(namespace: &Namespace, model: &mut Node, operation: &Operation) -> usize
             assert_eq!(kind(done), model.remove_directory(path), "{operation:?}");
         }
         Operation::Rename(from, to, replace) => {
-            let done = namespace.rename(watch, &place(from), &place(to), *replace, &SetAttributes::default()).map(drop);
+            let done = namespace.rename(watch, &place(from), None, &place(to), *replace, &SetAttributes::default()).map(drop);
             assert_eq!(kind(done), model.rename(from, to, *replace), "{operation:?}");
         }
         Operation::Stat(path) => {

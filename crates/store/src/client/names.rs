@@ -3,7 +3,7 @@
 use super::data::DataClient;
 use super::file::{FileHandle, StoreFile};
 use crate::error::Result;
-use crate::protocol::metadata::{Attributes, Existing, FileId, LayoutChoice, SetAttributes};
+use crate::protocol::metadata::{Attributes, Existing, FileId, LayoutChoice};
 use crate::wire::Connection;
 use std::sync::Arc;
 use thalweg_trace::Tracer;
@@ -28,17 +28,17 @@ pub trait Names: Send + Sync {
     /// The service's, naming the file.
     fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes>;
 
-    /// Gives a file another name, and attributes.
+    /// Gives `file`, and no other, another name.
     ///
     /// # Errors
-    /// The service's, naming the file.
-    fn rename(&self, tracer: &mut Tracer, from: &str, to: &str, replace: bool, set: &SetAttributes) -> Result<()>;
+    /// [`crate::ErrorKind::Busy`] when `from` is another file's by now; the service's, naming the file.
+    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()>;
 
-    /// Removes a file.
+    /// Removes `file`, and no other.
     ///
     /// # Errors
-    /// The service's, naming the file.
-    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()>;
+    /// As [`Names::rename`].
+    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()>;
 
     /// Puts everything answered so far on media.
     ///

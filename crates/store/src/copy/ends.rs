@@ -7,7 +7,7 @@ use crate::client::flow::{End, Flow, Task, Work};
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
-use crate::protocol::metadata::{Existing, FileKind, LayoutChoice, SetAttributes};
+use crate::protocol::metadata::{Existing, FileKind, LayoutChoice};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -266,9 +266,13 @@ impl StoreEnd {
     /// Everything is there: gives the file its name.
     pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
-        let renamed = self.store.names.rename(tracer, partial, &self.path, force, &SetAttributes::default());
+        let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force);
         renamed.map_err(|e| match e.kind() {
             ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),
+            ErrorKind::Busy => {
+                let problem = "another copy to the same name began meanwhile and has taken its place: this one was not kept";
+                Error::new(ErrorKind::Busy, problem).on_file(&self.path)
+            }
             _ => e.on_file_instead(&self.path),
         })?;
         self.kept = true;
@@ -282,7 +286,7 @@ impl StoreEnd {
     pub fn discard(&mut self) {
         if let (false, Some(partial)) = (self.kept, &self.partial) {
             // Nothing more can be done: the `.partial` stays, and is not taken for a file.
-            let _ = self.store.names.unlink(&mut Tracer::off(), partial);
+            let _ = self.store.names.unlink(&mut Tracer::off(), self.handle.id(), partial);
         }
         self.kept = true;
     }

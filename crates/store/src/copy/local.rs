@@ -198,9 +198,7 @@ impl LocalSink {
         let mut partial_name = name.to_owned();
         partial_name.push(".partial");
         let partial = path.with_file_name(partial_name);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(mode);
-        let file = options.open(&partial).map_err(|e| failure(&partial, e))?;
+        let file = open_partial(&partial, path, mode)?;
         let sink = LocalSink { file, partial, path: path.to_owned(), kept: false, turn: Mutex::default(), object: None };
         if let Some(size) = size_bytes {
             // Holes of the source stay holes.
@@ -222,6 +220,38 @@ impl LocalSink {
             File::open(parent).and_then(|d| d.sync_all()).map_err(|e| failure(parent, e))?;
         }
         Ok(())
+    }
+}
+
+/// Opens a `.partial` for one copy at a time: it is locked until its copy ends. One that nobody has locked was left by a
+/// copy that was killed, and is begun anew.
+fn open_partial(partial: &Path, path: &Path, mode: u32) -> Result<File> {
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(mode);
+    loop {
+        let file = options.open(partial).map_err(|e| failure(partial, e))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let problem = format!("another copy to it is under way: {} is locked", partial.display());
+                return Err(Error::new(ErrorKind::Busy, problem).on_file(path.display().to_string()));
+            }
+            // A file system without locks: the name alone has to do.
+            Err(_) => {}
+        }
+        let opened = file.metadata().map_err(|e| failure(partial, e))?;
+        match std::fs::metadata(partial) {
+            Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
+                file.set_len(0).map_err(|e| failure(partial, e))?;
+                return Ok(file);
+            }
+            // Whoever had the lock has renamed or removed it in between.
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failure(partial, e)),
+        }
     }
 }
 
@@ -290,6 +320,21 @@ mod tests {
         source.read(&mut part, 12_345 + 1_000_000).unwrap();
         assert_eq!(part, whole[1_000_000..1_100_000]);
         assert_eq!(source.in_memory(PATTERN_BYTES as u64 - 1, 10).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn one_copy_at_a_time_writes_to_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(dir.path().join("f.partial"), "left by a copy that was killed").unwrap();
+        let mut first = LocalSink::create(&path, None, 0o644, false).unwrap();
+        let second = LocalSink::create(&path, None, 0o644, false).err().unwrap();
+        assert_eq!(second.kind(), ErrorKind::Busy);
+        flow::Sink::write(&first, b"whole", 0).unwrap();
+        first.keep(false, 5).unwrap();
+        drop(first);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+        assert!(LocalSink::create(&path, None, 0o644, true).is_ok());
     }
 
     #[test]

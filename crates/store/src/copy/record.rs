@@ -1,5 +1,6 @@
 //! Recording a copy: our own end, and a session at every server that takes part.
 
+use super::clock::{Reading, clock};
 use super::job::Recording;
 use crate::client::{SessionOf, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,10 @@ pub(super) struct Recorder {
     /// Sessions at metadata services.
     at_names: Vec<(Store, u32)>,
     stores: Vec<Store>,
+    /// Machines by boot and label; the number of each is its place.
+    machines: Vec<(String, String)>,
+    /// Machines with clocks of their own, as they stood when the recording began.
+    clocks: Vec<(HostId, Reading)>,
     /// Servers that could not be asked.
     unrecorded: Vec<String>,
 }
@@ -30,6 +35,7 @@ struct Numbers {
     /// Machines by boot and label; the number of each is its place.
     hosts: Vec<(String, String)>,
     rows: Vec<Host>,
+    clocks: Vec<(HostId, Reading)>,
     last_space: u16,
 }
 
@@ -42,10 +48,19 @@ impl Numbers {
         self.last_space += 1;
         let (session, row) = connection.record_start(HostId(host as u16), IdSpace(self.last_space))?;
         if known.is_none() {
+            if machine.0 != self.hosts[0].0 {
+                self.clocks.push((row.host, Reading::take(connection)?));
+            }
             self.hosts.push(machine);
             self.rows.push(row);
         }
         Ok(session)
+    }
+
+    /// The machine a server is on.
+    fn host_of(machines: &[(String, String)], connection: &Connection) -> Option<HostId> {
+        let hello = connection.hello();
+        machines.iter().position(|(boot, node)| *boot == hello.boot_id && *node == hello.node).map(|n| HostId(n as u16))
     }
 }
 
@@ -53,7 +68,7 @@ impl Recorder {
     /// Begins a session at every server of these stores, and then the recording.
     pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
         let here = host_here(HostId(0), &recording.node);
-        let mut numbers = Numbers { hosts: vec![(boot_id(), recording.node.clone())], rows: vec![here], last_space: 1 };
+        let mut numbers = Numbers { hosts: vec![(boot_id(), recording.node.clone())], rows: vec![here], clocks: Vec::new(), last_space: 1 };
         let (mut sessions, mut at_names, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let mut at_links = Vec::new();
         for store in stores {
@@ -91,7 +106,7 @@ impl Recorder {
             link.set_recording(Some(SessionOf { mode: mode.clone(), session }));
         }
         let stores = stores.iter().map(|s| (*s).clone()).collect();
-        let recorder = Recorder { writer, mode, sessions, at_names, stores, unrecorded };
+        let recorder = Recorder { writer, mode, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded };
         for (store, session) in &recorder.at_names {
             store.names.with_connection(&mut |connection| {
                 connection.record(&recorder.mode, *session);
@@ -101,9 +116,21 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// Puts the machines that have clocks of their own on our time axis.
+    fn align(&mut self) {
+        for (host, first) in std::mem::take(&mut self.clocks) {
+            let machines = &self.machines;
+            let mut on_it = self.sessions.iter_mut().filter(|(_, c, _)| Numbers::host_of(machines, c) == Some(host));
+            // A machine with nothing but the metadata service is asked once only.
+            let last = on_it.next().and_then(|(_, connection, _)| Reading::take(connection).ok());
+            self.mode.event(Event::Clock(clock(host, first, last)));
+        }
+    }
+
     /// Fetches what the servers recorded, and finishes the recording. All tracers have been dropped.
     pub fn finish(mut self, end: Time, exit_code: i32, mut attributes: Vec<(String, String)>) -> Result<PathBuf> {
         let mut dropped_events = 0;
+        self.align();
         let writer = Arc::clone(&self.writer);
         let mut take = |mut page: Vec<Event>| writer.take(&mut page);
         for (name, mut connection, session) in std::mem::take(&mut self.sessions) {

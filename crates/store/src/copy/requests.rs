@@ -84,6 +84,8 @@ impl<'a> Requests<'a> {
     pub fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
         std::thread::scope(|scope| -> Result<()> {
             let mut started = 0;
+            // One wait, however often this thread looks up meanwhile.
+            let waiting = tracer.begin();
             loop {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
                 while started < wanted && !self.is_stopping() && !self.is_at_end() {
@@ -97,7 +99,6 @@ impl<'a> Requests<'a> {
                     }
                     started += 1;
                 }
-                let waiting = tracer.begin();
                 let running = locked(&self.running);
                 let (running, _) = self
                     .ended
@@ -105,11 +106,11 @@ impl<'a> Requests<'a> {
                     .unwrap_or_else(PoisonError::into_inner);
                 let (over, waker_track) = (running.threads == 0, running.last);
                 drop(running);
-                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: waker_track.filter(|_| over), ..About::default() });
                 if tick() {
                     self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
                 }
                 if over && (self.is_stopping() || locked(&self.reading).at_end) {
+                    tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
                     return Ok(());
                 }
             }

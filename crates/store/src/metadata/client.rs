@@ -240,7 +240,7 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...
     pub fn rename(&self, tracer: &mut Tracer, from: &Place, to: &Place, replace: bool, set: &SetAttributes) -> Result<Attributes> {
-        self.attributes(tracer, Operation::Rename { from: from.clone(), to: to.clone(), replace, set: set.clone() })
+        self.attributes(tracer, Operation::Rename { from: from.clone(), only: None, to: to.clone(), replace, set: set.clone() })
     }
 
     /// Removes a file.
@@ -248,7 +248,7 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`].
     pub fn unlink(&self, tracer: &mut Tracer, place: &Place) -> Result<()> {
-        self.done(tracer, Operation::Unlink { place: place.clone() })
+        self.done(tracer, Operation::Unlink { place: place.clone(), only: None })
     }
 
     /// Removes an empty directory.
@@ -397,16 +397,15 @@ impl Names for MetadataClient {
         Ok(self.keep(opened))
     }
 
-    fn rename(&self, tracer: &mut Tracer, from: &str, to: &str, replace: bool, set: &SetAttributes) -> Result<()> {
-        MetadataClient::rename(self, tracer, &Place::at(from), &Place::at(to), replace, set).map(drop)
+    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
+        let (from, to, set) = (Place::at(from), Place::at(to), SetAttributes::default());
+        self.attributes(tracer, Operation::Rename { from, only: Some(file), to, replace, set }).map(drop)
     }
 
-    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()> {
+    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
         // What was opened under this name and is removed by the same client is of no more use to it.
-        if let Ok(removed) = MetadataClient::stat(self, tracer, &Place::at(path)) {
-            self.let_go(removed.id);
-        }
-        MetadataClient::unlink(self, tracer, &Place::at(path))
+        self.let_go(file);
+        self.done(tracer, Operation::Unlink { place: Place::at(path), only: Some(file) })
     }
 
     fn sync(&self, tracer: &mut Tracer) -> Result<()> {

@@ -254,6 +254,7 @@ impl Namespace {
         &self,
         watch: &mut dyn Watch,
         from: &Place,
+        only: Option<FileId>,
         to: &Place,
         replace: bool,
         set: &SetAttributes,
@@ -265,6 +266,7 @@ impl Namespace {
             let now_ns = (self.clock)();
             let (from_parent, from_name) = on(from, find_parent(t, from))?;
             let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
+            on(from, expected(moved.id, only))?;
             let (to_parent, to_name) = on(to, find_parent(t, to))?;
             if (from_parent, from_name) == (to_parent, to_name) {
                 let mut same = inode(t, moved.id)?;
@@ -298,17 +300,18 @@ impl Namespace {
         })
     }
 
-    /// Removes a file's name; the file is to be removed.
+    /// Removes a file's name, if it is that of the file it must be; the file is to be removed.
     ///
     /// # Errors
-    /// [`ErrorKind::IsDirectory`], [`ErrorKind::NotFound`].
-    pub fn unlink(&self, watch: &mut dyn Watch, place: &Place) -> Result<Removed> {
+    /// [`ErrorKind::IsDirectory`], [`ErrorKind::NotFound`], [`ErrorKind::Busy`].
+    pub fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
         on(
             place,
             write(&*self.database, watch, |t| {
                 let now_ns = (self.clock)();
                 let (parent, name) = find_parent(t, place)?;
                 let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
+                expected(found.id, only)?;
                 if found.kind == FileKind::Directory {
                     return Err(is_directory());
                 }

@@ -169,13 +169,13 @@ impl ClientSession {
                 }
                 MetadataReply::Opened(there)
             }
-            Operation::Rename { from, to, replace, set } => {
-                let (moved, removed) = namespace.rename(watch, &from, &to, replace, &set)?;
+            Operation::Rename { from, only, to, replace, set } => {
+                let (moved, removed) = namespace.rename(watch, &from, only, &to, replace, &set)?;
                 removed.0.iter().for_each(|_| intents.look());
                 MetadataReply::Attributes(moved)
             }
-            Operation::Unlink { place } => {
-                namespace.unlink(watch, &place)?;
+            Operation::Unlink { place, only } => {
+                namespace.unlink(watch, &place, only)?;
                 intents.look();
                 MetadataReply::Done
             }

@@ -40,6 +40,14 @@ pub(super) fn is_directory() -> Error {
     Error::new(ErrorKind::IsDirectory, "it is a directory")
 }
 
+/// A name must be that of this file, if of any one.
+pub(super) fn expected(found: FileId, only: Option<FileId>) -> Result<()> {
+    if only.is_none_or(|only| only == found) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Busy, "the name is another file's by now: somebody else writes to it"))
+}
+
 pub(super) fn exists() -> Error {
     Error::new(ErrorKind::Exists, "it exists already")
 }

@@ -1,7 +1,7 @@
 //! What every server understands: the greeting, and the recording of its own work.
 
 use serde::{Deserialize, Serialize};
-use thalweg_trace::{Host, HostId, IdSpace};
+use thalweg_trace::{Host, HostId, IdSpace, Time};
 
 /// Random at each start of a server: what a client wrote and did not sync under another verifier may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub enum CommonRequest {
         /// Which.
         session: u32,
     },
+    /// Asks for the time on the server's clock: [`CommonReply::Clock`].
+    Clock,
     /// Forgets the session.
     RecordStop {
         /// Which.
@@ -113,4 +115,5 @@ pub enum CommonReply {
         lost: u64,
     },
     Done,
+    Clock(Time),
 }

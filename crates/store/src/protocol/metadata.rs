@@ -236,6 +236,9 @@ pub enum Operation {
     Rename {
         /// Its name.
         from: Place,
+        /// The file that must have this name; `None`: whichever has it. A copy finishes with its own file, and not
+        /// with that of another copy that has taken its `.partial` name meanwhile.
+        only: Option<FileId>,
         /// Its new one.
         to: Place,
         /// Whether an existing file or empty directory of the new name is replaced.
@@ -247,6 +250,8 @@ pub enum Operation {
     Unlink {
         /// Which.
         place: Place,
+        /// The file that must have this name; `None`: whichever has it.
+        only: Option<FileId>,
     },
     /// Removes an empty directory: [`MetadataReply::Done`].
     RemoveDirectory {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::TcpStream;
 use std::time::Duration;
-use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Time, Tracer};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -377,6 +377,17 @@ impl Connection {
     pub fn record_start(&mut self, host: HostId, space: IdSpace) -> Result<(u32, Host)> {
         match self.call(&mut Tracer::off(), Kind::Common, &CommonRequest::RecordStart { host, space })? {
             CommonReply::RecordStarted { session, host } => Ok((session, host)),
+            other => Err(unexpected(&other).at_server(&self.hello.server)),
+        }
+    }
+
+    /// The server's time, at some moment between this call and its return.
+    ///
+    /// # Errors
+    /// The server's error, or the connection's.
+    pub fn clock(&mut self) -> Result<Time> {
+        match self.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Clock)? {
+            CommonReply::Clock(time) => Ok(time),
             other => Err(unexpected(&other).at_server(&self.hello.server)),
         }
     }

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
+use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Time, Tracer};
 
 /// What a server does with requests.
 pub trait Service: Send + Sync + 'static {
@@ -492,6 +492,7 @@ impl Parts<'_> {
                     postcard::to_allocvec(&events).map_err(|e| Error::new(ErrorKind::Io, format!("events cannot be serialised: {e}")))?;
                 exchange.reply_with(&CommonReply::RecordPage { more, lost }, &payload)
             }
+            CommonRequest::Clock => exchange.reply(&CommonReply::Clock(Time::now())),
             CommonRequest::RecordStop { session } => {
                 self.shared.sessions.stop(session);
                 exchange.reply(&CommonReply::Done)

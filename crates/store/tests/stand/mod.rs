@@ -10,7 +10,7 @@ use thalweg_layout::Layout;
 use thalweg_store::client::{DataClient, FileHandle, Names, Store};
 use thalweg_store::io::{IoServer, IoServerOptions, Target};
 use thalweg_store::protocol::metadata::{
-    Attributes, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, SetAttributes, StoreMap, TargetEntry, TargetId,
+    Attributes, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
 };
 use thalweg_store::wire::{Connect, Connection, Running};
 use thalweg_store::{Error, ErrorKind, Result};
@@ -66,6 +66,13 @@ impl InMemory {
         names
     }
 
+    fn expect(files: &HashMap<String, Attributes>, path: &str, file: FileId) -> Result<()> {
+        match files.get(path) {
+            Some(found) if found.id != file => Err(Error::new(ErrorKind::Busy, "another file's by now").on_file(path)),
+            _ => Ok(()),
+        }
+    }
+
     fn missing(path: &str) -> Error {
         Error::new(ErrorKind::NotFound, "there is no such file").on_file(path)
     }
@@ -111,8 +118,9 @@ impl Names for InMemory {
         self.stat(tracer, path)
     }
 
-    fn rename(&self, _: &mut Tracer, from: &str, to: &str, replace: bool, _: &SetAttributes) -> Result<()> {
+    fn rename(&self, _: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
         let mut files = self.files.lock().unwrap();
+        InMemory::expect(&files.0, from, file)?;
         if files.0.contains_key(to) && !replace {
             return Err(Error::new(ErrorKind::Exists, "exists").on_file(to));
         }
@@ -121,8 +129,11 @@ impl Names for InMemory {
         Ok(())
     }
 
-    fn unlink(&self, tracer: &mut Tracer, path: &str) -> Result<()> {
-        let attributes = self.files.lock().unwrap().0.remove(path).ok_or_else(|| InMemory::missing(path))?;
+    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
+        let mut files = self.files.lock().unwrap();
+        InMemory::expect(&files.0, path, file)?;
+        let attributes = files.0.remove(path).ok_or_else(|| InMemory::missing(path))?;
+        drop(files);
         let _ = self.data.remove(tracer, &FileHandle::from_attributes(path, &attributes)?);
         Ok(())
     }
