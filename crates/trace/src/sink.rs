@@ -72,7 +72,9 @@ mod tests {
         let (events, elsewhere) = sink.drain();
         assert_eq!((events.len(), elsewhere), (12, 0), "a track, ten spans, a mark");
         let Some(Event::Mark(mark)) = events.last() else { panic!("no mark of the loss") };
-        assert_eq!((mark.kind, mark.value, Some(mark.track)), (MarkKind::Lost, Some(90), tracer.track()));
+        assert_eq!((mark.kind, Some(mark.track)), (MarkKind::Lost, tracer.track()));
+        // A thread that loses its processor between spans has more of them.
+        assert!(mark.value >= Some(90), "{mark:?}");
         assert_eq!(sink.drain(), (Vec::new(), 0), "told once");
     }
 }
