@@ -100,17 +100,22 @@ impl Trend {
     }
 }
 
-/// Where a recording does not tell, processors are taken to slow each other down by this part.
+/// By which part processors usually slow each other down: what is assumed where a recording does not tell.
 const USUAL_SLOWDOWN: f64 = 0.15;
 
 /// More than this no processors slow each other down; what shows more is a cost of another kind that
 /// happened to come when others ran (a first touch of memory, a full buffer).
 const MOST_SLOWDOWN: f64 = 0.5;
 
-/// The slowdown that all classes of work together show.
+/// How much one recording's fit counts against what is usual. Fits of recordings of one copy on one machine, minutes
+/// apart, lie anywhere between none and [`MOST_SLOWDOWN`]: most of what one shows is chance.
+const TRUST_IN_FIT: f64 = 0.25;
+
+/// The slowdown that all classes of work together show, drawn towards what is usual.
 pub fn slowdown(trends: &[Trend]) -> f64 {
     let (sum, weight) = trends.iter().filter_map(Trend::slowdown).fold((0.0, 0.0), |(s, w), (b, trust)| (s + b * trust, w + trust));
-    if weight > 0.0 { (sum / weight).clamp(0.0, MOST_SLOWDOWN) } else { USUAL_SLOWDOWN }
+    let fit = if weight > 0.0 { (sum / weight).clamp(0.0, MOST_SLOWDOWN) } else { USUAL_SLOWDOWN };
+    USUAL_SLOWDOWN + TRUST_IN_FIT * (fit - USUAL_SLOWDOWN)
 }
 
 #[cfg(test)]
@@ -124,7 +129,8 @@ mod tests {
             let others = f64::from(i % 2);
             trend.add(others, 100.0 * (1.0 + 0.3 * others), 1.0);
         }
-        assert!((slowdown(&[trend, Trend::default()]) - 0.3).abs() < 1e-6);
+        let found = USUAL_SLOWDOWN + TRUST_IN_FIT * (0.3 - USUAL_SLOWDOWN);
+        assert!((slowdown(&[trend, Trend::default()]) - found).abs() < 1e-6);
         assert_eq!(slowdown(&[]), USUAL_SLOWDOWN);
     }
 }
