@@ -68,6 +68,10 @@ class Bench:
         files.warm([path])
         return path
 
+    def memory(self, size_bytes):
+        """What is done before a round of copies of this size; see `files.use_memory`."""
+        return lambda: files.use_memory(self.path("memory"), 6 * size_bytes if size_bytes < GIB else 2 * size_bytes)
+
     def server(self, name):
         """A started peer, or `Unavailable`; asked again, it gives the same answer."""
         if name not in self.kept:

@@ -62,8 +62,12 @@ class Outcome:
         return statistics.ratios(self.seconds(of), self.seconds(to))
 
 
-def run(subjects, plan, reference, note=lambda text: None):
-    """Run the subjects in rounds by the plan; the interval of every ratio `reference` / other decides when it is enough."""
+def run(subjects, plan, reference, note=lambda text: None, before_round=lambda: None):
+    """Run the subjects in rounds by the plan; the interval of every ratio `reference` / other decides when it is enough.
+
+    `before_round` is not timed.
+    """
+    before_round()
     for subject in subjects:
         one(subject, 0)
     outcome = Outcome()
@@ -73,6 +77,7 @@ def run(subjects, plan, reference, note=lambda text: None):
     while not _enough(outcome, subjects, plan, reference, time.monotonic() - started):
         number = len(outcome.rounds) + 1
         turn = order.sample(subjects, len(subjects))
+        before_round()
         samples = {subject.name: one(subject, number) for subject in turn}
         outcome.rounds.append({"order": [subject.name for subject in turn], "samples": samples})
         note(f"round {number}: " + "  ".join(f"{s.name} {samples[s.name]['wall_s']:.3f}" for s in subjects))

@@ -39,7 +39,7 @@ def copies(direction, size_bytes, bench, sync):
         cast.append(subjects.nfs_cp(bench, direction, source, sync))
     except Unavailable as reason:
         absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
-    outcome = pairs.run(cast, plan(bench, size_bytes), "thalweg", bench.note)
+    outcome = pairs.run(cast, plan(bench, size_bytes), "thalweg", bench.note, bench.memory(size_bytes))
     bars = SYNC_BARS if sync else BARS
     document = result.of_pairs(outcome, cast, "thalweg", Amount(size_bytes, "bytes"), bars)
     return {**document, "absent": absent}

@@ -34,7 +34,7 @@ def recording(direction, size_bytes, bench):
         plan = Plan(least=10, most=24, seconds=60, narrow=0.02)
     else:
         plan = Plan(least=20, most=60, seconds=40, narrow=0.02)
-    outcome = pairs.run([off, on], plan, "on", bench.note)
+    outcome = pairs.run([off, on], plan, "on", bench.note, bench.memory(size_bytes))
     bars = [Bar("off", median=0.99, low=0.97)]
     document = result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)
     document["bars"] += by_its_own_clock(outcome)
