@@ -114,6 +114,7 @@ class Bench:
         times = {one.name: [] for one in left}
 
         def run_each():
+            files.use_memory(self.path("memory"), 2 * GIB)
             for one in left:
                 times[one.name].append(pairs.one(one, 1000 + len(times[one.name]))["wall_s"])
 

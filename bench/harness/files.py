@@ -83,9 +83,14 @@ def _resident_pages(descriptor):
 
 
 def warm(paths):
-    """Read what is not in the page cache into it; returns the share cached afterwards (None: the kernel cannot say)."""
+    """Read what is not in the page cache into it; returns the share cached afterwards (None: the kernel cannot say).
+
+    Tried some times: a kernel that reclaims memory before it is short of it takes pages again meanwhile.
+    """
     share = cached_share(paths)
-    if share is None or share < 1.0:
+    for _ in range(5):
+        if share is not None and share >= 1.0:
+            break
         for path in paths:
             with open(path, "rb", buffering=0) as source:
                 while source.read(CHUNK_BYTES):

@@ -148,7 +148,7 @@ def then_sync(argv, path, sync):
 def warm(*paths):
     """The source in the page cache; a case whose source is not there is not the case it claims to be."""
     share = files.warm(list(paths))
-    if share is not None and share < 0.999:
+    if share is not None and share < 0.98:
         raise CommandFailed(f"only {share:.1%} of the source stays in the page cache: {paths[0]}")
 
 

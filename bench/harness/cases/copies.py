@@ -50,8 +50,8 @@ def plan(bench, size_bytes):
     if bench.quick:
         return Plan(least=3, most=4, seconds=10)
     if size_bytes >= 1 << 30:
-        return Plan(least=10, most=12, seconds=100)
-    return Plan(least=12, most=30, seconds=40)
+        return Plan(least=10, most=12, seconds=70)
+    return Plan(least=12, most=30, seconds=25)
 
 
 def renamed(subject, name):

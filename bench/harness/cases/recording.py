@@ -31,9 +31,9 @@ def recording(direction, size_bytes, bench):
     if bench.quick:
         plan = Plan(least=5, most=10, seconds=8)
     elif size_bytes >= 1 << 30:
-        plan = Plan(least=10, most=24, seconds=60, narrow=0.02)
+        plan = Plan(least=10, most=24, seconds=40, narrow=0.02)
     else:
-        plan = Plan(least=20, most=60, seconds=40, narrow=0.02)
+        plan = Plan(least=20, most=60, seconds=30, narrow=0.02)
     outcome = pairs.run([off, on], plan, "on", bench.note, bench.memory(size_bytes))
     bars = [Bar("off", median=0.99, low=0.97)]
     document = result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)

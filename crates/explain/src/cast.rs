@@ -48,6 +48,8 @@ pub struct Thing {
 pub struct Machine {
     /// Its clock.
     pub clock: String,
+    /// What it is called: the name of the first host on it.
+    pub name: String,
     /// Its processors.
     pub cpus: u32,
 }
@@ -132,14 +134,14 @@ fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
     let mut of = HashMap::new();
     for host in source.hosts() {
         let at = machines.iter().position(|m| m.clock == host.clock).unwrap_or_else(|| {
-            machines.push(Machine { clock: host.clock.clone(), cpus: 1 });
+            machines.push(Machine { clock: host.clock.clone(), name: host.name.clone(), cpus: 1 });
             machines.len() - 1
         });
         machines[at].cpus = machines[at].cpus.max(host.cpus);
         of.insert(host.host.0, at as u32);
     }
     if machines.is_empty() {
-        machines.push(Machine { clock: String::new(), cpus: 1 });
+        machines.push(Machine { clock: String::new(), name: "a machine".to_owned(), cpus: 1 });
     }
     (machines, of)
 }

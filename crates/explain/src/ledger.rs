@@ -85,6 +85,8 @@ pub struct Ledger {
     step_ns: i64,
     /// For each actor the lowest actor with the same end and label.
     labels: Vec<u32>,
+    /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
+    queues: Vec<u32>,
 }
 
 impl Ledger {
@@ -93,7 +95,29 @@ impl Ledger {
         let mut first: HashMap<(bool, &str), u32> = HashMap::new();
         let labels = cast.actors.iter().enumerate();
         let labels = labels.map(|(i, a)| *first.entry((a.end == End::Server, &a.label)).or_insert(i as u32)).collect();
-        Ledger { entries: Vec::new(), index: HashMap::new(), last: None, path: Vec::new(), current: None, wall_ns, step_ns: 0, labels }
+        let mut first: HashMap<(bool, u32), u32> = HashMap::new();
+        let queues = cast.actors.iter().enumerate();
+        let queues = queues.map(|(i, a)| *first.entry((a.end == End::Server, a.machine)).or_insert(i as u32)).collect();
+        Ledger {
+            entries: Vec::new(),
+            index: HashMap::new(),
+            last: None,
+            path: Vec::new(),
+            current: None,
+            wall_ns,
+            step_ns: 0,
+            labels,
+            queues,
+        }
+    }
+
+    /// The place of a thread's doing. A run queue is a machine's, whichever thread waits in it.
+    pub fn thread_place(&self, track: u32, what: What, object: u32) -> Place {
+        let label = match what {
+            What::Runnable => self.queues.get(track as usize).copied().unwrap_or(track),
+            _ => self.label(track),
+        };
+        thread_place(label, what, object)
     }
 
     /// The label of a track.
@@ -156,7 +180,7 @@ impl Ledger {
                 match what {
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, true)),
                     What::OwnWork => format!("{who}: its own work"),
-                    What::Runnable => format!("{who}: waiting for a CPU"),
+                    What::Runnable => queue_name(cast, label),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                 }
@@ -216,6 +240,16 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
+/// The processors that an actor's end queues for.
+fn queue_name(cast: &Cast, actor: u32) -> String {
+    let machine = cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize));
+    match machine {
+        Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),
+        Some(machine) => format!("the {} processors of {}", machine.cpus, machine.name),
+        None => "the processors".to_owned(),
+    }
+}
+
 /// One end of a wire.
 fn end_name(cast: &Cast, actor: u32) -> String {
     match cast.actors.get(actor as usize) {
@@ -241,7 +275,7 @@ fn work_name(cast: &Cast, kind: SpanKind, object: u32, name_objects: bool, runni
 }
 
 /// The place of a thread's doing.
-pub fn thread_place(label: u32, what: What, object: u32) -> Place {
+fn thread_place(label: u32, what: What, object: u32) -> Place {
     let object = match what {
         What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") => object,
         _ => NONE,

@@ -10,7 +10,7 @@ use crate::cast::Cast;
 use crate::cause::{Activity, Cause, End};
 use crate::feed::{Feed, LiveSpan, Observer};
 use crate::index::NONE;
-use crate::ledger::{Ledger, Place, What, thread_place};
+use crate::ledger::{Ledger, Place, What};
 use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use crate::wire::WireFacts;
 use thalweg_trace::source::ABSENT;
@@ -134,7 +134,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     // ---- charging
 
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
-        let place = thread_place(self.ledger.label(self.track), what, object);
+        let place = self.ledger.thread_place(self.track, what, object);
         let from = from.max(self.start).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;

@@ -41,9 +41,9 @@ impl TextOptions {
 /// The narrowest text that is set.
 const MIN_WIDTH: usize = 60;
 /// Entries smaller than this share of the wall time are put together.
-const SMALL_SHARE: f64 = 0.005;
+const SMALL_SHARE: f64 = 0.01;
 /// So many entries stand in the table on their own.
-const MAX_ROWS: usize = 12;
+const MAX_ROWS: usize = 8;
 /// A longer command is cut in its middle.
 const MAX_COMMAND_LINES: usize = 3;
 /// So many groups of gaps are named.
@@ -278,7 +278,7 @@ impl Page {
         said += &charge.evidence;
         // Very small, it only says that another chain is just as long; very large, that nothing is near.
         if (0.1..0.95).contains(&(charge.slack_s / charge.seconds)) {
-            let _ = write!(said, "; only the first {} of it can be gained before something else is critical", duration(charge.slack_s));
+            let _ = write!(said, "; at most {} of it can be gained", duration(charge.slack_s));
         }
         if !said.is_empty() {
             self.hanging(2, 2, &said, Ink::Dim);

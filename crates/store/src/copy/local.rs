@@ -209,7 +209,9 @@ impl LocalSink {
 
     /// Everything is there: gives it its name.
     pub fn keep(&mut self, sync: bool, size_bytes: u64) -> Result<()> {
-        self.file.set_len(size_bytes).map_err(|e| failure(&self.partial, e))?;
+        if self.file.metadata().map_err(|e| failure(&self.partial, e))?.len() != size_bytes {
+            self.file.set_len(size_bytes).map_err(|e| failure(&self.partial, e))?;
+        }
         if sync {
             self.file.sync_all().map_err(|e| failure(&self.partial, e))?;
         }
@@ -244,7 +246,11 @@ fn open_partial(partial: &Path, path: &Path, mode: u32) -> Result<File> {
         let opened = file.metadata().map_err(|e| failure(partial, e))?;
         match std::fs::metadata(partial) {
             Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
-                file.set_len(0).map_err(|e| failure(partial, e))?;
+                // Not where it is empty already: ext4 takes any truncation to 0 for the first half of a replacement, and
+                // starts writing the whole file back when it is closed.
+                if opened.len() > 0 {
+                    file.set_len(0).map_err(|e| failure(partial, e))?;
+                }
                 return Ok(file);
             }
             // Whoever had the lock has renamed or removed it in between.
