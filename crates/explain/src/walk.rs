@@ -295,6 +295,8 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// A wait: its running end, its runnable middle, and the blocked part, which is followed.
     fn wait(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
         let (blocked_until, runnable_until) = wait_parts(span);
+        let woken = self.woken_from(span, blocked_until)?.unwrap_or(blocked_until);
+        let (blocked_until, runnable_until) = (blocked_until.max(woken), runnable_until.max(woken));
         let earliest = self.piece_start(span);
         if self.at > runnable_until {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
@@ -310,6 +312,21 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Send => self.follow_connection(blocked),
             _ => self.follow_sender(blocked),
         }
+    }
+
+    /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
+    /// ended. A thread can queue for a processor before it blocks as well as after it is woken; only totals are known, and
+    /// what would lie before this instant lay at the wait's beginning.
+    fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Result<Option<i64>, ExplainError> {
+        let waker = span.waker;
+        if rule(span.kind) != Rule::Thread || waker == NONE || waker == self.track || from >= span.end {
+            return Ok(None);
+        }
+        self.ensure(from)?;
+        self.settle(waker);
+        let lane = &self.feed.lanes[waker as usize];
+        let ended = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end >= from));
+        Ok(ended.filter(|s| s.is_activity() && s.end >= from && s.end <= span.end).map(|s| s.end).min())
     }
 
     /// Blocked on another thread: to whoever ended the wait, when it did.
@@ -337,7 +354,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// began after ours, what it did for us came before that.
     fn last_act(&self, other: u32, blocked: &Blocked) -> i64 {
         match self.feed.lanes[other as usize].innermost() {
-            Some(i) if is_idle_wait(i) && i.start > blocked.span.start => i.start.max(self.start),
+            Some(i) if is_idle_wait(i) && i.start > blocked.span.start && i.end > blocked.at => i.start.max(self.start),
             _ => blocked.at,
         }
     }

@@ -59,6 +59,15 @@ fn what_overlap_gives_is_predicted_from_the_serial_copy() {
     assert!(overlap.how.contains("--requests 2"), "{}", overlap.how);
 }
 
+/// By hand, from the raw spans: no thread waited for a processor longer than 2.1 ms at a time.
+#[test]
+fn queueing_before_a_wait_is_not_charged_at_its_end() {
+    let e = explained("direct-out");
+    let queued = e.path.iter().filter(|s| s.cause.name().ends_with(".runqueue"));
+    let longest_s = queued.map(|s| s.end_s - s.start_s).fold(0.0, f64::max);
+    assert!(longest_s < 0.005, "{longest_s} s; {:?}", e.verdict);
+}
+
 #[test]
 fn the_gaps_of_a_real_serial_copy_recur_with_its_requests() {
     let e = explained("serial");

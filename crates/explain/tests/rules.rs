@@ -70,6 +70,23 @@ fn a_waker_that_went_on_to_wait_is_followed_to_what_it_did_before() {
 }
 
 #[test]
+fn queueing_before_a_wait_is_not_taken_for_queueing_after_it() {
+    let mut tale = Tale::new(10_000, 2);
+    let main = tale.client("main");
+    let request = tale.client("request");
+    let reader = tale.client("reader");
+    // Its 2 ms in the run queue lie before it blocked: what it waits for ended 100 µs before it ran again.
+    tale.span(main, K::WaitLock, 0, 9_000).ran(50).runnable(2_000).woken_by(request).end();
+    tale.span(request, K::WaitLock, 1_000, 8_900).blocked().woken_by(reader).end();
+    tale.span(reader, K::FileRead, 0, 8_900).blocked().end();
+    tale.span(main, K::AppOther, 9_000, 10_000).ran(1_000).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 8.9);
+    assert_charged(&e, "client.cpu", 1.05);
+    assert_charged(&e, "client.runqueue", 0.05);
+}
+
+#[test]
 fn at_a_join_the_last_arriver_is_charged() {
     let mut tale = Tale::new(10_000, 2);
     let main = tale.client("main");
