@@ -13,7 +13,7 @@ test:           ## every suite; the last line is `N passed, N failed, N skipped`
 	@tools/test
 
 test-long:      ## the same with property tests many times as long (minutes to an hour)
-	@THALWEG_TEST_SCALE=$${THALWEG_TEST_SCALE:-20} tools/test
+	@LAYOUT_CASES=$${LAYOUT_CASES:-20} PROPTEST_CASES=$${PROPTEST_CASES:-5000} tools/test
 
 lint:           ## formatting and clippy, warnings are errors
 	@tools/lint

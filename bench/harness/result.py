@@ -91,13 +91,18 @@ def absolute_bar(what, wanted, summary, met):
     return {"to": None, "what": what, "wanted": wanted, "aim": False, "met": met, **summary}
 
 
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
 def write(directory, case_name, document):
     """Write a case's file, whole or not at all."""
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f"{case_name}.json")
+    text = json.dumps({"schema": SCHEMA, "case": case_name, **document}, indent=1, ensure_ascii=False)
+    # Commands as they are in any checkout, wherever this one lies.
+    text = text.replace(REPOSITORY + os.sep, "")
     with open(path + ".partial", "w") as out:
-        json.dump({"schema": SCHEMA, "case": case_name, **document}, out, indent=1, ensure_ascii=False)
-        out.write("\n")
+        out.write(text + "\n")
     os.replace(path + ".partial", path)
     return path
 

@@ -1,7 +1,8 @@
 //! What a thread that traces itself holds: makes spans, with the CPU time and run-queue time inside
 //! each, at the cost of two clock reads, and hands them on in batches.
 //!
-//! The thread's CPU time comes from its `CLOCK_THREAD_CPUTIME_ID`. Its run-queue time comes from
+//! The thread's CPU time comes from its `CLOCK_THREAD_CPUTIME_ID`, a system call: it is read where 20 µs or more have passed since
+//! it was known; a thread is taken to have run through less. Its run-queue time comes from
 //! `/proc/thread-self/schedstat`, which costs a microsecond; it is read only at the end of a span in
 //! which the thread was off the processor for more than [`OFF_CPU_WORTH_ASKING_NS`]: where it was not,
 //! there is nothing to divide.
@@ -210,6 +211,13 @@ impl On {
         self.schedstat.as_ref().map(|_| self.runqueue_seen_ns.saturating_sub(start_ns).min(off_cpu_ns))
     }
 
+    /// The thread's CPU time now. Since the last time it was looked at it is taken to have run all the while, unless that is long
+    /// ago: asking the kernel costs a system call, which most spans are too short to be worth.
+    fn cpu_at(&self, now: Time) -> u64 {
+        let since_ns = now.since(self.covered_until);
+        if since_ns > UNCOVERED_NS { thread_cpu_ns() } else { self.covered_cpu_ns + since_ns }
+    }
+
     /// Covers what passed since the last span began or ended, if it is long.
     fn cover(&mut self, now: Time, cpu_now_ns: u64) {
         let duration_ns = now.since(self.covered_until);
@@ -252,7 +260,8 @@ impl Tracer {
         let Some(on) = &mut self.on else {
             return Begun { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0, runqueue_start_ns: 0 };
         };
-        let (start, cpu_start_ns) = (Time::now(), thread_cpu_ns());
+        let start = Time::now();
+        let cpu_start_ns = on.cpu_at(start);
         on.cover(start, cpu_start_ns);
         Begun { id: Some(on.fresh_span()), start, cpu_start_ns, runqueue_start_ns: on.runqueue_seen_ns }
     }
@@ -260,7 +269,8 @@ impl Tracer {
     /// Ends a span on this thread now, with its CPU and run-queue time.
     pub fn end(&mut self, begun: Begun, kind: SpanKind, about: About) {
         let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
-        let (now, cpu_now_ns) = (Time::now(), thread_cpu_ns());
+        let now = Time::now();
+        let cpu_now_ns = on.cpu_at(now);
         let duration_ns = now.since(begun.start);
         let cpu_ns = cpu_now_ns.saturating_sub(begun.cpu_start_ns).min(duration_ns);
         let has_parts = on.covered_until > begun.start;

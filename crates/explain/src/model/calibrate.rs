@@ -323,7 +323,7 @@ impl OwnWork {
     }
 }
 
-/// From a reply's leaving to its receiver's running again: the third of them that was fastest. Slower ones also queued; with the lower
+/// From a reply's leaving to its receiver's running again: the 40th percentile. Many of the slower ones also queued; with the lower
 /// quartile replays come out too short, with the median too long.
 fn wake_ns(parts: &Parts<'_>, runs: &[Vec<LiveSpan>]) -> f64 {
     let mut lags = Vec::new();
@@ -344,5 +344,5 @@ fn wake_ns(parts: &Parts<'_>, runs: &[Vec<LiveSpan>]) -> f64 {
         }
     }
     lags.sort_unstable();
-    of_sorted(&lags, 0.33).unwrap_or(15_000).clamp(2_000, 200_000) as f64
+    of_sorted(&lags, 0.4).unwrap_or(15_000).clamp(2_000, 200_000) as f64
 }

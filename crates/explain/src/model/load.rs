@@ -101,7 +101,7 @@ impl Trend {
 }
 
 /// By which part processors usually slow each other down: what is assumed where a recording does not tell.
-const USUAL_SLOWDOWN: f64 = 0.15;
+const USUAL_SLOWDOWN: f64 = 0.10;
 
 /// More than this no processors slow each other down; what shows more is a cost of another kind that
 /// happened to come when others ran (a first touch of memory, a full buffer).
