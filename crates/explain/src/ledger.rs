@@ -117,7 +117,11 @@ impl Ledger {
             What::Runnable => self.queues.get(track as usize).copied().unwrap_or(track),
             _ => self.label(track),
         };
-        thread_place(label, what, object)
+        let object = match what {
+            What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") => object,
+            _ => NONE,
+        };
+        Place::Thread { label, what, object }
     }
 
     /// The label of a track.
@@ -272,15 +276,6 @@ fn work_name(cast: &Cast, kind: SpanKind, object: u32, name_objects: bool, runni
         name.push_str(" (page cache)");
     }
     name
-}
-
-/// The place of a thread's doing.
-fn thread_place(label: u32, what: What, object: u32) -> Place {
-    let object = match what {
-        What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") => object,
-        _ => NONE,
-    };
-    Place::Thread { label, what, object }
 }
 
 #[cfg(test)]

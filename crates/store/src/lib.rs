@@ -28,6 +28,7 @@ pub mod limits;
 pub mod metadata;
 pub mod protocol;
 pub mod start;
+mod sync;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

@@ -14,12 +14,13 @@ use super::flow::{End, Flow, Sink, Source, Task, Work};
 use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{IoReply, IoRequest};
+use crate::sync::locked;
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::{About, Mode, SpanKind, Tracer};
@@ -61,10 +62,6 @@ struct Lane {
 struct Queue {
     work: VecDeque<Work>,
     closed: bool,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Engine {

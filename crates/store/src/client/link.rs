@@ -3,9 +3,10 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
+use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use thalweg_trace::{Mode, Tracer};
 
 /// Idle connections kept for each server.
@@ -26,10 +27,6 @@ pub struct Link {
     options: Connect,
     idle: Mutex<Vec<Connection>>,
     recording: Mutex<Option<SessionOf>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection out of the pool. Goes back when dropped, unless it is broken.

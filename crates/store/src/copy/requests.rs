@@ -5,9 +5,10 @@ use super::job::{Chosen, Control};
 use crate::client::RequestMemory;
 use crate::client::flow::{End, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::locked;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the requests of a copy share.
@@ -56,10 +57,6 @@ struct Part {
     sequence: u64,
     offset: u64,
     length: u64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Requests<'a> {

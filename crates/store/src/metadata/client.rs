@@ -12,10 +12,11 @@ use crate::protocol::metadata::{
     Attributes, DirectoryEntry, Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place, SetAttributes,
     Status, StoreMap, TargetId,
 };
+use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use thalweg_layout::Layout;
 use thalweg_trace::Tracer;
 
@@ -127,7 +128,7 @@ impl MetadataClient {
 
     /// Who is who, as of the connecting or the last [`MetadataClient::refresh_map`].
     pub fn map(&self) -> Arc<StoreMap> {
-        Arc::clone(&lock(&self.inner.map))
+        Arc::clone(&locked(&self.inner.map))
     }
 
     /// Asks who is who again: an I/O server may have come back at another address.
@@ -138,7 +139,7 @@ impl MetadataClient {
         match self.ask(tracer, Operation::StoreMap)? {
             MetadataReply::Map(map) => {
                 let map = Arc::new(map);
-                *lock(&self.inner.map) = Arc::clone(&map);
+                *locked(&self.inner.map) = Arc::clone(&map);
                 Ok(map)
             }
             other => Err(self.strange(&other)),
@@ -280,13 +281,13 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::Stale`] when the service's machine was restarted since a change of ours: it may be lost.
     pub fn sync(&self, tracer: &mut Tracer) -> Result<BootVerifier> {
-        let before = lock(&self.inner.unsynced).clone();
+        let before = locked(&self.inner.unsynced).clone();
         let mut slot = self.inner.free_slot().1;
         let reply = self.inner.call_on(&mut slot, tracer, Operation::Sync, true)?;
         let MetadataReply::Synced(verifier) = reply else { return Err(self.strange(&reply)) };
         let boot_id = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
         drop(slot);
-        *lock(&self.inner.unsynced) = None;
+        *locked(&self.inner.unsynced) = None;
         if before.is_some() && before != boot_id {
             return Err(Error::new(
                 ErrorKind::Stale,
@@ -314,7 +315,7 @@ impl MetadataClient {
     /// `work`'s, or the connection's.
     pub fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         self.inner.one_connection.store(true, Ordering::Release);
-        let mut slot = lock(&self.inner.slots[0]);
+        let mut slot = locked(&self.inner.slots[0]);
         self.inner.ready(&mut slot)?;
         match slot.connection.as_mut() {
             Some(connection) => work(connection),
@@ -413,7 +414,7 @@ impl Names for MetadataClient {
     }
 
     fn close(&self, file: FileId) {
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = locked(&self.inner.kept);
         let place = kept.iter().position(|(id, _)| *id == file);
         let closed = place.and_then(|place| kept.remove(place));
         drop(kept);
@@ -430,7 +431,7 @@ impl Names for MetadataClient {
 impl MetadataClient {
     fn keep(&self, mut file: OpenFile) -> Attributes {
         file.kept = true;
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = locked(&self.inner.kept);
         kept.push_back((file.id(), file.slot));
         let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
         // Closing may speak to the service.
@@ -442,7 +443,7 @@ impl MetadataClient {
     }
 
     fn let_go(&self, id: FileId) {
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = locked(&self.inner.kept);
         let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|(file, _)| *file == id);
         *kept = stay;
         drop(kept);
@@ -454,7 +455,7 @@ impl Inner {
     /// A connection that nobody uses, or the one whose turn it is to be waited for.
     fn free_slot(&self) -> (usize, MutexGuard<'_, Slot>) {
         if self.one_connection.load(Ordering::Acquire) {
-            return (0, lock(&self.slots[0]));
+            return (0, locked(&self.slots[0]));
         }
         for (number, slot) in self.slots.iter().enumerate() {
             match slot.try_lock() {
@@ -464,12 +465,12 @@ impl Inner {
             }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-        (number, lock(&self.slots[number]))
+        (number, locked(&self.slots[number]))
     }
 
     /// Notes that a file is closed; the service is told with the next request on its connection.
     fn close(&self, id: FileId, slot: usize) {
-        let mut slot = lock(&self.slots[slot]);
+        let mut slot = locked(&self.slots[slot]);
         if let Some(count) = slot.open.get_mut(&id) {
             *count -= 1;
             if *count == 0 {
@@ -493,7 +494,7 @@ impl Inner {
             return Ok(());
         }
         slot.closed.clear();
-        let options = lock(&self.options).clone();
+        let options = locked(&self.options).clone();
         let mut connection = Connection::connect(&self.address, &options)?;
         let open: Vec<FileId> = slot.open.iter().flat_map(|(id, count)| std::iter::repeat_n(*id, *count as usize)).collect();
         for files in open.chunks(4096) {
@@ -506,7 +507,7 @@ impl Inner {
 
     fn changing(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
         let reply = self.call_on(slot, tracer, operation, false)?;
-        let mut unsynced = lock(&self.unsynced);
+        let mut unsynced = locked(&self.unsynced);
         if unsynced.is_none() {
             *unsynced = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
         }
@@ -530,8 +531,4 @@ impl Inner {
             other => other,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

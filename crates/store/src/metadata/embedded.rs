@@ -19,11 +19,12 @@
 use super::database::{Database, DatabaseError, Stage, Table, Transaction, Verdict, View, Watch};
 use super::layers::{Base, Layer, Pairs, Stack, Working};
 use super::log::{self, Segment};
+use crate::sync::locked;
 use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thalweg_trace::TrackId;
 
 pub use super::log::Recovery;
@@ -215,11 +216,11 @@ impl Embedded {
 impl Drop for Embedded {
     /// Leaves the files as a kill would, but for a checkpoint that is under way.
     fn drop(&mut self) {
-        let mut work = lock(&self.shared.work);
+        let mut work = locked(&self.shared.work);
         work.stop = true;
         self.shared.worked.notify_all();
         drop(work);
-        if let Some(thread) = lock(&self.checkpointer).take() {
+        if let Some(thread) = locked(&self.checkpointer).take() {
             let _ = thread.join();
         }
     }
@@ -284,7 +285,7 @@ impl Shared {
     /// Waits until `batch` is in the log, or writes it there.
     fn commit(&self, batch: &Batch, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         let mut waiting = false;
-        let mut turn = lock(&self.turn);
+        let mut turn = locked(&self.turn);
         let (result, leader) = loop {
             if let Some(outcome) = batch.outcome.get() {
                 break outcome.clone();
@@ -296,7 +297,7 @@ impl Shared {
                     watch.end(Stage::Wait(None));
                 }
                 self.write_batch(watch);
-                turn = lock(&self.turn);
+                turn = locked(&self.turn);
                 turn.leading = false;
                 self.turned.notify_all();
                 continue;
@@ -315,14 +316,14 @@ impl Shared {
 
     /// Runs `work` while nobody writes the log.
     fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut turn = lock(&self.turn);
+        let mut turn = locked(&self.turn);
         while turn.leading {
             turn = self.turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
         }
         turn.leading = true;
         drop(turn);
         let answer = work();
-        lock(&self.turn).leading = false;
+        locked(&self.turn).leading = false;
         self.turned.notify_all();
         answer
     }
@@ -357,7 +358,7 @@ impl Shared {
                     && state.frozen.is_none()
                     && let Err(e) = self.rotate(state)
                 {
-                    lock(&self.work).failed = Some(e);
+                    locked(&self.work).failed = Some(e);
                 }
                 let _ = batch.outcome.set((Ok(()), watch.track()));
             }
@@ -387,7 +388,7 @@ impl Shared {
         let last = self.logged.load(Ordering::Acquire);
         state.segments.push(Segment::create(&self.directory, self.identity, last + 1)?);
         state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));
-        lock(&self.work).checkpoint = true;
+        locked(&self.work).checkpoint = true;
         self.worked.notify_all();
         Ok(())
     }
@@ -395,7 +396,7 @@ impl Shared {
     /// The checkpointer's thread.
     fn checkpoints(&self) {
         loop {
-            let mut work = lock(&self.work);
+            let mut work = locked(&self.work);
             while !work.checkpoint && !work.stop {
                 work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
             }
@@ -404,7 +405,7 @@ impl Shared {
             }
             drop(work);
             let done = self.put_frozen();
-            let mut work = lock(&self.work);
+            let mut work = locked(&self.work);
             work.checkpoint = false;
             work.failed = done.err();
             self.worked.notify_all();
@@ -429,7 +430,7 @@ impl Shared {
 
     /// Waits until no checkpoint is under way; its error, if it failed.
     fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
-        let mut work = lock(&self.work);
+        let mut work = locked(&self.work);
         while work.checkpoint && !work.stop {
             work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
@@ -445,7 +446,7 @@ impl Shared {
         if bytes < self.options.segment_bytes.saturating_mul(SEGMENTS_BEHIND) {
             return Ok(());
         }
-        let mut work = lock(&self.work);
+        let mut work = locked(&self.work);
         if work.failed.is_some() {
             work.checkpoint = true;
             self.worked.notify_all();
@@ -458,7 +459,7 @@ impl Shared {
         let target = self.logged.load(Ordering::Acquire);
         let mut waiting = false;
         let mut leader = None;
-        let mut syncing = lock(&self.syncing);
+        let mut syncing = locked(&self.syncing);
         while syncing.sequence < target {
             if syncing.leading {
                 leader = syncing.leader;
@@ -475,7 +476,7 @@ impl Shared {
                 watch.end(Stage::Wait(leader));
             }
             let (reached, result) = self.sync_segments(watch);
-            syncing = lock(&self.syncing);
+            syncing = locked(&self.syncing);
             syncing.leading = false;
             self.synced.notify_all();
             result?;
@@ -594,8 +595,4 @@ fn redb_error(path: &Path, error: &redb::Error) -> DatabaseError {
         redb::Error::Io(e) => DatabaseError::io(path, "input or output failed", e),
         other => DatabaseError::new(path, other.to_string()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,8 +15,9 @@ use super::namespace::Namespace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{FileId, FileLayout, ServerEntry, TargetId};
+use crate::sync::locked;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_layout::Layout;
 
@@ -76,7 +77,7 @@ struct Claim<'a>(&'a Claims, FileId);
 
 impl Claims {
     fn claim(&self, id: FileId) -> Claim<'_> {
-        let mut taken = lock(&self.taken);
+        let mut taken = locked(&self.taken);
         while !taken.insert(id) {
             taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
@@ -84,7 +85,7 @@ impl Claims {
     }
 
     fn try_claim(&self, id: FileId) -> Option<Claim<'_>> {
-        let free = lock(&self.taken).insert(id);
+        let free = locked(&self.taken).insert(id);
         // Made only when it is ours: dropping a claim gives it up.
         if free { Some(Claim(self, id)) } else { None }
     }
@@ -92,7 +93,7 @@ impl Claims {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        lock(&self.0.taken).remove(&self.1);
+        locked(&self.0.taken).remove(&self.1);
         self.0.freed.notify_all();
     }
 }
@@ -127,12 +128,12 @@ impl Intents {
 
     /// A client has these open: their datafiles stay until it closes them.
     pub fn opened(&self, id: FileId) {
-        *lock(&self.shared.open).entry(id).or_insert(0) += 1;
+        *locked(&self.shared.open).entry(id).or_insert(0) += 1;
     }
 
     /// A client has closed it.
     pub fn closed(&self, id: FileId) {
-        let mut open = lock(&self.shared.open);
+        let mut open = locked(&self.shared.open);
         let Some(count) = open.get_mut(&id) else { return };
         *count -= 1;
         if *count == 0 {
@@ -146,7 +147,7 @@ impl Intents {
 
     /// Files open at clients.
     pub fn open_files(&self) -> usize {
-        lock(&self.shared.open).len()
+        locked(&self.shared.open).len()
     }
 
     /// Does this file's truncation now, on this thread, if it is not done yet.
@@ -172,9 +173,9 @@ impl Intents {
 
 impl Drop for Intents {
     fn drop(&mut self) {
-        lock(&self.shared.orders).stop = true;
+        locked(&self.shared.orders).stop = true;
         self.shared.ordered.notify_all();
-        if let Some(worker) = lock(&self.worker).take() {
+        if let Some(worker) = locked(&self.worker).take() {
             let _ = worker.join();
         }
     }
@@ -182,7 +183,7 @@ impl Drop for Intents {
 
 impl Shared {
     fn look(&self) {
-        lock(&self.orders).look = true;
+        locked(&self.orders).look = true;
         self.ordered.notify_all();
     }
 
@@ -191,7 +192,7 @@ impl Shared {
         let mut resting: HashMap<String, Instant> = HashMap::new();
         let mut left = false;
         loop {
-            let mut orders = lock(&self.orders);
+            let mut orders = locked(&self.orders);
             let pause_ends = Instant::now() + PAUSE;
             while !orders.look && !orders.stop {
                 let pause = pause_ends.saturating_duration_since(Instant::now());
@@ -220,7 +221,7 @@ impl Shared {
     }
 
     fn stopping(&self) -> bool {
-        lock(&self.orders).stop
+        locked(&self.orders).stop
     }
 
     /// Works on every intent once. Whether something is left that only time can mend.
@@ -286,7 +287,7 @@ impl Shared {
             return Ok(false);
         }
         let files: Vec<_> = {
-            let open = lock(&self.open);
+            let open = locked(&self.open);
             // A file that is open is looked at again when it is closed.
             files.into_iter().filter(|(id, _)| !open.contains_key(id)).collect()
         };
@@ -331,8 +332,4 @@ impl Shared {
         let number = self.server_number(target)?;
         Ok(self.namespace.map().servers[number as usize].clone())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

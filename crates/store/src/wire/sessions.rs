@@ -5,8 +5,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::sync::locked;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 use thalweg_trace::{Event, Host, HostId, IdSpace, Memory, Mode, Role};
 
@@ -31,10 +32,6 @@ pub(crate) struct RecordingSession {
     /// Requests being worked on.
     busy: Mutex<usize>,
     idle: Condvar,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {
