@@ -133,6 +133,18 @@ closed_set! {
         TcpReceiveWindowBytes = "tcp.receive_window_bytes",
         /// The size of the send buffer, as `getsockopt` reports it.
         TcpSendBufferBytes = "tcp.send_buffer_bytes",
+        /// Bytes the program has sent and TCP has not.
+        TcpUnsentBytes = "tcp.unsent_bytes",
+        /// Bytes that arrived and that the program has not read.
+        TcpUnreadBytes = "tcp.unread_bytes",
+        /// The least round-trip time TCP has seen.
+        TcpMinRttUs = "tcp.min_rtt_us",
+        /// TCP's accumulated time with data outstanding.
+        TcpBusyUs = "tcp.busy_us",
+        /// ... of it stopped by the peer's receive window.
+        TcpReceiveWindowLimitedUs = "tcp.rwnd_limited_us",
+        /// ... of it stopped by the send buffer.
+        TcpSendBufferLimitedUs = "tcp.sndbuf_limited_us",
         /// RPCs sent and unanswered.
         RpcPending = "rpc.pending",
         /// How many RPCs a client lets itself have pending.
@@ -141,6 +153,18 @@ closed_set! {
         CpuRunNs = "cpu.run_ns",
         /// A thread's accumulated time runnable and not running.
         CpuRunqueueNs = "cpu.runqueue_ns",
+        /// A thread's or control group's accumulated time stopped by a processor quota.
+        CpuThrottledNs = "cpu.throttled_ns",
+        /// A processor's accumulated time in software interrupts.
+        CpuSoftirqNs = "cpu.softirq_ns",
+        /// A thread's accumulated bytes read, as its I/O accounting says (files, pipes and sockets).
+        IoReadBytes = "io.read_bytes",
+        /// A thread's accumulated bytes written.
+        IoWriteBytes = "io.write_bytes",
+        /// A thread's accumulated calls that read.
+        IoReadCalls = "io.read_calls",
+        /// A thread's accumulated calls that write.
+        IoWriteCalls = "io.write_calls",
         /// Dirty pages of the page cache.
         MemoryDirtyBytes = "memory.dirty_bytes",
     }

@@ -1,0 +1,120 @@
+//! What all recorders have in common: whom they watch, into what they write, and how they end.
+//!
+//! The order is always the same. The command's process exists but has not yet called `execve`: it is held by the
+//! runner. [`Recorder::begin`] takes hold of it and of the other processes to watch; the runner lets it go; it ends;
+//! [`Recorder::finish`] hands over what is left. Between the two a recorder works on threads of its own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_trace::{HostId, IdSpace, Role, Sink};
+
+/// How much is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// Scheduler, block, socket and TCP events; no system calls. What a run can bear always.
+    #[default]
+    Lean,
+    /// A span per system call, or per run of like calls that never blocked.
+    Syscall,
+    /// The same, and every packet's headers of the connections watched.
+    Packet,
+}
+
+/// A process to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchedProcess {
+    /// Its number.
+    pub pid: u32,
+    /// On whose behalf it works: `Client` for the command, `Server` for one that listens, else `Client`.
+    pub role: Role,
+}
+
+/// Whom to watch, and where events go.
+#[derive(Clone)]
+pub struct Watched {
+    /// The command, held before `execve`; `None` when only others are watched.
+    pub command: Option<WatchedProcess>,
+    /// Other processes; all their threads, and what they start from now on.
+    pub others: Vec<WatchedProcess>,
+    /// How much.
+    pub tier: Tier,
+    /// The number of this machine in the recording.
+    pub host: HostId,
+    /// Identifiers that the recorder may give.
+    pub space: IdSpace,
+    /// How often events are fetched from the kernel or from the command; zero: without a pause.
+    pub drain: Duration,
+    /// Where events go.
+    pub sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("command", &self.command).field("others", &self.others).finish_non_exhaustive()
+    }
+}
+
+/// What a recorder says when it has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Events lost that no `lost` mark tells of.
+    pub dropped_events: u64,
+    /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).
+    pub attributes: Vec<(String, String)>,
+    /// What a person should know, one sentence each: shown after the run, kept in the recording.
+    pub notes: Vec<String>,
+}
+
+/// One way to record.
+pub trait Recorder: Send {
+    /// What stands in `meta.json`: `bpf`, `preload`, `proc`.
+    fn name(&self) -> &'static str;
+
+    /// What the command's environment must have in addition.
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    /// Begins. The command is held and has not run yet.
+    fn begin(&mut self, watched: Watched) -> Result<(), RecordError>;
+
+    /// Ends: everything that happened until now goes to the sink.
+    fn finish(&mut self) -> Result<Finished, RecordError>;
+}
+
+/// Why something was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The machine, or its owner, does not allow this recorder; what would is in the text.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The command cannot be run.
+    #[error("{command}: {problem}")]
+    Command {
+        /// As it was given.
+        command: String,
+        /// What is wrong, and what to do.
+        problem: String,
+        /// The exit code that shells use for it: 127 not found, 126 not executable.
+        exit_code: i32,
+    },
+    /// A file that is read or written by a recorder.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// What was asked for makes no sense; the text says what would.
+    #[error("{0}")]
+    Usage(String),
+    /// The recorder itself failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Trace(#[from] thalweg_trace::TraceError),
+}
