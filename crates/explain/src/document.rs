@@ -318,6 +318,9 @@ pub struct Utilisation {
 /// What one change would give.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
+    /// What kind of change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them).
+    #[serde(default)]
+    pub id: String,
     /// The change, in words.
     pub change: String,
     /// The wall time the model predicts, corrected for its own error on the observed run.

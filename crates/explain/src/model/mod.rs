@@ -15,7 +15,7 @@ use crate::assemble::Parts;
 use crate::document::{MAX_WHAT_IFS, Model, WhatIf};
 use calibrate::Calibrated;
 use changes::Proposal;
-use thalweg_trace::Meta;
+use thalweg_trace::{Meta, Source};
 
 /// A model that misses the observed run by more than this predicts nothing.
 pub const MOST_ERROR: f64 = 0.10;
@@ -46,7 +46,7 @@ pub fn not_asked() -> Prediction {
 }
 
 /// Replays the run, and what changes would give.
-pub fn predict(parts: &Parts<'_>, meta: &Meta) -> Prediction {
+pub fn predict(_source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
     let refuse = |replayed_wall_s, error, reason| Prediction {
         model: Model { replayed_wall_s, error, reason: Some(reason) },
         what_if: Vec::new(),
@@ -90,6 +90,7 @@ fn best_of(proposals: Vec<Proposal>, run: &Calibrated, flow_ns: f64, wall_s: f64
     let (proposal, predicted_wall_s) = predicted.into_iter().find(|(_, s)| *s <= best * NEAR_BEST)?;
     let speedup = wall_s / predicted_wall_s;
     (speedup >= LEAST_SPEEDUP).then(|| WhatIf {
+        id: proposal.id.to_owned(),
         change: proposal.change.clone(),
         predicted_wall_s,
         speedup,

@@ -327,6 +327,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         tracks: vec![],
         what_if: vec![
             WhatIf {
+                id: "requests".into(),
                 change: "overlap reading with sending".into(),
                 predicted_wall_s: wall_s / 1.42,
                 speedup: 1.42,
@@ -334,6 +335,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
                 flags: vec![("--requests".into(), "2".into())],
             },
             WhatIf {
+                id: "device.x2".into(),
                 change: "a source device twice as fast".into(),
                 predicted_wall_s: wall_s / 1.17,
                 speedup: 1.17,

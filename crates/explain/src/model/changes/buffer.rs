@@ -9,6 +9,7 @@ pub fn propose(copy: &Copy) -> Vec<Proposal> {
     let sizes = sizes.into_iter().filter(|&b| (65_536.0..=1_048_576.0).contains(&b) && b <= copy.request_bytes);
     sizes
         .map(|b| Proposal {
+            id: "buffer",
             change: format!("flow buffers of {} instead of {}", size(b), size(copy.buffer_bytes)),
             copy: Copy { buffer_bytes: b, ..copy.clone() },
             flags: vec![("--buffer", size(b))],

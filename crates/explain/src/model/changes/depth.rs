@@ -8,6 +8,7 @@ pub fn propose(copy: &Copy) -> Vec<Proposal> {
     let depths = [2, 4, 8, 16, 32].into_iter().filter(|&d| d > copy.depth && d < most.saturating_mul(2));
     depths
         .map(|d| Proposal {
+            id: "depth",
             change: format!("{d} flow buffers in flight instead of {}", copy.depth),
             copy: Copy { depth: d, ..copy.clone() },
             flags: vec![("--depth", d.to_string())],

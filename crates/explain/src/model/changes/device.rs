@@ -8,8 +8,8 @@ fn faster(costs: Costs) -> Costs {
     Costs { read: half(costs.read), write: half(costs.write), sync: half(costs.sync), ..costs }
 }
 
-fn proposal(what: &str, how: &str, copy: Copy) -> Proposal {
-    Proposal { change: what.to_owned(), copy, flags: Vec::new(), how: how.to_owned() }
+fn proposal(id: &'static str, what: &str, how: &str, copy: Copy) -> Proposal {
+    Proposal { id, change: what.to_owned(), copy, flags: Vec::new(), how: how.to_owned() }
 }
 
 pub fn propose(copy: &Copy) -> Vec<Proposal> {
@@ -18,11 +18,11 @@ pub fn propose(copy: &Copy) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     if client != *copy {
         let (what, how) = ("the client's disk twice as fast", "move the client's file to a disk twice as fast");
-        proposals.push(proposal(what, how, client));
+        proposals.push(proposal("device.client.x2", what, how, client));
     }
     if servers != *copy {
         let (what, how) = ("the servers' disks twice as fast", "give the servers disks twice as fast, or twice as many of them");
-        proposals.push(proposal(what, how, servers));
+        proposals.push(proposal("device.server.x2", what, how, servers));
     }
     proposals
 }

@@ -12,6 +12,8 @@ use super::copy::Copy;
 /// A change of the copy.
 #[derive(Clone, Debug)]
 pub struct Proposal {
+    /// What kind of change, for programs.
+    pub id: &'static str,
     /// In words.
     pub change: String,
     /// The copy with it.

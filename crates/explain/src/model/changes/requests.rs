@@ -7,6 +7,7 @@ pub fn propose(copy: &Copy) -> Vec<Proposal> {
     let counts = [2, 4, 8].into_iter().filter(|&n| n > copy.requests);
     counts
         .map(|n| Proposal {
+            id: "requests",
             change: match copy.requests {
                 1 => format!("overlap reading with sending: {n} requests in flight"),
                 now => format!("{n} requests in flight instead of {now}"),

@@ -9,6 +9,7 @@ pub fn propose(copy: &Copy) -> Vec<Proposal> {
     }
     let far = Costs { sync: Cost::default(), ..copy.far };
     vec![Proposal {
+        id: "no_sync",
         change: "not waiting for media after each write".to_owned(),
         copy: Copy { far, ..copy.clone() },
         flags: Vec::new(),
