@@ -7,5 +7,8 @@ cannot run raises `Unavailable` with one sentence that says why. Adding a server
 
 from servers.gridftp import GridFtp
 from servers.nfs_ganesha import NfsGanesha
+from servers.nginx import Nginx
+from servers.rsync import Rsync
+from servers.xrootd import Xrootd
 
-SERVERS = {"gridftp": GridFtp, "nfs": NfsGanesha}
+SERVERS = {"gridftp": GridFtp, "nfs": NfsGanesha, "nginx": Nginx, "rsync": Rsync, "xrootd": Xrootd}

@@ -6,7 +6,7 @@ log (`-Z`) tells buffer, block, streams and bytes of every transfer: an oracle b
 
 import os
 
-from servers.process import Server, free_port, install
+from servers.process import LOOPBACK, Server, free_port, install
 
 PACKAGES = {
     "globus-gridftp-server-progs": "globus-gridftp-server",
@@ -20,8 +20,9 @@ class GridFtp:
 
     name = "gridftp"
 
-    def __init__(self, directory):
+    def __init__(self, directory, host=LOOPBACK):
         self.directory = directory
+        self.host = host
         self.port = 0
         self.server = None
 
@@ -29,12 +30,13 @@ class GridFtp:
         install(PACKAGES)
         self.port = free_port()
         os.makedirs(self.directory, exist_ok=True)
-        argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", "127.0.0.1"]
-        argv += ["-data-interface", "127.0.0.1", "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
+        address = self.host.address
+        argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", address]
+        argv += ["-data-interface", address, "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
         argv += ["-Z", self.transfer_log]
         if os.geteuid() == 0:
             argv += ["-anonymous-user", "root", "-allow-root"]
-        self.server = Server(argv, os.path.join(self.directory, "gridftp.log"))
+        self.server = Server(argv, os.path.join(self.directory, "gridftp.log"), self.host)
         try:
             self.server.wait_for_port(self.port)
         except BaseException:
@@ -52,4 +54,4 @@ class GridFtp:
 
     def address(self, path):
         """The URL of a file, by its absolute path."""
-        return f"ftp://127.0.0.1:{self.port}{path}"
+        return f"ftp://{self.host.address}:{self.port}{path}"

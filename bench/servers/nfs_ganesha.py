@@ -10,7 +10,7 @@ Ganesha keeps removed files open and so keeps their space: truncate a file befor
 
 import os
 
-from servers.process import Server, Unavailable, free_port, install
+from servers.process import LOOPBACK, Server, Unavailable, free_port, install
 
 PACKAGES = {
     "nfs-ganesha": "ganesha.nfsd",
@@ -21,7 +21,7 @@ PACKAGES = {
 }
 
 CONFIGURATION = """NFS_CORE_PARAM {{
-    NFS_Port = {nfs_port}; MNT_Port = {mount_port}; Bind_addr = 127.0.0.1; Protocols = 3;
+    NFS_Port = {nfs_port}; MNT_Port = {mount_port}; Bind_addr = {address}; Protocols = 3;
     Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false;
 }}
 NFSV4 {{ Graceless = true; Only_Numeric_Owners = true; RecoveryRoot = "{directory}/recovery"; }}
@@ -35,13 +35,14 @@ RPCBIND = "mount -t tmpfs tmpfs /run && mkdir /run/rpcbind && { chown _rpc /run/
 
 
 class NfsGanesha:
-    """A server that exports `directory`/export; `directory` also keeps its configuration, log and pid file."""
+    """A server that exports `directory`/export, or the directory `export`; `directory` keeps its configuration, log and pid file."""
 
     name = "nfs"
 
-    def __init__(self, directory):
+    def __init__(self, directory, host=LOOPBACK, export=None):
         self.directory = os.path.abspath(directory)
-        self.export = os.path.join(self.directory, "export")
+        self.export = os.path.abspath(export) if export else os.path.join(self.directory, "export")
+        self.host = host
         self.nfs_port = 0
         self.mount_port = 0
         self.servers = []
@@ -72,13 +73,17 @@ class NfsGanesha:
         with open(configuration, "w") as out:
             out.write(
                 CONFIGURATION.format(
-                    nfs_port=self.nfs_port, mount_port=self.mount_port, directory=self.directory, export=self.export
+                    nfs_port=self.nfs_port,
+                    mount_port=self.mount_port,
+                    directory=self.directory,
+                    export=self.export,
+                    address=self.host.address,
                 )
             )
         log = os.path.join(self.directory, "ganesha.log")
         pid_file = os.path.join(self.directory, "ganesha.pid")
         argv = ["nsenter", "-m", "-t", str(portmapper.pid), "ganesha.nfsd", "-F", "-f", configuration, "-L", log]
-        ganesha = Server([*argv, "-p", pid_file], log)
+        ganesha = Server([*argv, "-p", pid_file], log, self.host)
         self.servers.append(ganesha)
         ganesha.wait_for_port(self.nfs_port)
         ganesha.wait_for_port(self.mount_port)
@@ -90,7 +95,7 @@ class NfsGanesha:
     def address(self, name):
         """The URL that `nfs-cp` takes for a file of the export."""
         ports = f"version=3&nfsport={self.nfs_port}&mountport={self.mount_port}"
-        return f"nfs://127.0.0.1{self.export}/{name}?{ports}"
+        return f"nfs://{self.host.address}{self.export}/{name}?{ports}"
 
     def remove(self, name):
         """Give back a file's space although Ganesha still has it open."""

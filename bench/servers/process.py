@@ -66,11 +66,35 @@ def _before_exec():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class Loopback:
+    """Where a server runs when nobody says otherwise: this machine, on 127.0.0.1.
+
+    Anything with these members can take its place, such as a network namespace: `address` is what the server binds to and
+    clients connect to, `argv` puts what is needed to get there in front of a command, `listens` says whether a started server
+    accepts connections on a port.
+    """
+
+    address = "127.0.0.1"
+
+    def argv(self, argv):
+        """The command as it is started here."""
+        return argv
+
+    def listens(self, _server, port):
+        """Whether a connection is accepted."""
+        return accepts(port)
+
+
+LOOPBACK = Loopback()
+
+
 class Server:
     """One server process with its own process group, its output in a file."""
 
-    def __init__(self, argv, log_path):
+    def __init__(self, argv, log_path, host=LOOPBACK):
         self.log_path = log_path
+        self.host = host
+        argv = host.argv(argv)
         with open(log_path, "ab") as log:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=_before_exec
@@ -98,8 +122,8 @@ class Server:
             time.sleep(0.02)
 
     def wait_for_port(self, port):
-        """Return when somebody accepts connections on 127.0.0.1:`port`."""
-        self.wait_until(f"port {port}", lambda: accepts(port))
+        """Return when somebody accepts connections on `port`."""
+        self.wait_until(f"port {port}", lambda: self.host.listens(self, port))
 
     def stop(self):
         """End the process and what it forked; returns when it is gone."""

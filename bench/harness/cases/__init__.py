@@ -14,6 +14,7 @@ from harness.cases.explaining import explaining
 from harness.cases.recording import recording
 from harness.cases.servers import server_counts
 from harness.cases.small import small_files
+from harness.cases.watching import untracked, watching
 
 
 @dataclass
@@ -33,6 +34,12 @@ CASES = [
     Case("sync-out-256Mi", "Copy out with --sync, 256 MiB", partial(copies, "out", 256 * MIB, sync=True)),
     Case("recording-in", "Recording on and off, copy in, 256 MiB", partial(recording, "in", 256 * MIB)),
     Case("recording-out", "Recording on and off, copy out, 256 MiB", partial(recording, "out", 256 * MIB)),
+    Case("watch-c", "A C loop of 4 KiB reads and writes, recorded", partial(watching, "c")),
+    Case("watch-python", "A Python loop of 4 KiB reads and writes, recorded", partial(watching, "python")),
+    Case("watch-nfs", "nfs-cp to NFS-Ganesha, both ends recorded", partial(watching, "nfs")),
+    Case("watch-gridftp", "globus-url-copy, both ends recorded", partial(watching, "gridftp")),
+    Case("watch-store", "thalweg cp, both ends recorded from outside", partial(watching, "store")),
+    Case("watch-untracked", "A program beside one that is recorded", untracked),
     Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),
     Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
