@@ -6,6 +6,7 @@
 //!
 //! The tables and their columns are in `SCHEMA.md` beside this crate.
 
+pub mod align;
 pub mod axis;
 pub mod codec;
 pub mod error;
@@ -13,6 +14,7 @@ pub mod export;
 pub mod kind;
 pub mod loss;
 pub mod memory_source;
+pub mod merge;
 pub mod model;
 pub mod recording;
 pub mod sink;
@@ -20,12 +22,14 @@ pub mod source;
 pub mod time;
 pub mod tracer;
 
+pub use align::{Alignment, align};
 pub use axis::Axis;
 pub use codec::{DecodeError, MAX_ENCODED_BYTES, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use kind::{CounterName, MarkKind, ObjectKind, Role, SpanKind, TrackKind, WakerContext};
 pub use loss::Loss;
 pub use memory_source::MemorySource;
+pub use merge::{Merged, merge};
 pub use model::*;
 pub use recording::{Ending, Recording, RecordingWriter};
 pub use sink::{Discard, Memory, Sink};

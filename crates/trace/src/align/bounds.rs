@@ -1,0 +1,110 @@
+//! Bounds on one clock's offset to another, thinned so that hours of them fit into a few megabytes.
+
+use std::collections::BTreeMap;
+
+/// Widths of the intervals of which only the tightest bound is kept: at first, and until there are too many.
+const FIRST_WIDTH_NS: i64 = 10_000_000;
+/// So many intervals are kept of each direction. At 100 ppm an hour's interval then bends by 5 µs.
+const MOST_INTERVALS: usize = 1 << 16;
+
+/// Bounds on what is to be added to a host's clock to have the reference's, each at an instant of the host's clock.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    lower: Tightest,
+    upper: Tightest,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { lower: Tightest::new(1), upper: Tightest::new(-1) }
+    }
+}
+
+/// One bound: at `at_ns` on the host's clock, the offset is at least or at most `offset_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub at_ns: i64,
+    pub offset_ns: i64,
+    pub upper: bool,
+}
+
+impl Bounds {
+    /// A byte that was sent by the reference after `sent_after_ns` (its clock) had been received at `received_by_ns` (the host's).
+    pub fn from_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+        self.lower.add(received_by_ns, sent_after_ns.saturating_sub(received_by_ns));
+    }
+
+    /// A byte that was sent by the host after `sent_after_ns` (its clock) had been received at `received_by_ns` (the reference's).
+    pub fn to_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+        self.upper.add(sent_after_ns, received_by_ns.saturating_sub(sent_after_ns));
+    }
+
+    /// Whether there are bounds from one side only.
+    pub fn is_one_way(&self) -> bool {
+        self.lower.best.is_empty() != self.upper.best.is_empty()
+    }
+
+    /// All bounds in order of time. Where one side has none, it is made of the other's and an assumed delay.
+    pub(super) fn limits(&self, assumed_delay_ns: i64) -> Vec<Limit> {
+        let of = |side: &Tightest, upper, more| {
+            let limit = move |&(at_ns, offset_ns): &(i64, i64)| Limit { at_ns, offset_ns: offset_ns + more, upper };
+            side.best.values().map(limit).collect::<Vec<_>>()
+        };
+        let mut limits = of(&self.lower, false, 0);
+        limits.append(&mut of(&self.upper, true, 0));
+        if self.upper.best.is_empty() {
+            limits.append(&mut of(&self.lower, true, assumed_delay_ns));
+        }
+        if self.lower.best.is_empty() {
+            limits.append(&mut of(&self.upper, false, -assumed_delay_ns));
+        }
+        limits.sort_by_key(|limit| (limit.at_ns, limit.upper));
+        limits
+    }
+}
+
+/// Of each interval of time the tightest bound.
+#[derive(Clone, Debug)]
+struct Tightest {
+    /// 1: the largest is the tightest; −1: the smallest is.
+    sign: i64,
+    width_ns: i64,
+    best: BTreeMap<i64, (i64, i64)>,
+}
+
+impl Tightest {
+    fn new(sign: i64) -> Tightest {
+        Tightest { sign, width_ns: FIRST_WIDTH_NS, best: BTreeMap::new() }
+    }
+
+    fn add(&mut self, at_ns: i64, offset_ns: i64) {
+        let sign = self.sign;
+        let held = self.best.entry(at_ns.div_euclid(self.width_ns)).or_insert((at_ns, offset_ns));
+        if offset_ns.saturating_mul(sign) > held.1.saturating_mul(sign) {
+            *held = (at_ns, offset_ns);
+        }
+        if self.best.len() > MOST_INTERVALS {
+            self.width_ns *= 2;
+            for (at_ns, offset_ns) in std::mem::take(&mut self.best).into_values() {
+                self.add(at_ns, offset_ns);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_the_tightest_stay() {
+        let mut bounds = Bounds::default();
+        for i in 0..400_000_i64 {
+            bounds.from_reference(i * 10_000_000, i * 10_000_000 + 500 - i64::from(i % 1000 == 7) * 400);
+        }
+        let limits = bounds.limits(0);
+        assert!(limits.len() <= 2 * MOST_INTERVALS, "{}", limits.len());
+        assert_eq!(limits.iter().filter(|l| !l.upper).map(|l| l.offset_ns).max(), Some(-100));
+        assert!(bounds.is_one_way());
+    }
+}

@@ -1,0 +1,220 @@
+//! What two recordings say about the positions in the streams of the connections they share.
+//!
+//! Each `net.send` gives a *not yet*: at that instant the byte at its offset had not been sent. Each `net.receive` gives a
+//! *by then*: at that instant the bytes before its end had been received. Which instants, SCHEMA.md says: a span of a call gives its
+//! start and its end; a wait stands still at its offset from start to end; a span that merely tells what a thread did while it ran
+//! lies somewhere between the waits around it, so these count.
+//!
+//! The two are joined in order of position (an external sort, so memory is bounded): whatever is received was sent after the last
+//! *not yet* of a position at or before it.
+
+use super::bounds::Bounds;
+use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
+use crate::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Axis, HostId, ObjectKind, Role, Source, SpanBatch, SpanKind, TraceError, WakerContext};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// One thing said of a position.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Point {
+    /// Connection and direction.
+    stream: u32,
+    /// Bytes before it.
+    position: u64,
+    at_ns: i64,
+    /// A *not yet* of the sender, or a *by then* of the receiver.
+    sender: bool,
+    /// Whether the reference said it.
+    reference: bool,
+}
+
+impl Sortable for Point {
+    fn key(&self) -> Key {
+        // At one position receivers come first: the byte a sender has not sent is the one after the position.
+        (0, i64::from(self.stream), self.position << 1 | u64::from(self.sender))
+    }
+}
+
+/// Positions above this are no positions.
+const MOST_POSITION: u64 = 1 << 62;
+
+/// Bounds on the clock of `other`, and how many connections gave some.
+pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<(Bounds, usize), TraceError> {
+    let mut bounds = Bounds::default();
+    let shared = shared(reference, other);
+    if shared.is_empty() {
+        return Ok((bounds, 0));
+    }
+    let directory = TemporaryDirectory::new()?;
+    let mut sorter = Sorter::new(directory.path(), "positions");
+    let to_axis = |ns: i64| axis.to_reference(HostId(0), ns);
+    points(reference, &shared, |point| sorter.push(Point { at_ns: to_axis(point.at_ns), reference: true, ..point }))?;
+    points(other, &shared, |point| sorter.push(point))?;
+    let mut sent_after = [None::<i64>; 2];
+    let (mut stream, mut used, mut last_used) = (u32::MAX, 0, u32::MAX);
+    sorter.drain(|point| {
+        if point.stream != stream {
+            (stream, sent_after) = (point.stream, [None; 2]);
+        }
+        if point.sender {
+            let held = &mut sent_after[usize::from(point.reference)];
+            *held = Some(held.map_or(point.at_ns, |held| held.max(point.at_ns)));
+        } else if let Some(sent_after_ns) = sent_after[usize::from(!point.reference)] {
+            match point.reference {
+                false => bounds.from_reference(sent_after_ns, point.at_ns),
+                true => bounds.to_reference(sent_after_ns, point.at_ns),
+            }
+            if last_used != point.stream / 2 {
+                (last_used, used) = (point.stream / 2, used + 1);
+            }
+        }
+        Ok(())
+    })?;
+    Ok((bounds, used))
+}
+
+/// The names of connections that both have, numbered.
+fn shared(one: &dyn Source, other: &dyn Source) -> HashMap<String, u32> {
+    let theirs: std::collections::HashSet<String> = super::connections(other).into_iter().collect();
+    super::connections(one).into_iter().filter(|name| theirs.contains(name)).zip(0..).collect()
+}
+
+/// Which end of which connection an object is.
+#[derive(Clone, Copy)]
+struct EndOf {
+    connection: u32,
+    /// `None`: the object does not say; then the role of the thread does.
+    client: Option<bool>,
+}
+
+/// A thread, as seen from behind: the stream of spans comes backward.
+#[derive(Default)]
+struct Thread {
+    /// When the wait began that follows in time.
+    next_wait_ns: Option<i64>,
+    /// Positions that were not yet sent when the wait ended that precedes them.
+    unsent: Vec<(u32, u64)>,
+}
+
+/// Every point of a recording, its times on the recording's own reference axis.
+fn points(
+    source: &dyn Source,
+    shared: &HashMap<String, u32>,
+    mut each: impl FnMut(Point) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let ends: HashMap<u64, EndOf> = source
+        .objects()
+        .iter()
+        .filter(|object| object.kind == ObjectKind::Connection)
+        .filter_map(|object| {
+            let end = object.attributes.iter().find(|(name, _)| name == "end").map(|(_, end)| end == "client");
+            Some((object.object.number(), EndOf { connection: *shared.get(&object.name)?, client: end }))
+        })
+        .collect();
+    let servers: std::collections::HashSet<u64> =
+        source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+    // Where each call is traced, also one that never blocked stands where it was.
+    let exact = source.meta().attributes.iter().any(|(name, tier)| name == "tier" && tier != "lean");
+    let mut threads: HashMap<u64, Thread> = HashMap::new();
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            let thread = threads.entry(batch.track[row]).or_default();
+            let told = Told::of(&batch, row, exact);
+            if told != Told::WhileRunning {
+                for (stream, position) in thread.unsent.drain(..) {
+                    each(Point { stream, position, at_ns: batch.end_ns[row], sender: true, reference: false })?;
+                }
+                if told == Told::Wait {
+                    thread.next_wait_ns = Some(batch.start_ns[row]);
+                }
+            }
+            let kind = batch.kind[row];
+            if !matches!(kind, SpanKind::NetSend | SpanKind::NetReceive) || batch.offset_bytes[row] >= MOST_POSITION {
+                continue;
+            }
+            let Some(end) = ends.get(&batch.object[row]) else { continue };
+            let client = end.client.unwrap_or(!servers.contains(&batch.track[row]));
+            let sends = kind == SpanKind::NetSend;
+            // Client to server is the even one.
+            let stream = end.connection * 2 + u32::from(sends != client);
+            spoken(&batch, row, told, thread, stream, &mut each)?;
+        }
+    }
+    Ok(())
+}
+
+/// How a span stands in its thread's time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// The thread did not run from its start to its end.
+    Wait,
+    /// The thread did it somewhere between the waits around it.
+    WhileRunning,
+    /// A call (or a run of calls), from its start to its end.
+    Call,
+}
+
+impl Told {
+    fn of(batch: &SpanBatch, row: usize, exact: bool) -> Told {
+        let duration = batch.end_ns[row].saturating_sub(batch.start_ns[row]).unsigned_abs();
+        match batch.cpu_ns[row] {
+            _ if is_wait(batch.kind[row]) => Told::Wait,
+            ABSENT => Told::Call,
+            cpu if cpu >= duration => {
+                if exact {
+                    Told::Call
+                } else {
+                    Told::WhileRunning
+                }
+            }
+            0 => Told::Wait,
+            _ => Told::Call,
+        }
+    }
+}
+
+fn is_wait(kind: SpanKind) -> bool {
+    use SpanKind::{WaitDisk, WaitLock, WaitMemory, WaitNetwork, WaitOther, WaitRunqueue, WaitTimer};
+    matches!(kind, WaitDisk | WaitLock | WaitMemory | WaitNetwork | WaitOther | WaitRunqueue | WaitTimer)
+}
+
+/// Gives the points of one `net.send` or `net.receive`.
+fn spoken(
+    batch: &SpanBatch,
+    row: usize,
+    told: Told,
+    thread: &mut Thread,
+    stream: u32,
+    each: &mut impl FnMut(Point) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let sends = batch.kind[row] == SpanKind::NetSend;
+    let position = batch.offset_bytes[row];
+    let failed = batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT;
+    let size = Some(batch.size_bytes[row]).filter(|size| *size < MOST_POSITION && !failed);
+    let after = position + size.unwrap_or(0);
+    let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row]);
+    let mut say = |position, at_ns| each(Point { stream, position, at_ns, sender: sends, reference: false });
+    match (told, sends) {
+        (Told::WhileRunning, true) => thread.unsent.push((stream, position)),
+        (Told::WhileRunning, false) => {
+            if let Some(at_ns) = thread.next_wait_ns {
+                say(after, at_ns)?;
+            }
+        }
+        (Told::Call, true) => say(position, start_ns)?,
+        (Told::Call, false) => say(after, end_ns)?,
+        // A wait that says no size stands still at its position from its start to its end.
+        (Told::Wait, true) => say(position, if size.is_none() { end_ns } else { start_ns })?,
+        (Told::Wait, false) if size.is_some() => say(after, end_ns)?,
+        (Told::Wait, false) => {
+            say(position, start_ns)?;
+            let context = batch.waker_context[row];
+            if context != ABSENT_CONTEXT && context == WakerContext::Softirq as u8 {
+                // What woke it is the next byte (or the stream's end, after which no position is ever sent).
+                say(position + 1, end_ns)?;
+            }
+        }
+    }
+    Ok(())
+}

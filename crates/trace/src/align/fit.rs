@@ -1,0 +1,284 @@
+//! From bounds to a continuous, piecewise straight map between two clocks, with its error.
+//!
+//! A stretch of the map is a line, told by its offsets at the stretch's two ends: a point (x, y) of a plane. Each bound is a half-plane
+//! there, and so is the largest drift there can be; what they leave over is a convex polygon, small in both directions where bytes
+//! went both ways. Its centre is the stretch's estimate; how far its corners are from what is used in the end is the error.
+
+use super::bounds::Limit;
+use crate::{Clock, HostId};
+
+/// The most that two clocks drift apart: each can be slewed by 500 ppm.
+const MOST_DRIFT: f64 = 1e-3;
+/// A stretch is at least this long, if the bounds are: long enough to tell drift from delay, short enough for drift to stay the same.
+const STRETCH_NS: i64 = 60_000_000_000;
+/// A stretch in which the clock was bent is cut down to this.
+const SHORTEST_STRETCH_NS: i64 = 1_000_000_000;
+/// Fewest bounds of each side in a stretch.
+const FEWEST: usize = 8;
+/// Contradictions up to this are taken for stamps that were late, and stay in the error bar.
+const TOLERATED_NS: f64 = 20_000.0;
+
+/// The line of one stretch: offsets at both ends, and between which values they can lie.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    from_ns: i64,
+    to_ns: i64,
+    at: [f64; 2],
+    least: [f64; 2],
+    most: [f64; 2],
+}
+
+/// The pieces of the map, and how many bounds were dropped as contradictions.
+pub(super) fn fit(limits: &[Limit]) -> Option<(Vec<Clock>, usize)> {
+    let first = limits.first()?;
+    // Differences to one offset are small enough for floating point to keep nanoseconds.
+    let base_ns = first.offset_ns;
+    let (mut lines, mut dropped) = (Vec::new(), 0);
+    for stretch in stretches(limits) {
+        fit_or_cut(stretch, base_ns, &mut lines, &mut dropped);
+    }
+    Some((joined(&lines, base_ns), dropped))
+}
+
+/// Cuts bounds into stretches that each have enough of both sides.
+fn stretches(limits: &[Limit]) -> Vec<&[Limit]> {
+    let mut cuts = vec![0];
+    let mut count = [0_usize; 2];
+    for (i, limit) in limits.iter().enumerate() {
+        let begun = *cuts.last().expect("there is a first cut");
+        let long = limit.at_ns - limits[begun].at_ns >= STRETCH_NS;
+        if long && count.iter().all(|n| *n >= FEWEST) {
+            cuts.push(i);
+            count = [0; 2];
+        }
+        count[usize::from(limit.upper)] += 1;
+    }
+    if cuts.len() > 1 && count.iter().any(|n| *n < FEWEST) {
+        cuts.pop();
+    }
+    // The first bound of the next stretch belongs to both, so that there is no gap between them.
+    let ends = cuts.iter().skip(1).map(|cut| cut + 1).chain([limits.len()]);
+    cuts.iter().zip(ends).map(|(from, to)| &limits[*from..to]).collect()
+}
+
+/// Fits one stretch; where no line keeps its bounds, drops the few that contradict the rest, or else cuts it.
+fn fit_or_cut(stretch: &[Limit], base_ns: i64, lines: &mut Vec<Line>, dropped: &mut usize) {
+    let mut problem = Problem::new(stretch, base_ns);
+    let most_dropped = (stretch.len() / 100).max(2);
+    let mut slack = problem.least_slack();
+    let mut taken_out = 0;
+    while slack > TOLERATED_NS && taken_out < most_dropped {
+        let Some(better) = problem.without_worst(slack) else { break };
+        slack = better;
+        taken_out += 1;
+    }
+    let length_ns = stretch[stretch.len() - 1].at_ns - stretch[0].at_ns;
+    if slack > TOLERATED_NS && length_ns > 2 * SHORTEST_STRETCH_NS {
+        let middle = stretch[0].at_ns + length_ns / 2;
+        let cut = stretch.partition_point(|limit| limit.at_ns < middle);
+        let (one, other) = (&stretch[..=cut], &stretch[cut..]);
+        let both_sides = |part: &[Limit]| part.iter().any(|l| l.upper) && part.iter().any(|l| !l.upper);
+        if both_sides(one) && both_sides(other) {
+            fit_or_cut(one, base_ns, lines, dropped);
+            fit_or_cut(other, base_ns, lines, dropped);
+            return;
+        }
+    }
+    *dropped += taken_out;
+    lines.push(problem.line(slack));
+}
+
+/// Joins lines at their ends: the offset at a joint is the mean of both.
+fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
+    let mut clocks = Vec::with_capacity(lines.len());
+    let mut offset_ns = lines.first().map_or(0.0, |line| line.at[0]);
+    for (i, line) in lines.iter().enumerate() {
+        let next = lines.get(i + 1);
+        let end = next.map_or(line.at[1], |next| (line.at[1] + next.at[0]) / 2.0);
+        let mut error = 0.0_f64;
+        for (value, side) in [(offset_ns, 0), (end, 1)] {
+            error = error.max(value - line.least[side]).max(line.most[side] - value);
+        }
+        let drift = (end - offset_ns) / ((line.to_ns - line.from_ns) as f64).max(1.0);
+        clocks.push(Clock {
+            host: HostId(0),
+            from_ns: line.from_ns,
+            offset_ns: base_ns.saturating_add(offset_ns.round() as i64),
+            drift_ppb: (drift * 1e9).round() as i64,
+            error_ns: error.ceil() as u64,
+        });
+        offset_ns = end;
+    }
+    clocks
+}
+
+/// A bound in the stretch's own coordinates: `place` 0 at its begin, 1 at its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    place: f64,
+    offset: f64,
+}
+
+/// The bounds of one stretch.
+struct Problem {
+    from_ns: i64,
+    to_ns: i64,
+    lower: Vec<Bound>,
+    upper: Vec<Bound>,
+}
+
+type Corner = (f64, f64);
+
+impl Problem {
+    fn new(stretch: &[Limit], base_ns: i64) -> Problem {
+        let from_ns = stretch[0].at_ns;
+        let to_ns = stretch[stretch.len() - 1].at_ns.max(from_ns + 1_000_000);
+        let length = (to_ns - from_ns) as f64;
+        let bound = |limit: &Limit| Bound {
+            place: (limit.at_ns - from_ns) as f64 / length,
+            offset: (i128::from(limit.offset_ns) - i128::from(base_ns)) as f64,
+        };
+        let of = |upper| stretch.iter().filter(|limit| limit.upper == upper).map(bound).collect();
+        Problem { from_ns, to_ns, lower: of(false), upper: of(true) }
+    }
+
+    /// The polygon of lines that keep every bound to within `slack`.
+    fn polygon(&self, slack: f64) -> Vec<Corner> {
+        let drift = MOST_DRIFT * (self.to_ns - self.from_ns) as f64;
+        let least = self.lower.iter().map(|b| b.offset).fold(f64::NEG_INFINITY, f64::max) - slack - 2.0 * drift;
+        let most = self.upper.iter().map(|b| b.offset).fold(f64::INFINITY, f64::min) + slack + 2.0 * drift;
+        if least > most {
+            return Vec::new();
+        }
+        let mut corners = vec![(least, least), (most, least), (most, most), (least, most)];
+        clip(&mut corners, 1.0, -1.0, drift);
+        clip(&mut corners, -1.0, 1.0, drift);
+        for bound in hull(&self.lower, 1.0) {
+            clip(&mut corners, bound.place - 1.0, -bound.place, slack - bound.offset);
+        }
+        for bound in hull(&self.upper, -1.0) {
+            clip(&mut corners, 1.0 - bound.place, bound.place, slack + bound.offset);
+        }
+        corners
+    }
+
+    /// By how much all bounds must be loosened for a line to keep them; 0 where one does.
+    fn least_slack(&self) -> f64 {
+        if !self.polygon(0.0).is_empty() {
+            return 0.0;
+        }
+        let mut too_much = 1.0;
+        while self.polygon(too_much).is_empty() && too_much < 1e18 {
+            too_much *= 4.0;
+        }
+        let mut too_little = 0.0;
+        while too_much - too_little > 1.0 + too_much * 1e-6 {
+            let middle = (too_much + too_little) / 2.0;
+            if self.polygon(middle).is_empty() { too_little = middle } else { too_much = middle }
+        }
+        too_much
+    }
+
+    /// Takes out the bound without which the least slack shrinks most; `None` if it does not shrink.
+    fn without_worst(&mut self, slack: f64) -> Option<f64> {
+        let corners = self.polygon(slack);
+        let (x, y) = centre(&corners)?;
+        let mut best: Option<(f64, bool, usize)> = None;
+        for upper in [false, true] {
+            let side = if upper { &self.upper } else { &self.lower };
+            let broken_by = |bound: &Bound| {
+                let value = x + (y - x) * bound.place;
+                if upper { value - bound.offset } else { bound.offset - value }
+            };
+            let tight: Vec<usize> = (0..side.len()).filter(|&i| broken_by(&side[i]) > slack * 0.99 - 1.0).take(4).collect();
+            for i in tight {
+                let taken = self.side(upper).remove(i);
+                let left = if self.lower.is_empty() || self.upper.is_empty() { slack } else { self.least_slack() };
+                self.side(upper).insert(i, taken);
+                if best.is_none_or(|(least, _, _)| left < least) {
+                    best = Some((left, upper, i));
+                }
+            }
+        }
+        let (left, upper, i) = best?;
+        if left >= slack {
+            return None;
+        }
+        self.side(upper).remove(i);
+        Some(left)
+    }
+
+    fn side(&mut self, upper: bool) -> &mut Vec<Bound> {
+        if upper { &mut self.upper } else { &mut self.lower }
+    }
+
+    /// The estimate: the polygon's centre, and the extent of the polygon.
+    fn line(&self, slack: f64) -> Line {
+        // Bounds that contradict each other by so much can be wrong by as much again.
+        let corners = self.polygon(slack * 2.0);
+        let (x, y) = centre(&corners).unwrap_or((0.0, 0.0));
+        let mut line = Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], least: [x, y], most: [x, y] };
+        for corner in corners {
+            for (side, value) in [corner.0, corner.1].into_iter().enumerate() {
+                line.least[side] = line.least[side].min(value);
+                line.most[side] = line.most[side].max(value);
+            }
+        }
+        line
+    }
+}
+
+/// The bounds that no others make superfluous: their convex hull, from above (`sign` 1) or from below (−1).
+fn hull(bounds: &[Bound], sign: f64) -> Vec<Bound> {
+    let mut hull: Vec<Bound> = Vec::new();
+    for &bound in bounds {
+        while let [.., a, b] = hull.as_slice() {
+            // b stays where it lies beyond the line from a to the new one.
+            let cross = (b.place - a.place) * (bound.offset - a.offset) - (b.offset - a.offset) * (bound.place - a.place);
+            if cross * sign < 0.0 {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push(bound);
+    }
+    hull
+}
+
+/// Cuts a convex polygon down to where a·x + b·y ≤ c.
+fn clip(corners: &mut Vec<Corner>, a: f64, b: f64, c: f64) {
+    let beyond = |corner: Corner| a * corner.0 + b * corner.1 - c;
+    // Corners on the border, within what floating point leaves, are inside.
+    let border = 1e-9 * (1.0 + c.abs());
+    let whole = std::mem::take(corners);
+    for (i, &here) in whole.iter().enumerate() {
+        let next = whole[(i + 1) % whole.len()];
+        let (now, then) = (beyond(here), beyond(next));
+        if now <= border {
+            corners.push(here);
+        }
+        if (now < -border && then > border) || (now > border && then < -border) {
+            let share = now / (now - then);
+            corners.push((here.0 + share * (next.0 - here.0), here.1 + share * (next.1 - here.1)));
+        }
+    }
+}
+
+/// The centre of a polygon's area; of its corners where it has none.
+fn centre(corners: &[Corner]) -> Option<Corner> {
+    let (origin, count) = (*corners.first()?, corners.len());
+    let (mut area, mut x, mut y) = (0.0, 0.0, 0.0);
+    for i in 0..count {
+        let one = (corners[i].0 - origin.0, corners[i].1 - origin.1);
+        let other = (corners[(i + 1) % count].0 - origin.0, corners[(i + 1) % count].1 - origin.1);
+        let cross = one.0 * other.1 - other.0 * one.1;
+        area += cross;
+        x += (one.0 + other.0) * cross;
+        y += (one.1 + other.1) * cross;
+    }
+    if area.abs() < 1e-6 {
+        let sum = corners.iter().fold((0.0, 0.0), |sum, corner| (sum.0 + corner.0, sum.1 + corner.1));
+        return Some((sum.0 / count as f64, sum.1 / count as f64));
+    }
+    Some((origin.0 + x / (3.0 * area), origin.1 + y / (3.0 * area)))
+}

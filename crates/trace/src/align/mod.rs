@@ -1,0 +1,71 @@
+//! Puts two recordings on one time axis, by the bytes that both ends of their connections saw.
+//!
+//! **The idea.** A byte cannot be received before it was sent. Each end says of positions in a connection's stream when they
+//! had certainly *not yet* been sent, or had certainly been received ([`evidence`]). A byte that goes from the reference to the
+//! other host bounds the other's clock from one side, a byte that goes back bounds it from the other side; what lies between
+//! is known to within the path's least round trip, however the delays were spread above it. So only the least delays count
+//! (the *envelope*): queues, retransmissions and lost events loosen bounds and never falsify them.
+//!
+//! **The fit.** Clocks drift. Over a stretch of about a minute an offset is taken as a line, and the lines that keep all bounds
+//! form a convex polygon ([`fit`]); its centre is the estimate, its extent the error bar. Stretches are joined at their ends, so
+//! that the map is continuous. Bounds that contradict all others (a stamp that was taken late, a recorder's bug) are dropped
+//! while they are few; where the clock itself was bent, the stretch is cut; what is left of a contradiction widens the error bar.
+//!
+//! **Rejected:** averages of delays (queues on one way bias them), a regression line (the same), wall clocks (milliseconds off
+//! at best), and asking the other host for its time (there is nobody to ask when two recordings meet).
+
+mod bounds;
+mod evidence;
+mod fit;
+
+pub use bounds::Bounds;
+
+use crate::{Axis, Clock, Source, TraceError};
+
+/// How one recording's reference clock stands to another's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// Pieces of the map; their `host` is [`crate::HostId`] 0 of the recording that was aligned.
+    pub clocks: Vec<Clock>,
+    /// How many connections both recordings saw.
+    pub connections: usize,
+    /// Bounds came from one direction only: the error bar rests on an assumed delay, not on a measured one.
+    pub one_way: bool,
+    /// Bounds that contradicted the others, and were dropped.
+    pub contradictions: usize,
+}
+
+impl Alignment {
+    /// The largest error of any piece.
+    pub fn error_ns(&self) -> u64 {
+        self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0)
+    }
+}
+
+/// What is assumed of the way for which nothing was seen, where all bounds come from the other.
+const ASSUMED_DELAY_NS: i64 = 10_000_000;
+
+/// Aligns `other` with `reference`, whose times `axis` puts where they are to be (as those of host 0).
+///
+/// `None`: no connection was seen by both with positions in its stream.
+///
+/// # Errors
+/// A recording cannot be read, or the temporary directory (`TMPDIR`) takes nothing.
+pub fn align(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<Option<Alignment>, TraceError> {
+    let (bounds, connections) = evidence::gather(reference, axis, other)?;
+    Ok(align_bounds(&bounds).map(|alignment| Alignment { connections, ..alignment }))
+}
+
+/// Aligns by bounds that are known already; `None` where there are none.
+pub fn align_bounds(bounds: &Bounds) -> Option<Alignment> {
+    let one_way = bounds.is_one_way();
+    let (clocks, contradictions) = fit::fit(&bounds.limits(ASSUMED_DELAY_NS))?;
+    Some(Alignment { clocks, connections: 0, one_way, contradictions })
+}
+
+/// The connections of a recording, by name, in order.
+pub fn connections(source: &dyn Source) -> Vec<String> {
+    let of_kind = source.objects().iter().filter(|o| o.kind == crate::ObjectKind::Connection);
+    let names: std::collections::BTreeSet<String> = of_kind.map(|o| o.name.clone()).collect();
+    names.into_iter().collect()
+}

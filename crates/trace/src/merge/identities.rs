@@ -1,0 +1,329 @@
+//! Identifiers, given anew: those of different recordings mean different things, and what two recordings of one machine both saw
+//! is one thing.
+//!
+//! Spans and requests are too many for a table: an identifier is `space << 40 | n`, and each recording's spaces are given new numbers, so
+//! that spans go by without being remembered.
+
+use crate::{
+    Counter, CounterOf, Event, Host, HostId, Mark, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind, TraceError,
+    Track, TrackId, TrackKind,
+};
+use std::collections::{HashMap, HashSet};
+
+const SPACE_SHIFT: u32 = 40;
+const WITHIN_SPACE: u64 = (1 << SPACE_SHIFT) - 1;
+
+/// Spans of a device that two recordings saw are compared by these; more than so many are not.
+const MOST_COMPARED: usize = 4 << 20;
+
+/// Rows of the merged recording, by what they are.
+#[derive(Debug, Default)]
+pub(super) struct Identities {
+    hosts: Vec<Host>,
+    host_numbers: HashMap<(String, String, String), HostId>,
+    tracks: Vec<Track>,
+    threads: HashMap<Identity, Known>,
+    objects: Vec<Object>,
+    object_numbers: HashMap<(String, u8, String, String), usize>,
+    spaces: u64,
+    /// What has been said of devices that more than one recording saw.
+    device_spans: HashSet<(u64, i64, u64)>,
+    recordings: usize,
+    /// Threads whose spans two recordings have.
+    twice: Vec<String>,
+}
+
+/// What makes a track the same in two recordings: the boot of its machine, and its thread's number or its device's name.
+type Identity = (String, TrackKind, Option<u32>, Option<u32>, String);
+
+/// A thread or device that a recording has.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    row: usize,
+    /// The recording whose spans of it count.
+    spans_of: Option<usize>,
+}
+
+/// One recording's identifiers in terms of the merged ones.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    number: usize,
+    hosts: HashMap<HostId, HostId>,
+    /// Hosts that an earlier recording has placed.
+    hosts_known: HashSet<HostId>,
+    tracks: HashMap<u64, TrackId>,
+    /// Tracks whose spans another recording gives.
+    silent: HashSet<u64>,
+    /// Devices that another recording has seen too.
+    shared_devices: HashSet<u64>,
+    objects: HashMap<u64, ObjectId>,
+    spaces: HashMap<u64, u64>,
+}
+
+/// What one pass over the spans tells.
+#[derive(Default)]
+struct Survey {
+    spaces: HashSet<u64>,
+    with_spans: HashSet<u64>,
+    /// Threads that sent or received on an accepting end.
+    accepting: HashSet<u64>,
+}
+
+impl Survey {
+    fn of(source: &dyn Source) -> Result<Survey, TraceError> {
+        let accepting_ends: HashSet<u64> = source
+            .objects()
+            .iter()
+            .filter(|object| object.attributes.iter().any(|(name, value)| name == "end" && value == "server"))
+            .map(|object| object.object.number())
+            .collect();
+        let mut survey = Survey::default();
+        for batch in source.spans_backward() {
+            let batch = batch?;
+            for row in 0..batch.len() {
+                survey.with_spans.insert(batch.track[row]);
+                for number in [batch.span[row], batch.request[row], batch.parent[row]] {
+                    survey.spaces.insert(number >> SPACE_SHIFT);
+                }
+                let net = matches!(batch.kind[row], SpanKind::NetSend | SpanKind::NetReceive | SpanKind::WaitNetwork);
+                if net && accepting_ends.contains(&batch.object[row]) {
+                    survey.accepting.insert(batch.track[row]);
+                }
+            }
+        }
+        Ok(survey)
+    }
+}
+
+impl Identities {
+    /// Takes in one recording's rows.
+    pub fn add(&mut self, source: &dyn Source, first: bool) -> Result<Pass, TraceError> {
+        let survey = Survey::of(source)?;
+        let mut pass = Pass { number: self.recordings, ..Pass::default() };
+        self.recordings += 1;
+        self.add_hosts(source, &mut pass);
+        self.add_tracks(source, &survey, first, &mut pass);
+        self.add_objects(source, &mut pass);
+        let mut spaces: Vec<u64> = survey.spaces.into_iter().collect();
+        spaces.sort_unstable();
+        for space in spaces {
+            self.spaces += 1;
+            pass.spaces.insert(space, self.spaces);
+        }
+        Ok(pass)
+    }
+
+    fn add_hosts(&mut self, source: &dyn Source, pass: &mut Pass) {
+        for host in source.hosts() {
+            let key = (axis_of(source, host.host, pass.number), host.name.clone(), host.node.clone());
+            let next = HostId(self.hosts.len() as u16);
+            let number = *self.host_numbers.entry(key).or_insert(next);
+            if number == next {
+                self.hosts.push(Host { host: number, ..host.clone() });
+            } else if pass.number > 0 {
+                pass.hosts_known.insert(host.host);
+            }
+            pass.hosts.insert(host.host, number);
+        }
+    }
+
+    fn add_tracks(&mut self, source: &dyn Source, survey: &Survey, first: bool, pass: &mut Pass) {
+        let accepting: HashSet<(HostId, Option<u32>)> =
+            source.tracks().iter().filter(|t| survey.accepting.contains(&t.track.number())).map(|t| (t.host, t.pid)).collect();
+        // Two rows of one recording are two things, whatever they are called.
+        let mut taken = HashSet::new();
+        for track in source.tracks() {
+            let number = track.track.number();
+            let has_spans = survey.with_spans.contains(&number);
+            let serves = !first && track.role == Role::Client && track.pid.is_some() && accepting.contains(&(track.host, track.pid));
+            let role = if serves { Role::Server } else { track.role };
+            let identity = identity(source, track, pass.number);
+            let known = identity.as_ref().and_then(|key| self.threads.get(key).copied()).filter(|known| taken.insert(known.row));
+            let row = match known {
+                Some(known) => {
+                    self.meet(known, track, role, has_spans, pass);
+                    known.row
+                }
+                None => {
+                    let id = TrackId::new(self.tracks.len() as u64 + 1).expect("not 0");
+                    self.tracks.push(Track { track: id, host: pass.host(track.host), role, ..track.clone() });
+                    self.tracks.len() - 1
+                }
+            };
+            taken.insert(row);
+            if let Some(key) = identity {
+                let spans_of = known.and_then(|known| known.spans_of).or(has_spans.then_some(pass.number));
+                self.threads.insert(key, Known { row, spans_of });
+            }
+            pass.tracks.insert(number, self.tracks[row].track);
+        }
+    }
+
+    /// A track of an earlier recording turns up again.
+    fn meet(&mut self, known: Known, track: &Track, role: Role, has_spans: bool, pass: &mut Pass) {
+        let number = track.track.number();
+        let row = &mut self.tracks[known.row];
+        if rank(role) > rank(row.role) {
+            row.role = role;
+        }
+        if row.name.is_empty() || (known.spans_of.is_none() && has_spans) {
+            row.name.clone_from(&track.name);
+        }
+        if !has_spans || known.spans_of.is_none_or(|other| other == pass.number) {
+            return;
+        }
+        if track.kind == TrackKind::Device {
+            pass.shared_devices.insert(number);
+        } else {
+            pass.silent.insert(number);
+            self.twice.push(row.name.clone());
+        }
+    }
+
+    fn add_objects(&mut self, source: &dyn Source, pass: &mut Pass) {
+        let mut taken = HashSet::new();
+        for object in source.objects() {
+            let clock = axis_of(source, object.host, pass.number);
+            let end = object.attributes.iter().find(|(name, _)| name == "end").map_or(String::new(), |(_, value)| value.clone());
+            let key = (clock, object.kind as u8, object.name.clone(), end);
+            let known = self.object_numbers.get(&key).copied().filter(|row| taken.insert(*row));
+            let row = known.unwrap_or_else(|| {
+                let id = ObjectId::new(self.objects.len() as u64 + 1).expect("not 0");
+                self.objects.push(Object { object: id, host: pass.host(object.host), ..object.clone() });
+                self.objects.len() - 1
+            });
+            for (name, value) in &object.attributes {
+                let attributes = &mut self.objects[row].attributes;
+                if attributes.iter().all(|(known, _)| known != name) {
+                    attributes.push((name.clone(), value.clone()));
+                }
+            }
+            taken.insert(row);
+            self.object_numbers.entry(key).or_insert(row);
+            pass.objects.insert(object.object.number(), self.objects[row].object);
+        }
+    }
+
+    /// The rows of hosts, tracks and objects.
+    pub fn rows(&self) -> Vec<Event> {
+        let hosts = self.hosts.iter().cloned().map(Event::Host);
+        hosts.chain(self.tracks.iter().cloned().map(Event::Track)).chain(self.objects.iter().cloned().map(Event::Object)).collect()
+    }
+
+    /// What a person should know of what was recorded twice.
+    pub fn notes(&self) -> Vec<String> {
+        let threads: std::collections::BTreeSet<&String> = self.twice.iter().collect();
+        match threads.len() {
+            0 => Vec::new(),
+            n => vec![format!("{n} threads were in more than one recording; the first one's spans of them were kept.")],
+        }
+    }
+}
+
+/// The clock that a host's times are on when its recording hands them out. Where the recording has put them on its reference host's
+/// clock, they are on no clock that another recording has.
+fn axis_of(source: &dyn Source, host: HostId, recording: usize) -> String {
+    let clock = source.hosts().iter().find(|row| row.host == host).map_or("", |row| row.clock.as_str());
+    let moved = source.clocks().iter().any(|row| row.host == host && (row.offset_ns != 0 || row.drift_ppb != 0));
+    if moved { format!("{clock} in {recording}") } else { clock.to_owned() }
+}
+
+fn identity(source: &dyn Source, track: &Track, recording: usize) -> Option<Identity> {
+    let clock = axis_of(source, track.host, recording);
+    match track.kind {
+        TrackKind::Thread => Some((clock, track.kind, Some(track.pid?), Some(track.tid?), String::new())),
+        TrackKind::Device | TrackKind::Cpu | TrackKind::Link => Some((clock, track.kind, None, None, track.name.clone())),
+        TrackKind::Connection => None,
+    }
+}
+
+/// Which of two recordings knows better what a thread is for.
+fn rank(role: Role) -> u8 {
+    match role {
+        Role::None => 0,
+        Role::Kernel => 1,
+        Role::Recorder => 2,
+        Role::Client => 3,
+        Role::Server => 4,
+    }
+}
+
+impl Pass {
+    /// A host's new number.
+    pub fn host(&self, host: HostId) -> HostId {
+        self.hosts.get(&host).copied().unwrap_or(HostId(0))
+    }
+
+    /// Whether a recording before this one has the host.
+    pub fn knows_host_from_before(&self, host: HostId) -> bool {
+        self.hosts_known.contains(&host)
+    }
+
+    fn number(&self, number: u64) -> u64 {
+        let space = self.spaces.get(&(number >> SPACE_SHIFT)).copied().unwrap_or(0);
+        space << SPACE_SHIFT | number & WITHIN_SPACE
+    }
+
+    fn track(&self, track: TrackId) -> Option<TrackId> {
+        self.tracks.get(&track.number()).copied()
+    }
+
+    fn object(&self, object: ObjectId) -> Option<ObjectId> {
+        self.objects.get(&object.number()).copied()
+    }
+
+    /// A span with its new identifiers; `None` where another recording tells of it.
+    pub fn span(&self, identities: &mut Identities, span: Span) -> Option<Span> {
+        let number = span.track.number();
+        if self.silent.contains(&number) {
+            return None;
+        }
+        let track = self.track(span.track)?;
+        let (start_ns, offset) = (span.start.ns(), span.offset_bytes.unwrap_or(u64::MAX));
+        let seen = &mut identities.device_spans;
+        if self.shared_devices.contains(&number) {
+            if seen.contains(&(track.number(), start_ns, offset)) {
+                return None;
+            }
+        } else if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) && seen.len() < MOST_COMPARED {
+            seen.insert((track.number(), start_ns, offset));
+        }
+        Some(Span {
+            span: SpanId::new(self.number(span.span.number()))?,
+            track,
+            object: span.object.and_then(|object| self.object(object)),
+            parent: span.parent.and_then(|parent| SpanId::new(self.number(parent.number()))),
+            request: span.request.and_then(|request| RequestId::new(self.number(request.number()))),
+            waker_track: span.waker_track.and_then(|track| self.track(track)),
+            ..span
+        })
+    }
+
+    /// A mark with its new identifiers.
+    pub fn mark(&self, mark: Mark) -> Option<Mark> {
+        Some(Mark { track: self.track(mark.track)?, object: mark.object.and_then(|object| self.object(object)), ..mark })
+    }
+
+    /// Whose a counter is now.
+    pub fn counter_of(&self, of: CounterOf) -> Option<CounterOf> {
+        match of {
+            CounterOf::Track(track) => self.track(track).map(CounterOf::Track),
+            CounterOf::Object(object) => self.object(object).map(CounterOf::Object),
+        }
+    }
+
+    /// A counter with its new identifiers.
+    pub fn counter(&self, counter: Counter) -> Option<Counter> {
+        Some(Counter { of: self.counter_of(counter.of)?, ..counter })
+    }
+
+    /// A sample with its new identifiers.
+    pub fn sample(&self, sample: Sample, first_stack: u32) -> Sample {
+        Sample {
+            host: self.host(sample.host),
+            track: sample.track.and_then(|track| self.track(track)),
+            stack: sample.stack.map(|stack| stack.saturating_add(first_stack)),
+            ..sample
+        }
+    }
+}

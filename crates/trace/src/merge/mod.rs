@@ -1,0 +1,258 @@
+//! Several recordings of one run (the client's, the servers') become one, on one time axis.
+//!
+//! **In:** recordings. **Out:** one recording. The first one's first host is the reference, and its interval is what is explained.
+//! The others' clocks are put on its axis: machines that booted as one have one clock; others are aligned by the bytes that both
+//! ends of their connections saw ([`crate::align()`]); failing that, and only with an error bar that says so, by wall clocks.
+//!
+//! Identifiers are given anew ([`identities`]). What two recordings of one machine both saw (a thread, a device, an end of a connection)
+//! becomes one row; its spans are the first's that has any. In every recording but the first, a process that has the accepting end of a
+//! connection is a server.
+//!
+//! Spans are streamed twice: once to see which threads have any and on which ends of connections, once to copy them. Marks, counters,
+//! samples and stacks pass through memory a table at a time, as [`crate::Source`] hands them out.
+
+mod identities;
+mod place;
+
+use crate::{Clock, CounterName, Ending, Event, HostId, Meta, RecordingWriter, Sink, Source, Time, TraceError};
+use identities::{Identities, Pass};
+use place::Placed;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+/// One recording to merge, with what to call it.
+pub struct Part<'a> {
+    /// How messages name it (its path).
+    pub name: String,
+    /// Itself.
+    pub source: &'a dyn Source,
+}
+
+impl std::fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How a recording came onto the axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClockFrom {
+    /// It is the reference.
+    Reference,
+    /// Its machine booted as one with a machine that is on the axis.
+    SameBoot,
+    /// By the bytes of connections.
+    Connections {
+        /// How many connections.
+        connections: usize,
+        /// Bytes went one way only, so the error is an assumption.
+        one_way: bool,
+        /// Bounds dropped because they contradicted the others.
+        contradictions: usize,
+    },
+    /// By wall clocks: no common connection.
+    WallClock,
+}
+
+/// What came of one recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedPart {
+    /// Its name.
+    pub name: String,
+    /// How its clock was found.
+    pub clock: ClockFrom,
+    /// Its reference clock's offset to the merged axis at its start, in nanoseconds.
+    pub offset_ns: i64,
+    /// Parts per 10⁹ that its clock is slow, over all of it.
+    pub drift_ppb: i64,
+    /// Half the width of what is not known.
+    pub error_ns: u64,
+}
+
+/// What was merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Each recording, in the order given.
+    pub parts: Vec<MergedPart>,
+    /// What a person should know, a sentence each. They stand in the recording's `notes` too.
+    pub notes: Vec<String>,
+}
+
+/// Merges recordings into one at `out`, which must not exist or be an empty directory.
+///
+/// # Errors
+/// Fewer than two recordings; one that has no host; one that shares no connection with the others and says nothing of its wall clock (the
+/// message says which connections each saw); a recording that cannot be read; `out` that cannot be written.
+pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
+    if parts.len() < 2 {
+        return Err(TraceError::new(out, "two recordings or more are needed to merge"));
+    }
+    let placed = place::place(parts)?;
+    let mut identities = Identities::default();
+    let mut passes = Vec::with_capacity(parts.len());
+    for (number, part) in parts.iter().enumerate() {
+        passes.push(identities.add(part.source, number == 0)?);
+    }
+    let mut notes = place::notes(parts, &placed);
+    notes.extend(identities.notes());
+    let writer = RecordingWriter::create(out, merged_meta(parts))?;
+    let written = write(parts, &placed, &mut identities, &passes, writer.as_ref());
+    let ending = ending(parts, &notes);
+    let done = written.and_then(|()| match writer.lost_events() {
+        0 => writer.finish(ending),
+        lost => Err(TraceError::new(out, format!("cannot be written: the disk took all but {lost} events"))),
+    });
+    if let Err(error) = done {
+        // Half a merged recording would be taken for a whole one.
+        let _ = std::fs::remove_dir_all(out);
+        return Err(error);
+    }
+    Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| told(part, placed)).collect(), notes })
+}
+
+fn told(part: &Part<'_>, placed: &Placed) -> MergedPart {
+    let start_ns = part.source.meta().start.ns();
+    let end_ns = part.source.meta().end.map_or(start_ns, Time::ns).max(start_ns + 1);
+    let (first, last) = (placed.to_axis(start_ns) - start_ns, placed.to_axis(end_ns) - end_ns);
+    let drift_ppb = (i128::from(last - first) * 1_000_000_000 / i128::from(end_ns - start_ns)) as i64;
+    MergedPart { name: part.name.clone(), clock: placed.by.clone(), offset_ns: first, drift_ppb, error_ns: placed.error_ns() }
+}
+
+/// What is said once: the first recording's, with what the others add.
+fn merged_meta(parts: &[Part<'_>]) -> Meta {
+    let first = parts[0].source.meta();
+    let recorders: BTreeSet<&str> = parts.iter().map(|part| part.source.meta().recorder.as_str()).collect();
+    Meta { recorder: recorders.into_iter().collect::<Vec<_>>().join("+"), dropped_events: 0, attributes: Vec::new(), ..first.clone() }
+}
+
+/// Attributes that are sentences: everybody's are kept, each once.
+const SENTENCES: [&str; 2] = ["not_seen", "notes"];
+
+fn ending(parts: &[Part<'_>], notes: &[String]) -> Ending {
+    let first = parts[0].source.meta();
+    // `lost` marks are copied and counted again; what they do not tell of is handed on.
+    let elsewhere = |source: &dyn Source| {
+        let marks = source.marks().unwrap_or_default();
+        let told: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
+        source.meta().dropped_events.saturating_sub(told)
+    };
+    let dropped_events = parts.iter().map(|part| elsewhere(part.source)).fold(0, u64::saturating_add);
+    Ending {
+        end: first.end.unwrap_or_else(|| last_instant(parts[0].source)),
+        exit_code: first.exit_code,
+        dropped_events,
+        attributes: attributes(parts, notes),
+    }
+}
+
+/// Where a recording that was never finished ends: with its last span.
+fn last_instant(source: &dyn Source) -> Time {
+    let last = source.spans_backward().next().and_then(Result::ok).and_then(|batch| batch.end_ns.first().copied());
+    last.map_or(source.meta().start, Time::from_monotonic_ns)
+}
+
+fn attributes(parts: &[Part<'_>], notes: &[String]) -> Vec<(String, String)> {
+    let mut merged: BTreeMap<String, String> = BTreeMap::new();
+    let mut sentences: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (number, part) in parts.iter().enumerate() {
+        for (name, value) in &part.source.meta().attributes {
+            match SENTENCES.iter().find(|sentence| *sentence == name) {
+                Some(name) if number == 0 => sentences.entry(name).or_default().push(value.clone()),
+                Some(name) => sentences.entry(name).or_default().push(format!("{}: {value}", part.name)),
+                None if name.starts_with("class.") => {}
+                // Of what both say, the first's is the run's; the others' keep their own under their number.
+                None if merged.contains_key(name) && merged[name] != *value => {
+                    drop(merged.insert(format!("{number}.{name}"), value.clone()))
+                }
+                None if name == "realtime_ns" && number > 0 => {}
+                None => drop(merged.insert(name.clone(), value.clone())),
+            }
+        }
+    }
+    let mut known = HashSet::new();
+    sentences.entry("notes").or_default().extend(notes.iter().cloned());
+    for (name, mut sentences) in sentences {
+        sentences.retain(|sentence| !sentence.is_empty() && known.insert(sentence.clone()));
+        if !sentences.is_empty() {
+            merged.insert(name.to_owned(), sentences.join("\n"));
+        }
+    }
+    merged.insert("merged".to_owned(), parts.iter().map(|part| part.name.clone()).collect::<Vec<_>>().join(", "));
+    merged.into_iter().chain(classes(parts).into_iter().map(|(name, number)| (format!("class.{number}"), name))).collect()
+}
+
+/// Classes of samples, by name: a number for each, the same for all recordings.
+fn classes(parts: &[Part<'_>]) -> BTreeMap<String, u16> {
+    let mut classes = BTreeMap::new();
+    for part in parts {
+        for (name, value) in &part.source.meta().attributes {
+            if name.starts_with("class.") && !classes.contains_key(value) {
+                let next = classes.len() as u16;
+                classes.insert(value.clone(), next);
+            }
+        }
+    }
+    classes
+}
+
+fn write(parts: &[Part<'_>], placed: &[Placed], identities: &mut Identities, passes: &[Pass], sink: &dyn Sink) -> Result<(), TraceError> {
+    let mut batch: Vec<Event> = identities.rows();
+    sink.take(&mut batch);
+    let classes = classes(parts);
+    let mut first_stack = 0;
+    for ((part, placed), pass) in parts.iter().zip(placed).zip(passes) {
+        let source = part.source;
+        batch.extend(clock_rows(source, placed, pass).into_iter().map(Event::Clock));
+        for spans in source.spans_backward() {
+            let spans = spans?;
+            let copied = (0..spans.len()).filter_map(|row| pass.span(identities, spans.row(row)?));
+            batch.extend(copied.map(Event::Span));
+            sink.take(&mut batch);
+        }
+        batch.extend(source.marks()?.into_iter().filter_map(|mark| pass.mark(mark)).map(Event::Mark));
+        for &name in CounterName::ALL {
+            batch.extend(source.counters(name)?.into_iter().filter_map(|counter| pass.counter(counter)).map(Event::Counter));
+            sink.take(&mut batch);
+        }
+        let class = |number: u16| {
+            let key = format!("class.{number}");
+            let name = source.meta().attributes.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+            name.and_then(|name| classes.get(name)).copied().unwrap_or(number)
+        };
+        let of_number: std::collections::HashMap<u16, u16> = (0..64).map(|number| (number, class(number))).collect();
+        for sample in source.samples()? {
+            let class = of_number.get(&sample.class).copied().unwrap_or(sample.class);
+            batch.push(Event::Sample(pass.sample(crate::Sample { class, ..sample }, first_stack)));
+        }
+        sink.take(&mut batch);
+        let mut last_stack = first_stack;
+        for stack in source.stacks()? {
+            let number = stack.stack.saturating_add(first_stack);
+            last_stack = last_stack.max(number);
+            batch.push(Event::Stack(crate::Stack { stack: number, ..stack }));
+        }
+        first_stack = last_stack.saturating_add(1);
+        sink.take(&mut batch);
+    }
+    Ok(())
+}
+
+/// The clocks of a recording's hosts. Its times come on its own reference axis, so all of them stand to the merged axis as that does; what
+/// was not known of each stays so.
+fn clock_rows(source: &dyn Source, placed: &Placed, pass: &Pass) -> Vec<Clock> {
+    let mut rows = Vec::new();
+    for host in source.hosts() {
+        let of_host = source.clocks().iter().filter(|clock| clock.host == host.host);
+        let unknown_ns = of_host.map(|clock| clock.error_ns).max().unwrap_or(0);
+        let number = pass.host(host.host);
+        if number == HostId(0) || pass.knows_host_from_before(host.host) {
+            continue;
+        }
+        if placed.clocks.is_empty() && unknown_ns > 0 {
+            let from_ns = source.meta().start.ns();
+            rows.push(Clock { host: number, from_ns, offset_ns: 0, drift_ppb: 0, error_ns: unknown_ns });
+        }
+        rows.extend(placed.clocks.iter().map(|c| Clock { host: number, error_ns: c.error_ns.saturating_add(unknown_ns), ..*c }));
+    }
+    rows
+}

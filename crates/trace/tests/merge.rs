@@ -1,0 +1,294 @@
+//! Recordings of both ends of one run become one.
+
+use std::collections::{BTreeMap, HashSet};
+use thalweg_trace::merge::{ClockFrom, Merged, Part, merge};
+use thalweg_trace::*;
+
+const SECOND: i64 = 1_000_000_000;
+const LEAST_DELAY_NS: i64 = 100_000;
+const CONNECTION: &str = "10.0.0.1:40000 > 10.0.0.2:2049";
+
+/// One recording in the making.
+struct Made {
+    meta: Meta,
+    events: Vec<Event>,
+    /// What its clock shows at an instant of the truth.
+    clock: fn(i64) -> i64,
+    spans: u64,
+}
+
+impl Made {
+    fn new(boot: &str, clock: fn(i64) -> i64) -> Made {
+        let host = Host {
+            host: HostId(0),
+            name: format!("machine-{boot}"),
+            node: format!("machine-{boot}"),
+            clock: format!("monotonic:{boot}-0000-0000"),
+            kernel: "6.18".into(),
+            cpus: 2,
+        };
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            command: vec!["nfs-cp".into()],
+            recorder: "bpf".into(),
+            start: Time::from_monotonic_ns(clock(100 * SECOND)),
+            end: Some(Time::from_monotonic_ns(clock(110 * SECOND))),
+            exit_code: Some(0),
+            dropped_events: 0,
+            attributes: vec![("tier".into(), "syscall".into()), ("class.0".into(), "user".into())],
+        };
+        Made { meta, events: vec![Event::Host(host)], clock, spans: 1 << 40 }
+    }
+
+    fn track(&mut self, number: u64, kind: TrackKind, role: Role, pid: u32, name: &str) {
+        let (pid, tid) = if kind == TrackKind::Thread { (Some(pid), Some(pid)) } else { (None, None) };
+        let track = TrackId::new(number).unwrap();
+        self.events.push(Event::Track(Track { track, host: HostId(0), kind, role, pid, tid, name: name.into() }));
+    }
+
+    fn connection(&mut self, number: u64, name: &str, end: &str) {
+        let attributes = vec![("end".into(), end.into())];
+        let object = ObjectId::new(number).unwrap();
+        self.events.push(Event::Object(Object { object, host: HostId(0), kind: ObjectKind::Connection, name: name.into(), attributes }));
+    }
+
+    /// A span of the truth, as this machine's clock has it.
+    fn span(&mut self, track: u64, kind: SpanKind, from_ns: i64, to_ns: i64) -> &mut Span {
+        self.spans += 1;
+        let (start, end) = ((self.clock)(from_ns), (self.clock)(to_ns));
+        self.events.push(Event::Span(Span {
+            span: SpanId::new(self.spans).unwrap(),
+            track: TrackId::new(track).unwrap(),
+            kind,
+            start: Time::from_monotonic_ns(start),
+            duration_ns: (end - start) as u64,
+            count: 1,
+            object: None,
+            offset_bytes: None,
+            size_bytes: None,
+            result: None,
+            parent: None,
+            request: None,
+            waker_track: None,
+            waker_context: None,
+            cpu_ns: None,
+            runqueue_ns: None,
+        }));
+        let Some(Event::Span(span)) = self.events.last_mut() else { unreachable!() };
+        span
+    }
+
+    fn moved(&mut self, track: u64, kind: SpanKind, from_ns: i64, to_ns: i64, offset: u64, size: u64) {
+        let span = self.span(track, kind, from_ns, to_ns);
+        span.object = ObjectId::new(1);
+        (span.offset_bytes, span.size_bytes) = (Some(offset), Some(size));
+    }
+
+    fn source(self) -> MemorySource {
+        MemorySource::from_events(self.meta, self.events)
+    }
+}
+
+/// What a shifted and drifting server clock shows.
+fn shifted(ns: i64) -> i64 {
+    ns + 7 * SECOND + ns / 10_000
+}
+
+fn unshifted(ns: i64) -> i64 {
+    ns
+}
+
+/// The two ends of ten seconds of requests and replies.
+fn conversation(clock: fn(i64) -> i64, server_boot: &str) -> (MemorySource, MemorySource) {
+    let mut client = Made::new("client", unshifted);
+    let mut server = Made::new(server_boot, clock);
+    client.track(1, TrackKind::Thread, Role::Client, 100, "nfs-cp");
+    client.connection(1, CONNECTION, "client");
+    server.track(1, TrackKind::Thread, Role::Client, 900, "ganesha.nfsd");
+    server.track(2, TrackKind::Device, Role::None, 0, "vdb");
+    server.connection(1, CONNECTION, "server");
+    let mut now_ns = 100 * SECOND + 1_000;
+    let (mut sent, mut answered) = (0, 0);
+    for i in 0..2_000_i64 {
+        let queue_ns = (i * 7_919) % 100 * 3_000;
+        client.moved(1, SpanKind::NetSend, now_ns, now_ns + 20_000, sent, 1_000);
+        let there_ns = now_ns + LEAST_DELAY_NS + queue_ns;
+        server.moved(1, SpanKind::NetReceive, there_ns - 50_000, there_ns, sent, 1_000);
+        server.span(1, SpanKind::FileWrite, there_ns, there_ns + 500_000).request = RequestId::new(1 << 40 | (i as u64 + 1));
+        let back_ns = there_ns + 500_000;
+        server.moved(1, SpanKind::NetSend, back_ns, back_ns + 10_000, answered, 100);
+        let home_ns = back_ns + LEAST_DELAY_NS + (i * 104_729) % 100 * 3_000;
+        client.moved(1, SpanKind::NetReceive, now_ns + 20_000, home_ns, answered, 100);
+        (sent, answered, now_ns) = (sent + 1_000, answered + 100, now_ns + 5_000_000 - 3_000);
+    }
+    (client.source(), server.source())
+}
+
+fn merged(one: &dyn Source, other: &dyn Source) -> (Result<Merged, TraceError>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let parts = [Part { name: "client.thw".into(), source: one }, Part { name: "server.thw".into(), source: other }];
+    (merge(&parts, &directory.path().join("merged.thw")), directory)
+}
+
+fn open(directory: &tempfile::TempDir) -> Recording {
+    Recording::open(&directory.path().join("merged.thw")).unwrap()
+}
+
+fn spans(source: &dyn Source) -> Vec<(i64, i64, Span)> {
+    let batches: Vec<SpanBatch> = source.spans_backward().collect::<Result<_, _>>().unwrap();
+    batches.iter().flat_map(|b| (0..b.len()).map(|row| (b.start_ns[row], b.end_ns[row], b.row(row).unwrap()))).collect()
+}
+
+#[test]
+fn a_server_whose_clock_is_seconds_off_and_drifts_is_put_within_the_least_one_way_delay() {
+    let (client, server) = conversation(shifted, "server");
+    let (told, directory) = merged(&client, &server);
+    let told = told.unwrap();
+    assert_eq!(told.parts[1].clock, ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 });
+    assert!((told.parts[1].offset_ns + 7_010_000_000).abs() < 1_000_000, "{told:?}");
+    assert!((told.parts[1].drift_ppb + 99_990).abs() < 2_000, "{told:?}");
+    let merged = open(&directory);
+    assert_eq!((merged.hosts().len(), merged.meta().command[0].as_str()), (2, "nfs-cp"));
+    assert!(!merged.clocks().is_empty() && merged.clocks().iter().all(|c| c.host == HostId(1)));
+    let error_ns = merged.clocks().iter().map(|c| c.error_ns).max().unwrap() as i64;
+    assert!(error_ns <= 2 * LEAST_DELAY_NS, "{error_ns} ns");
+    let truth = spans(&conversation(unshifted, "server").1);
+    let writes =
+        |spans: &[(i64, i64, Span)]| -> Vec<i64> { spans.iter().filter(|s| s.2.kind == SpanKind::FileWrite).map(|s| s.0).collect() };
+    let (here, there) = (writes(&spans(&merged)), writes(&truth));
+    assert_eq!(here.len(), there.len());
+    let worst = here.iter().zip(&there).map(|(a, b)| (a - b).abs()).max().unwrap();
+    assert!(worst <= LEAST_DELAY_NS && worst <= error_ns + 10, "{worst} ns off, {error_ns} ns told");
+}
+
+#[test]
+fn the_process_at_the_accepting_end_is_the_server_and_no_two_things_have_one_number() {
+    let (client, server) = conversation(shifted, "server");
+    let (told, directory) = merged(&client, &server);
+    told.unwrap();
+    let merged = open(&directory);
+    let roles: BTreeMap<&str, Role> = merged.tracks().iter().map(|t| (t.name.as_str(), t.role)).collect();
+    assert_eq!((roles["nfs-cp"], roles["ganesha.nfsd"]), (Role::Client, Role::Server));
+    let ends: Vec<_> = merged.objects().iter().map(|o| (o.name.as_str(), o.attributes.clone())).collect();
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    assert!(ends.iter().all(|(name, _)| *name == CONNECTION));
+    let all = spans(&merged);
+    assert_eq!(all.len(), 2_000 * 5);
+    assert_eq!(all.iter().map(|s| s.2.span).collect::<HashSet<_>>().len(), all.len());
+    assert_eq!(all.iter().filter_map(|s| s.2.request).collect::<HashSet<_>>().len(), 2_000);
+    assert!(merged.meta().attributes.iter().any(|(n, v)| n == "merged" && v == "client.thw, server.thw"));
+}
+
+#[test]
+fn recordings_of_one_boot_need_no_alignment_and_their_threads_are_one() {
+    let (client, _) = conversation(unshifted, "client");
+    let (mut one, mut other) = (Made::new("same", unshifted), Made::new("same", unshifted));
+    one.track(1, TrackKind::Thread, Role::Client, 100, "cp");
+    one.track(2, TrackKind::Thread, Role::None, 900, "");
+    one.track(3, TrackKind::Device, Role::None, 0, "vdb");
+    other.track(1, TrackKind::Thread, Role::Server, 900, "nfsd");
+    other.track(2, TrackKind::Thread, Role::None, 100, "cp");
+    other.track(3, TrackKind::Device, Role::None, 0, "vdb");
+    let wait = one.span(1, SpanKind::WaitLock, 101 * SECOND, 102 * SECOND);
+    wait.waker_track = TrackId::new(2);
+    other.span(1, SpanKind::FileWrite, 101 * SECOND, 102 * SECOND).waker_track = TrackId::new(3);
+    for made in [&mut one, &mut other] {
+        made.span(3, SpanKind::DiskWrite, 101 * SECOND, 101 * SECOND + 500).offset_bytes = Some(4096);
+    }
+    other.span(3, SpanKind::DiskWrite, 101 * SECOND + 600, 101 * SECOND + 900).offset_bytes = Some(8192);
+    let (told, directory) = merged(&one.source(), &other.source());
+    assert_eq!(told.unwrap().parts[1].clock, ClockFrom::SameBoot);
+    let merged = open(&directory);
+    assert_eq!((merged.hosts().len(), merged.tracks().len(), merged.clocks().len()), (1, 3, 0));
+    let served = merged.tracks().iter().find(|t| t.pid == Some(900)).unwrap();
+    assert_eq!((served.role, served.name.as_str()), (Role::Server, "nfsd"));
+    let all = spans(&merged);
+    let wait = all.iter().find(|s| s.2.kind == SpanKind::WaitLock).unwrap();
+    assert_eq!(wait.2.waker_track, Some(served.track), "the waker of one recording is the thread of the other");
+    assert_eq!(all.iter().filter(|s| s.2.kind == SpanKind::DiskWrite).count(), 2, "a request that both saw is one");
+    drop(client);
+}
+
+#[test]
+fn without_a_common_connection_each_is_told_what_the_others_saw() {
+    let (client, _) = conversation(unshifted, "client");
+    let mut stranger = Made::new("elsewhere", shifted);
+    stranger.track(1, TrackKind::Thread, Role::Client, 5, "sshd");
+    stranger.connection(1, "192.168.1.1:9 > 192.168.1.2:22", "server");
+    stranger.span(1, SpanKind::FileRead, 100 * SECOND, 101 * SECOND);
+    let (told, directory) = merged(&client, &stranger.source());
+    let message = told.unwrap_err().to_string();
+    for expected in ["server.thw", CONNECTION, "192.168.1.1:9 > 192.168.1.2:22"] {
+        assert!(message.contains(expected), "{message}");
+    }
+    assert!(!directory.path().join("merged.thw").exists(), "nothing half-made is left");
+}
+
+#[test]
+fn wall_clocks_are_a_last_resort_with_a_large_error() {
+    let machine = |boot: &str, realtime: i64| {
+        let mut made = Made::new(boot, unshifted);
+        made.meta.attributes.push(("realtime_ns".into(), realtime.to_string()));
+        made.track(1, TrackKind::Thread, Role::Client, 5, "cp");
+        made.span(1, SpanKind::FileRead, 100 * SECOND, 101 * SECOND);
+        made.source()
+    };
+    let (told, directory) = merged(&machine("one", 5_000 * SECOND), &machine("other", 5_010 * SECOND));
+    let told = told.unwrap();
+    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns), (ClockFrom::WallClock, 10 * SECOND));
+    assert!(told.parts[1].error_ns >= SECOND as u64 && told.notes[0].contains("wall clocks"), "{told:?}");
+    let merged = open(&directory);
+    assert!(merged.meta().attributes.iter().any(|(name, value)| name == "notes" && value.contains("wall clocks")));
+}
+
+#[test]
+fn what_a_thread_did_while_it_ran_counts_from_the_waits_around_it() {
+    // Spans without a place of their own, as a recorder without system calls makes them: at the end of the interval run.
+    let mut client = Made::new("client", unshifted);
+    let mut server = Made::new("server", shifted);
+    for made in [&mut client, &mut server] {
+        made.meta.attributes[0].1 = "lean".into();
+        made.track(1, TrackKind::Thread, Role::Client, 100, "thread");
+    }
+    client.connection(1, CONNECTION, "client");
+    server.connection(1, CONNECTION, "server");
+    fn told(made: &mut Made, kind: SpanKind, at_ns: i64, offset: u64, size: u64) {
+        made.moved(1, kind, at_ns, at_ns, offset, size);
+        let Some(Event::Span(span)) = made.events.last_mut() else { unreachable!() };
+        (span.count, span.cpu_ns) = (3, Some(0));
+    }
+    fn wait(made: &mut Made, kind: SpanKind, from_ns: i64, to_ns: i64, offset: u64) {
+        let span = made.span(1, kind, from_ns, to_ns);
+        (span.object, span.offset_bytes, span.cpu_ns) = (ObjectId::new(1), Some(offset), Some(0));
+        span.waker_context = Some(WakerContext::Softirq);
+    }
+    for i in 0..500_u64 {
+        // The client wakes at 0, sends at 10 µs, and its spans stand at 30 µs, where it waits again.
+        let at_ns = 100 * SECOND + i as i64 * 2_000_000;
+        told(&mut client, SpanKind::NetSend, at_ns + 30_000, i * 300, 300);
+        wait(&mut client, SpanKind::NetReceive, at_ns + 30_001, at_ns + 2_000_000, i * 30);
+        let there_ns = at_ns + 10_000 + LEAST_DELAY_NS;
+        wait(&mut server, SpanKind::NetReceive, there_ns - 1_800_000, there_ns, i * 300);
+        told(&mut server, SpanKind::NetSend, there_ns + 40_000, i * 30, 30);
+        told(&mut client, SpanKind::NetReceive, at_ns + 2_000_000 + 29_999, i * 30, 30);
+    }
+    let (told, directory) = merged(&client.source(), &server.source());
+    let told = told.unwrap();
+    let ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 } = told.parts[1].clock else { panic!("{told:?}") };
+    let axis = Axis::new(open(&directory).clocks(), &[], &[]);
+    let off_ns = axis.to_reference(HostId(1), shifted(101 * SECOND)) - 101 * SECOND;
+    assert!(off_ns.unsigned_abs() <= told.parts[1].error_ns, "{off_ns} ns off, with {told:?}");
+}
+
+#[test]
+fn a_place_that_is_taken_is_not_written_over() {
+    let (client, server) = conversation(shifted, "server");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("merged.thw");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("mine"), "precious").unwrap();
+    let parts = [Part { name: "a".into(), source: &client }, Part { name: "b".into(), source: &server }];
+    assert!(merge(&parts, &out).unwrap_err().to_string().contains("not empty"));
+    assert_eq!(std::fs::read(out.join("mine")).unwrap(), b"precious");
+    assert!(merge(&parts[..1], &directory.path().join("c")).is_err());
+}
