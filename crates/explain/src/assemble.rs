@@ -344,9 +344,9 @@ impl Parts<'_> {
     }
 
     /// What a reader must know of what was recorded.
-    pub fn notes(&self, met_unrecorded_server: bool, meta: &thalweg_trace::Meta) -> Vec<String> {
+    pub fn notes(&self, unrecorded: Option<(End, u32)>, meta: &thalweg_trace::Meta) -> Vec<String> {
         let mut notes = Vec::new();
-        if met_unrecorded_server || (!self.cast.has_servers && !self.cast.connections.is_empty()) {
+        if unrecorded.is_some() || (!self.cast.has_servers && !self.cast.connections.is_empty()) {
             notes.push(
                 "The server was not recorded, so its part is server.unknown. Record it as well: start the recorder on its machine \
                  too, or, for a store, copy with --record against servers that allow it, and explain both recordings together."

@@ -39,6 +39,8 @@ pub struct Thing {
     pub kind: ObjectKind,
     /// The connection it is one end of, or [`NONE`].
     pub connection: u32,
+    /// Which end of it, where it says so.
+    pub connection_end: Option<End>,
     /// Its attributes.
     pub attributes: Vec<(String, String)>,
 }
@@ -73,6 +75,15 @@ pub struct Cast {
     pub tracks: DenseIndex,
     /// Object number → thing.
     pub objects: DenseIndex,
+    /// A device's track → the same device as an object.
+    pub device_things: HashMap<u32, u32>,
+}
+
+impl Thing {
+    /// One of its attributes.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
 }
 
 impl Cast {
@@ -94,6 +105,7 @@ impl Cast {
                 tid: t.tid.unwrap_or(0),
             })
             .collect();
+        let device_things = device_things(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
         let things = source
@@ -108,7 +120,13 @@ impl Cast {
                 } else {
                     NONE
                 };
-                Thing { id: o.object.number(), name: o.name.clone(), kind: o.kind, connection, attributes: o.attributes.clone() }
+                let connection_end = match o.attributes.iter().find(|(n, _)| n == "end").map(|(_, v)| v.as_str()) {
+                    Some("client") => Some(End::Client),
+                    Some("server") => Some(End::Server),
+                    _ => None,
+                };
+                let (id, name) = (o.object.number(), o.name.clone());
+                Thing { id, name, kind: o.kind, connection, connection_end, attributes: o.attributes.clone() }
             })
             .collect();
         Cast {
@@ -120,6 +138,7 @@ impl Cast {
             things,
             connections,
             machines,
+            device_things,
         }
     }
 
@@ -127,6 +146,14 @@ impl Cast {
     pub fn connection_of(&self, object: u32) -> u32 {
         self.things.get(object as usize).map_or(NONE, |t| t.connection)
     }
+}
+
+/// Devices are tracks and objects; which is which, by host and name.
+fn device_things(source: &dyn Source) -> HashMap<u32, u32> {
+    let objects = source.objects().iter().enumerate().filter(|(_, o)| o.kind == ObjectKind::Device);
+    let by_name: HashMap<(u16, &str), u32> = objects.map(|(i, o)| ((o.host.0, o.name.as_str()), i as u32)).collect();
+    let devices = source.tracks().iter().enumerate().filter(|(_, t)| t.kind == TrackKind::Device);
+    devices.filter_map(|(i, t)| by_name.get(&(t.host.0, t.name.as_str())).map(|&thing| (i as u32, thing))).collect()
 }
 
 fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
@@ -160,7 +187,15 @@ fn main_thread(actors: &[Actor]) -> u32 {
 
 /// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection
 /// 127.0.0.1:51234` → `io0 connection`, `connection io0#2` → `connection io0`.
+///
+/// Of `COMMAND/THREAD-NAME` the number of a thread in its pool goes too, and a name that only repeats the command's:
+/// `ganesha.nfsd/svc_12` → `ganesha.nfsd/svc`, `curl/curl` → `curl`.
 fn label(name: &str) -> String {
+    if let Some((command, thread)) = name.split_once('/').filter(|(c, t)| !c.is_empty() && !c.contains(' ') && !t.is_empty()) {
+        let thread = thread.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '#', ':', '.', ' ']);
+        let same = thread.is_empty() || thread == command || thread.starts_with(command) && thread.len() <= command.len() + 1;
+        return if same { command.to_owned() } else { format!("{command}/{thread}") };
+    }
     let words = name.split_whitespace().filter(|word| !word.contains(':') && !word.bytes().all(|b| b.is_ascii_digit()));
     let words: Vec<&str> = words.map(|word| word.split('#').next().unwrap_or(word)).filter(|w| !w.is_empty()).collect();
     if words.is_empty() { name.to_owned() } else { words.join(" ") }
@@ -176,5 +211,8 @@ mod tests {
         assert_eq!(label("io0 connection 127.0.0.1:51234"), "io0 connection");
         assert_eq!(label("connection io0#2"), "connection io0");
         assert_eq!(label("17"), "17");
+        assert_eq!(label("ganesha.nfsd/svc_12"), "ganesha.nfsd/svc");
+        assert_eq!(label("curl/curl"), "curl");
+        assert_eq!(label("python3/3"), "python3");
     }
 }

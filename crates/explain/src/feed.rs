@@ -11,7 +11,11 @@ use crate::channels::PAYLOAD_BYTES;
 use crate::index::NONE;
 use std::collections::VecDeque;
 use thalweg_trace::source::ABSENT;
-use thalweg_trace::{Source, SourceError, SpanBatch, SpanKind};
+use thalweg_trace::source::ABSENT_CONTEXT;
+use thalweg_trace::{Source, SourceError, SpanBatch, SpanKind, WakerContext};
+
+/// "Try again": nothing there yet.
+const EAGAIN: i32 = 11;
 
 /// A span with dense identifiers. Absent identifiers are [`NONE`] or 0; absent numbers [`ABSENT`].
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +33,16 @@ pub struct LiveSpan {
     pub track: u32,
     pub object: u32,
     pub connection: u32,
+    /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
     pub waker: u32,
+    /// The device whose request's completion ended it.
+    pub device: u32,
+    /// What it returned, where that fits: bytes, 0, or −errno; 0 where it is absent.
+    pub result: i32,
     pub count: u32,
     pub kind: SpanKind,
+    /// In which context it was ended; [`ABSENT_CONTEXT`] where that was not seen.
+    pub context: u8,
 }
 
 impl LiveSpan {
@@ -57,6 +68,9 @@ impl LiveSpan {
 
     /// How much of it the thread ran, was runnable, and was blocked; `None` where that is not known.
     pub fn division(&self) -> Option<(u64, u64, u64)> {
+        if self.is_fruitless() {
+            return Some((0, 0, self.duration_ns()));
+        }
         if self.cpu_ns == ABSENT {
             return None;
         }
@@ -64,6 +78,22 @@ impl LiveSpan {
         let cpu = self.cpu_ns.min(all);
         let runqueue = if self.runqueue_ns == ABSENT { 0 } else { self.runqueue_ns.min(all - cpu) };
         Some((cpu, runqueue, all - cpu - runqueue))
+    }
+
+    /// Whether whoever recorded it saw how it was ended. Then stops, timers and queueing are told by spans of their own,
+    /// and need not be guessed at.
+    pub fn ending_seen(&self) -> bool {
+        self.context != ABSENT_CONTEXT
+    }
+
+    /// Whether a timer ended it.
+    pub fn timed_out(&self) -> bool {
+        self.context == WakerContext::Timer as u8
+    }
+
+    /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.
+    pub fn is_fruitless(&self) -> bool {
+        self.kind == SpanKind::NetReceive && self.result == -EAGAIN
     }
 
     /// Whether it carries payload, and how many bytes.
@@ -79,6 +109,74 @@ pub struct Lane {
     pub open: Vec<LiveSpan>,
     /// Not yet reached by the cursor, by descending end.
     pub ahead: VecDeque<LiveSpan>,
+    /// What the cursor has passed.
+    pub passed: Passed,
+    /// What the thread is known to have done at any time.
+    pub known: Known,
+}
+
+/// What a thread is known to do, from all of its spans read so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// It moves bytes of files or connections.
+    pub moves_data: bool,
+    /// Another thread ended a wait of it: it is handed work, or gets locks.
+    pub is_woken: bool,
+    /// Its requests are traced one by one: what is in none of them is no work of its own.
+    pub traces_requests: bool,
+}
+
+impl Known {
+    #[inline]
+    fn note(&mut self, span: &LiveSpan) {
+        match span.kind {
+            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::NetSend | SpanKind::NetReceive => {
+                self.moves_data = true
+            }
+            SpanKind::WaitLock => self.is_woken |= span.waker != NONE && span.waker != span.track,
+            SpanKind::RpcServe => self.traces_requests = true,
+            _ => {}
+        }
+    }
+}
+
+/// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// When it next took bytes from a connection, and from which.
+    pub receive: (i64, u32),
+    /// When it next handed bytes to a connection, and to which.
+    pub send: (i64, u32),
+    /// When it next blocked, on which connection, until which thread ended it.
+    pub wait: (i64, u32, u32),
+    /// When the last thing it ever did ended.
+    pub last_end: i64,
+}
+
+impl Default for Passed {
+    fn default() -> Passed {
+        Passed { receive: (i64::MAX, NONE), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
+    }
+}
+
+impl Passed {
+    #[inline]
+    fn note(&mut self, span: &LiveSpan) {
+        let carried = span.connection != NONE && !span.is_fruitless() && (span.cpu_ns != 0 || span.bytes() > 0);
+        match span.kind {
+            SpanKind::NetReceive if carried && span.start <= self.receive.0 => self.receive = (span.start, span.connection),
+            SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
+            _ => {}
+        }
+        if span.cpu_ns == 0 && span.end > span.start && span.start <= self.wait.0 && span.kind != SpanKind::WaitRunqueue {
+            // A fruitless look is no answer to what the one before it waited for.
+            let (connection, waker) = match self.wait {
+                (_, connection, waker) if span.timed_out() && span.connection == NONE => (connection, waker),
+                _ => (span.connection, span.waker),
+            };
+            self.wait = (span.start, connection, waker);
+        }
+    }
 }
 
 impl Lane {
@@ -91,9 +189,20 @@ impl Lane {
             let span = self.ahead.pop_front().expect("there is a front");
             if span.start < at {
                 self.open.push(span);
+            } else {
+                self.passed.note(&span);
             }
         }
-        self.open.retain(|s| s.start < at);
+        if self.open.iter().any(|s| s.start >= at) {
+            let passed = &mut self.passed;
+            self.open.retain(|s| {
+                let keep = s.start < at;
+                if !keep {
+                    passed.note(s);
+                }
+                keep
+            });
+        }
     }
 
     /// What the thread was in at the instant the lane is settled to: the innermost span, the one that began last.
@@ -120,12 +229,77 @@ impl Lane {
             serve.size_bytes = reply.size_bytes;
         }
     }
+}
 
-    /// The latest span ahead of the cursor that is wanted, and that ended after `since` or not long before.
-    pub fn latest_since(&self, since: i64, wanted: impl Fn(&&LiveSpan) -> bool) -> Option<&LiveSpan> {
+/// Bytes that a thread handed to a connection, or took or waited for from it.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Carried {
+    pub start: i64,
+    pub end: i64,
+    pub request: u64,
+    pub offset_bytes: u64,
+    pub size_bytes: u64,
+    pub track: u32,
+}
+
+impl Carried {
+    /// Whether the byte at this position of the stream was in it.
+    fn covers(&self, position: u64) -> bool {
+        self.offset_bytes != ABSENT && position >= self.offset_bytes && position - self.offset_bytes < self.size_bytes
+    }
+}
+
+/// What one end of a connection sent and received, latest end first, as far as the walk may still want it.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// By [`SpanKind::NetSend`].
+    pub sends: VecDeque<Carried>,
+    /// By [`SpanKind::NetReceive`].
+    pub receives: VecDeque<Carried>,
+}
+
+/// How many that began after the cursor are kept: a send can be stamped after the receive it led to.
+const LATE_STAMPS: usize = 4;
+
+impl Traffic {
+    fn prune(&mut self, cursor: i64) {
+        for list in [&mut self.sends, &mut self.receives] {
+            let passed = list.iter().take_while(|c| c.start >= cursor).count();
+            list.drain(..passed.saturating_sub(LATE_STAMPS));
+            let mut late = 0;
+            list.retain(|c| {
+                late += usize::from(c.start >= cursor);
+                c.start < cursor || late <= LATE_STAMPS
+            });
+        }
+    }
+
+    /// Of what was sent: what carried this byte, whenever it was stamped.
+    pub fn send_of(&self, position: u64) -> Option<&Carried> {
+        self.sends.iter().find(|c| c.covers(position))
+    }
+
+    /// Whether all that was sent before what is known carried earlier bytes only.
+    pub fn is_known_from(&self, position: u64) -> bool {
+        self.sends.back().is_some_and(|c| c.offset_bytes != ABSENT && c.offset_bytes <= position)
+    }
+
+    /// The latest send that began before `at`, of this request where both say which, that ended after `since` or not long before.
+    pub fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
         const NOT_LONG_SPANS: usize = 32;
-        let after = self.ahead.partition_point(|s| s.end >= since);
-        self.ahead.iter().take(after + NOT_LONG_SPANS).find(wanted)
+        let mut earlier = 0;
+        let near = self.sends.iter().take_while(|c| {
+            earlier += usize::from(c.end < since);
+            earlier <= NOT_LONG_SPANS
+        });
+        near.filter(|c| c.start < at && (c.request == request || c.request == 0 || request == 0)).max_by_key(|c| c.end)
+    }
+
+    /// Who last received before `at`; else who last sent.
+    pub fn party(&self, at: i64) -> Option<u32> {
+        let latest = |list: &VecDeque<Carried>| list.iter().find(|c| c.start < at).map(|c| c.track);
+        latest(&self.receives).or_else(|| latest(&self.sends))
     }
 }
 
@@ -148,6 +322,8 @@ pub struct Feed<'a> {
     held: usize,
     /// Which tracks took part in a connection, last seen first: `[connection][end]`.
     pub parties: Vec<[Vec<u32>; 2]>,
+    /// What went over a connection: `[connection][end]`.
+    pub traffic: Vec<[Traffic; 2]>,
     /// Spans read so far.
     pub spans: u64,
 }
@@ -161,6 +337,7 @@ impl<'a> Feed<'a> {
             position: i64::MAX,
             held: 0,
             parties: cast.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
+            traffic: cast.connections.iter().map(|_| Default::default()).collect(),
             spans: 0,
         }
     }
@@ -188,15 +365,24 @@ impl<'a> Feed<'a> {
         for row in 0..batch.len() {
             let Some(span) = live(cast, &batch, row) else { continue };
             observer.span(cast, &span);
-            if span.start < cursor && cast.actors[span.track as usize].thread {
-                self.note_party(cast, &span);
-                let lane = &mut self.lanes[span.track as usize];
-                if span.kind == SpanKind::NetSend {
-                    lane.note_payload(&span);
-                }
-                lane.ahead.push_back(span);
-                self.held += 1;
+            if !cast.actors[span.track as usize].thread {
+                continue;
             }
+            if span.connection != NONE {
+                self.note_traffic(cast, &span);
+            }
+            let lane = &mut self.lanes[span.track as usize];
+            lane.passed.last_end = lane.passed.last_end.max(span.end);
+            lane.known.note(&span);
+            if span.start >= cursor {
+                lane.passed.note(&span);
+                continue;
+            }
+            if span.kind == SpanKind::NetSend {
+                lane.note_payload(&span);
+            }
+            lane.ahead.push_back(span);
+            self.held += 1;
         }
         Ok(())
     }
@@ -213,15 +399,25 @@ impl<'a> Feed<'a> {
         for lane in &mut self.lanes {
             lane.settle(cursor);
         }
+        self.traffic.iter_mut().flatten().for_each(|t| t.prune(cursor));
         self.held = self.lanes.iter().map(|l| l.open.len() + l.ahead.len()).sum();
     }
 
-    #[inline]
-    fn note_party(&mut self, cast: &Cast, span: &LiveSpan) {
-        if span.connection == NONE || !matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) {
+    fn note_traffic(&mut self, cast: &Cast, span: &LiveSpan) {
+        if !matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) {
             return;
         }
         let end = cast.actors[span.track as usize].end as usize;
+        let traffic = &mut self.traffic[span.connection as usize][end];
+        let list = if span.kind == SpanKind::NetSend { &mut traffic.sends } else { &mut traffic.receives };
+        list.push_back(Carried {
+            start: span.start,
+            end: span.end,
+            request: span.request,
+            offset_bytes: span.offset_bytes,
+            size_bytes: span.bytes(),
+            track: span.track,
+        });
         let parties = &mut self.parties[span.connection as usize][end];
         if parties.first() != Some(&span.track) {
             parties.retain(|&t| t != span.track);
@@ -238,8 +434,16 @@ fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
         return None;
     }
     let object = cast.objects.get(batch.object[row]);
-    // A task is the waker where the context is not known; in interrupt context the interrupted thread is not.
-    let by_task = batch.waker_context[row] == thalweg_trace::WakerContext::Task as u8 || batch.waker_context[row] == u8::MAX;
+    let (context, kind) = (batch.waker_context[row], batch.kind[row]);
+    let waker = if batch.waker_track[row] == 0 { NONE } else { cast.tracks.get(batch.waker_track[row]) };
+    let (mut thread, mut device) = (NONE, NONE);
+    match cast.actors.get(waker as usize).map(|a| a.thread) {
+        // A task is the waker where the context is not known; in interrupt context the interrupted thread is not.
+        Some(true) if matches!(context, TASK | ABSENT_CONTEXT) || kind == SpanKind::WaitRunqueue => thread = waker,
+        Some(false) => device = waker,
+        _ => {}
+    }
+    let result = batch.result[row];
     Some(LiveSpan {
         start: batch.start_ns[row].min(batch.end_ns[row]),
         end: batch.end_ns[row],
@@ -253,8 +457,14 @@ fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
         track,
         object,
         connection: if object == NONE { NONE } else { cast.things[object as usize].connection },
-        waker: if by_task { cast.tracks.get(batch.waker_track[row]) } else { NONE },
+        waker: thread,
+        device,
+        result: i32::try_from(result).unwrap_or(0),
         count: batch.count[row],
-        kind: batch.kind[row],
+        kind,
+        context,
     })
 }
+
+/// The context in which a thread ends waits.
+const TASK: u8 = WakerContext::Task as u8;

@@ -3,7 +3,7 @@
 //! neither a picture nor the cause of a gap can tell.
 
 use crate::cast::Cast;
-use crate::cause::{Cause, End};
+use crate::cause::{Activity, Cause, End};
 use crate::index::NONE;
 use crate::quantile::Lengths;
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ pub enum What {
     Blocked(SpanKind),
     /// Neither running, nor runnable, nor waiting for anything.
     Still(SpanKind),
+    /// Stopped by a signal or a debugger.
+    Stopped,
 }
 
 /// Where time is charged, before it is put into words.
@@ -38,8 +40,24 @@ pub enum Place {
     },
     /// Between two kinds of threads: the labels of the sender's and the receiver's.
     Wire(u32, u32),
-    /// The far end of a connection of which only one end was recorded, seen by this label.
-    FarEnd(u32),
+    /// The far end of a connection of which only one end was recorded.
+    FarEnd {
+        /// The label of those who see it.
+        seen_by: u32,
+        /// The connection, or [`NONE`].
+        connection: u32,
+    },
+    /// A lock that a thread (a track, no label) holds.
+    Held {
+        /// The label of those who wait for it.
+        waiter: u32,
+        /// Whose work or sleep it is that they wait for.
+        holder: u32,
+        /// What it did meanwhile: slept or ran.
+        what: What,
+        /// On what, or [`NONE`].
+        object: u32,
+    },
 }
 
 /// One line of the ledger.
@@ -53,6 +71,8 @@ pub struct Entry {
     pub runs: Lengths,
     /// How much of it lay on some thread, and not on the wire.
     pub on_thread: bool,
+    /// Of a run queue: the labels of those who held the processor, and for how long.
+    pub holders: Vec<(u32, u64)>,
 }
 
 /// A stretch of the path.
@@ -118,7 +138,7 @@ impl Ledger {
             _ => self.label(track),
         };
         let object = match what {
-            What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") => object,
+            What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
             _ => NONE,
         };
         Place::Thread { label, what, object }
@@ -153,11 +173,39 @@ impl Ledger {
         let next = self.entries.len() as u32;
         let entry = *self.index.entry((cause, place)).or_insert(next);
         if entry == next {
-            let on_thread = matches!(place, Place::Thread { .. });
-            self.entries.push(Entry { cause, place, runs: Lengths::default(), on_thread });
+            let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
+            self.entries.push(Entry { cause, place, runs: Lengths::default(), on_thread, holders: Vec::new() });
         }
         self.last = Some(((cause, place), entry));
         entry
+    }
+
+    /// Remembers who held the processor during what was charged last.
+    pub fn note_holder(&mut self, holder: u32, ns: i64) {
+        const KEPT: usize = 32;
+        let (label, ns) = (self.label(holder), u64::try_from(ns).unwrap_or(0));
+        let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
+        match entry.holders.iter().position(|(l, _)| *l == label) {
+            Some(known) => entry.holders[known].1 += ns,
+            None if entry.holders.len() < KEPT => entry.holders.push((label, ns)),
+            None => {}
+        }
+    }
+
+    /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
+    /// says no, the holder worked for those who waited, and it is charged as its own doing.
+    pub fn settle_locks(&mut self, cast: &Cast, is_lock: impl Fn(u32, bool) -> bool) {
+        for entry in &mut self.entries {
+            let Place::Held { holder, what, object, .. } = entry.place else { continue };
+            let asleep = matches!(what, What::Blocked(_));
+            if is_lock(holder, asleep) {
+                continue;
+            }
+            let activity = if asleep { Activity::Think } else { Activity::Cpu };
+            entry.cause = activity.at(cast.actors[holder as usize].end);
+            let label = self.labels.get(holder as usize).copied().unwrap_or(holder);
+            entry.place = Place::Thread { label, what, object };
+        }
     }
 
     /// Closes the run under way; called once more at the end of the walk.
@@ -187,10 +235,15 @@ impl Ledger {
                     What::Runnable => queue_name(cast, label),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
+                    What::Stopped => format!("{who}: stopped"),
                 }
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
-            Place::FarEnd(seen_by) => format!("the far end of {}", thread_name(cast, seen_by)),
+            Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
+            Place::Held { waiter, holder, what, .. } => {
+                let doing = if matches!(what, What::Blocked(_)) { "sleeps" } else { "works" };
+                format!("{}: a lock that {} holds while it {doing}", thread_name(cast, waiter), thread_name(cast, holder))
+            }
         }
     }
 }
@@ -244,6 +297,16 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
+/// Who is at the end that was not recorded: the address of its server, where the connection tells.
+fn far_end_name(cast: &Cast, seen_by: u32, connection: u32) -> String {
+    let seen_from = cast.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
+    match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+        Some((_, server)) if seen_from == End::Client => format!("the server at {server}"),
+        Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
+        None => format!("the far end of {}", thread_name(cast, seen_by)),
+    }
+}
+
 /// The processors that an actor's end queues for.
 fn queue_name(cast: &Cast, actor: u32) -> String {
     let machine = cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize));
@@ -265,12 +328,18 @@ fn end_name(cast: &Cast, actor: u32) -> String {
 
 fn work_name(cast: &Cast, kind: SpanKind, object: u32, name_objects: bool, running: bool) -> String {
     let mut name = kind.name().to_owned();
-    if let Some(thing) = cast.things.get(object as usize)
-        && name_objects
-        && thing.kind == ObjectKind::File
-    {
+    let file = cast.things.get(object as usize).filter(|t| t.kind == ObjectKind::File);
+    let thing = cast.things.get(object as usize);
+    let device = file.and_then(|t| t.attribute("device"));
+    let device = device.or_else(|| thing.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
+    if let Some(file) = file.filter(|_| name_objects) {
+        // A file of a known device is named in full; a store's datafile by what tells it from the others.
+        let whole = device.is_some() || file.name.ends_with('/');
         name.push(' ');
-        name.push_str(thing.name.rsplit('/').next().unwrap_or(&thing.name));
+        name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });
+    }
+    if let Some(device) = device.filter(|_| !running) {
+        name.push_str(&format!(" on {device}"));
     }
     if running && matches!(kind, SpanKind::FileRead | SpanKind::FileWrite) {
         name.push_str(" (page cache)");

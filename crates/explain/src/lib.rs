@@ -73,9 +73,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, wire, &mut seen, start, end);
     walk.run()?;
-    let (ledger, met_unrecorded_server) = (walk.ledger, walk.met_unrecorded_server);
+    let (ledger, unrecorded) = (walk.ledger, walk.unrecorded);
     let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, start, end };
-    Ok(document(source, options, &parts, met_unrecorded_server))
+    Ok(document(source, options, &parts, unrecorded))
 }
 
 /// The interval to explain: the command's, or of what there is.
@@ -94,7 +94,7 @@ fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     Ok((start, end))
 }
 
-fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>, met_unrecorded_server: bool) -> Explanation {
+fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
     let transfers = parts.transfers(meta);
@@ -102,7 +102,7 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
     let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let prediction = if options.what_if { model::predict(source, parts, meta) } else { model::not_asked() };
-    let mut notes = parts.notes(met_unrecorded_server, meta);
+    let mut notes = parts.notes(unrecorded, meta);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {

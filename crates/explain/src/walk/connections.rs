@@ -1,0 +1,186 @@
+//! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
+
+use super::*;
+use crate::feed::Carried;
+use crate::wire::Transit;
+use thalweg_trace::source::ABSENT;
+
+/// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
+const MANY_BYTES: u64 = u64::MAX;
+
+impl Walk<'_, '_> {
+    /// Blocked until bytes come: to the send that brought them, where it was recorded.
+    pub(super) fn follow_sender(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+        let Some(send) = self.find_send(&blocked.span)? else { return self.follow_connection(blocked) };
+        let sender = send.track;
+        if send.end >= self.at || self.circling() {
+            return self.meet(blocked, sender);
+        }
+        // Sent before the wait began: it was under way, or lay there, for all of it.
+        let from = send.end.max(blocked.span.start).max(self.start);
+        let bytes = under_way(send.size_bytes, blocked.span.bytes());
+        let way = Transit {
+            connection: blocked.span.connection,
+            sender: self.cast.actors[sender as usize].end,
+            start: from,
+            end: self.at,
+            bytes,
+        };
+        if self.stood_still(&blocked, sender, &way) {
+            self.charge_thread(Activity::Think, What::Still(blocked.span.kind), NONE, from);
+        } else {
+            let cause = self.wire.cause(&way);
+            self.charge_wire(cause, sender, false, from);
+        }
+        if send.end >= blocked.span.start {
+            self.jump(sender);
+        }
+        Ok(())
+    }
+
+    /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are told.
+    fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
+        let same_machine = self.cast.actors[peer as usize].machine == self.actor().machine;
+        !blocked.span.ending_seen() && self.wire.is_stall(way, same_machine)
+    }
+
+    /// The send over the span's connection from its other end that ended the wait: where both ends say which bytes, the one that
+    /// carried the byte waited for; else the latest that began before the walk's instant, of the same request where both say
+    /// which, and not so early that it cannot matter.
+    pub(super) fn find_send(&mut self, receive: &LiveSpan) -> Result<Option<Carried>, ExplainError> {
+        if receive.connection == NONE {
+            return Ok(None);
+        }
+        let other = 1 - self.end as usize;
+        let awaited = (receive.offset_bytes != ABSENT).then(|| receive.offset_bytes.saturating_add(receive.bytes().max(1) - 1));
+        loop {
+            let traffic = &self.feed.traffic[receive.connection as usize][other];
+            if let Some(send) = awaited.and_then(|position| traffic.send_of(position)) {
+                return Ok(Some(*send));
+            }
+            let latest = traffic.latest_send(self.at, receive.start, receive.request).copied();
+            let waits_for_offset = awaited.is_some_and(|p| !traffic.sends.is_empty() && !traffic.is_known_from(p));
+            let enough = latest.is_some_and(|s| !waits_for_offset || s.offset_bytes == ABSENT);
+            if enough || self.feed.position < receive.start || self.cannot_look_further() {
+                return Ok(latest);
+            }
+            self.feed.read(self.cast, self.at, self.observer)?;
+        }
+    }
+
+    /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
+    pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+        let (connection, other) = (blocked.span.connection as usize, 1 - self.end as usize);
+        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at));
+        let peer = peer.or_else(|| self.feed.parties.get(connection).and_then(|p| p[other].first().copied()));
+        let Some(peer) = peer else {
+            if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
+                self.feed.read(self.cast, self.at, self.observer)?;
+                return Ok(());
+            }
+            return self.far_end_unknown(&blocked);
+        };
+        self.settle(peer);
+        self.meet(blocked, peer)
+    }
+
+    /// This thread is blocked on a connection, and `peer` is at its other end: if that is blocked on the
+    /// connection too, the bytes are on the wire; else what it does is what is waited for.
+    fn meet(&mut self, blocked: Blocked, peer: u32) -> Result<(), ExplainError> {
+        let connection = blocked.span.connection;
+        self.settle(peer);
+        let Some(mut theirs) = self.feed.lanes[peer as usize].innermost().copied() else {
+            return self.meet_elsewhere(blocked, peer, self.at);
+        };
+        let passed = self.feed.lanes[peer as usize].passed;
+        if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE {
+            theirs.connection = passed.wait.1;
+        }
+        let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
+        if !on_connection {
+            let acted_at = self.last_act(peer, &blocked);
+            return self.meet_elsewhere(blocked, peer, acted_at);
+        }
+        let (blocked_until, _) = wait_parts(&theirs);
+        if self.at > blocked_until && !self.circling() {
+            self.jump(peer);
+            return Ok(());
+        }
+        let from = theirs.start.max(blocked.span.start).max(self.start).min(self.at - 1);
+        let peer_end = self.cast.actors[peer as usize].end;
+        let they_send = rule(theirs.kind) == Rule::Send;
+        // Of two that wait for bytes, the one that came later has sent something before.
+        let sending = blocked.for_room || !they_send && theirs.start <= blocked.span.start;
+        let bytes = under_way(theirs.bytes(), blocked.span.bytes());
+        let bytes = if bytes == 0 && (blocked.for_room || they_send) { MANY_BYTES } else { bytes };
+        let sender = if sending { self.end } else { peer_end };
+        let way = Transit { connection, sender, start: from, end: self.at, bytes };
+        if self.stood_still(&blocked, peer, &way) {
+            if self.end != End::Server && peer_end == End::Server {
+                self.jump(peer);
+            }
+            self.charge_thread(Activity::Think, What::Still(theirs.kind), NONE, from);
+        } else {
+            let cause = self.wire.cause(&way);
+            self.charge_wire(cause, peer, blocked.for_room, from);
+        }
+        // Whoever came to the connection later is who was waited for.
+        self.jump(if theirs.start > blocked.span.start { peer } else { blocked.span.track });
+        Ok(())
+    }
+
+    fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Result<(), ExplainError> {
+        if self.circling() {
+            let from = self.piece_start(&blocked.span);
+            let sender = if blocked.for_room { self.end } else { self.cast.actors[peer as usize].end };
+            let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
+            let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes });
+            self.charge_wire(cause, peer, blocked.for_room, from);
+            return Ok(());
+        }
+        if acted_at < self.at {
+            self.charge_wire(Cause::NetworkLatency, peer, blocked.for_room, acted_at);
+        }
+        self.jump(peer);
+        Ok(())
+    }
+
+    /// Nothing was recorded of the other end. What TCP says at this one of the network is the network's; the rest is the
+    /// other end's: the server's unknown, or the client's, which did not send.
+    fn far_end_unknown(&mut self, blocked: &Blocked) -> Result<(), ExplainError> {
+        let span = &blocked.span;
+        let from = self.piece_start(span).max(self.start);
+        let connection = span.connection;
+        let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
+        let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes };
+        let own = self.feed.traffic.get(connection as usize).and_then(|t| t[self.end as usize].latest_send(self.at, from, 0));
+        // Who sent just before it began to wait has asked for something.
+        const JUST_NS: i64 = 1_000_000;
+        let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
+        if let Some(cause) = self.wire.seen_from_one_end(&way, blocked.for_room, asked) {
+            self.charge_wire(cause, NONE, blocked.for_room, from);
+            return Ok(());
+        }
+        if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, self.end).filter(|_| asked && self.at == span.end)
+            && self.at - from > round_trip_ns
+        {
+            let until = self.at - round_trip_ns;
+            self.charge_wire(Cause::NetworkLatency, NONE, false, until);
+        }
+        let cause = match self.end {
+            End::Client => Cause::ServerUnknown,
+            End::Server if connection != NONE => Cause::ClientThink,
+            End::Server => Cause::Unknown,
+        };
+        self.unrecorded.get_or_insert((self.end, connection));
+        let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
+        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.at = from;
+        Ok(())
+    }
+}
+
+/// How many bytes were waited for: of a large send and the small receive of its header, the header's.
+fn under_way(one: u64, other: u64) -> u64 {
+    [one, other].into_iter().filter(|&b| b > 0).min().unwrap_or(0)
+}

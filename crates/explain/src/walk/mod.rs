@@ -1,0 +1,409 @@
+//! The critical path: a walk backward in time from the command's exit to its start.
+//!
+//! The walk stands on one thread at one instant, asks which rule ([`crate::rules`]) holds there, charges
+//! the interval the rule speaks of, and moves: earlier on the same thread, or to the thread that was
+//! waited for, at that instant. Every move but a jump goes backward, jumps without progress are counted
+//! and bounded, and each interval charged ends where the last one began: so every instant is charged exactly once.
+//!
+//! What a thread does by itself is charged here; [`threads`] follows waits for other threads, [`connections`]
+//! those for bytes.
+
+mod connections;
+mod threads;
+
+use crate::ExplainError;
+use crate::cast::Cast;
+use crate::cause::{Activity, Cause, End};
+use crate::feed::{Feed, LiveSpan, Observer};
+use crate::index::NONE;
+use crate::ledger::{Ledger, Place, What};
+use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
+use crate::wire::WireFacts;
+use std::collections::HashMap;
+use thalweg_trace::{Role, SpanKind};
+
+/// A walk under way.
+pub struct Walk<'a, 'o> {
+    /// Who is who.
+    pub cast: &'o mut Cast,
+    /// The spans.
+    pub feed: Feed<'a>,
+    /// What has been charged.
+    pub ledger: Ledger,
+    wire: WireFacts,
+    observer: &'o mut dyn Observer,
+    start: i64,
+    track: u32,
+    /// For which end the thread works: its own, or, of a kernel thread, that of whoever waited for it.
+    end: End,
+    at: i64,
+    jumps: usize,
+    /// The lock whose holder the walk follows, if it does.
+    held: Option<Held>,
+    /// From which thread the walk last came to a thread that had woken it.
+    came_from: HashMap<u32, u32>,
+    /// Of the call last stood in: whether it is made of parts.
+    parts_of: (u64, bool),
+    /// The recorder's own threads.
+    recorders: Vec<u32>,
+    /// The connection and the waiting end, where a far end was waited for of which nothing was recorded.
+    pub unrecorded: Option<(End, u32)>,
+}
+
+/// A thread's blocked interval that is to be followed elsewhere.
+#[derive(Clone, Copy)]
+struct Blocked {
+    span: LiveSpan,
+    /// Whether for room to send into, and not for bytes.
+    for_room: bool,
+    /// The walk's instant within it.
+    at: i64,
+}
+
+/// A lock that a thread waited for, from `since` on, and that another had.
+#[derive(Clone, Copy)]
+struct Held {
+    waiter: u32,
+    holder: u32,
+    since: i64,
+}
+
+impl<'a, 'o> Walk<'a, 'o> {
+    /// At the end of the interval from `start` to `end`, on the command's own thread.
+    pub fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+        let ledger = Ledger::new(cast, end - start);
+        let track = cast.main;
+        let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
+        Walk {
+            recorders: recorders.collect(),
+            end: cast.actors.get(track as usize).map_or(End::Client, |a| a.end),
+            cast,
+            feed,
+            ledger,
+            wire,
+            observer,
+            start,
+            track,
+            at: end,
+            jumps: 0,
+            held: None,
+            came_from: HashMap::new(),
+            parts_of: (0, false),
+            unrecorded: None,
+        }
+    }
+
+    /// Walks to the start, and reads what is left of the recording, for the observer's sake.
+    pub fn run(&mut self) -> Result<(), ExplainError> {
+        self.choose_server_thread()?;
+        while self.at > self.start && self.track != NONE {
+            let before = self.at;
+            self.step()?;
+            self.jumps = if self.at < before { 0 } else { self.jumps + 1 };
+        }
+        self.ledger.charge(Cause::Unknown, Place::FarEnd { seen_by: NONE, connection: NONE }, self.start, self.at, NONE);
+        self.at = self.start;
+        self.ledger.finish_run();
+        while !self.feed.exhausted() {
+            self.feed.read(self.cast, self.start, self.observer)?;
+        }
+        let lanes = &self.feed.lanes;
+        // Who moves data works for the transfer, also while others wait for it; and so does who is handed work and computes.
+        self.ledger.settle_locks(self.cast, |holder, asleep| {
+            let known = lanes[holder as usize].known;
+            !known.moves_data && (asleep || !known.is_woken)
+        });
+        Ok(())
+    }
+
+    /// Where only servers were recorded there is no command: the walk begins with the last reply.
+    fn choose_server_thread(&mut self) -> Result<(), ExplainError> {
+        if self.end != End::Server {
+            return Ok(());
+        }
+        loop {
+            let sends = self.feed.traffic.iter().filter_map(|t| t[End::Server as usize].sends.front());
+            if let Some(last) = sends.max_by_key(|s| s.end) {
+                self.track = last.track;
+                return Ok(());
+            }
+            if self.feed.exhausted() || self.feed.full() {
+                return Ok(());
+            }
+            self.feed.read(self.cast, self.at, self.observer)?;
+        }
+    }
+
+    fn step(&mut self) -> Result<(), ExplainError> {
+        self.ensure(self.at)?;
+        self.settle(self.track);
+        if self.held.is_some_and(|h| self.at <= h.since) {
+            self.held = None;
+        }
+        let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
+        if self.actor().role == Role::Recorder {
+            let from = self.piece_start(&span);
+            self.charge_thread_as(Cause::Recorder, What::Running(span.kind), span.object, from);
+            return Ok(());
+        }
+        match rule(span.kind) {
+            Rule::Work { running, blocked } => self.work(&span, running, blocked)?,
+            Rule::Container => self.container(&span),
+            Rule::Wait(Activity::Runqueue) => self.queued(&span)?,
+            Rule::Wait(activity) => {
+                let from = self.piece_start(&span);
+                self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
+            }
+            Rule::Device => {
+                let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
+                let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);
+                let from = self.piece_start(&span);
+                let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
+                self.charge_thread(activity, What::Blocked(span.kind), object, from);
+            }
+            Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
+            Rule::RoundTrip => {
+                let from = self.piece_start(&span);
+                self.charge_wire(Cause::NetworkLatency, NONE, true, from);
+            }
+            // Stopped by a signal.
+            Rule::Unknown if span.result < 0 => {
+                let from = self.piece_start(&span);
+                self.charge_thread(Activity::Think, What::Stopped, NONE, from);
+            }
+            Rule::Unknown => {
+                let from = self.piece_start(&span);
+                self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, from);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- moving and looking
+
+    fn ensure(&mut self, instant: i64) -> Result<(), ExplainError> {
+        self.feed.ensure(self.cast, instant, self.at, self.observer)
+    }
+
+    fn settle(&mut self, track: u32) {
+        self.feed.lanes[track as usize].settle(self.at);
+    }
+
+    fn lane(&self) -> &crate::feed::Lane {
+        &self.feed.lanes[self.track as usize]
+    }
+
+    fn actor(&self) -> &crate::cast::Actor {
+        &self.cast.actors[self.track as usize]
+    }
+
+    /// Whether looking further back for something is of no use.
+    fn cannot_look_further(&self) -> bool {
+        self.feed.exhausted() || self.feed.full()
+    }
+
+    /// To another thread. A kernel thread works for the end that waits for it.
+    fn jump(&mut self, track: u32) {
+        let actor = &self.cast.actors[track as usize];
+        if matches!(actor.role, Role::Client | Role::Server) {
+            self.end = actor.end;
+        }
+        if self.held.is_some_and(|h| h.holder != track) {
+            self.held = None;
+        }
+        self.track = track;
+    }
+
+    /// Whether jumps have gone round in a circle without any progress.
+    fn circling(&self) -> bool {
+        const MOST: usize = 256;
+        self.jumps > (2 * self.cast.actors.len() + 16).min(MOST)
+    }
+
+    /// From where on the thread was in nothing but this span, as far as has been read.
+    fn piece_start(&self, span: &LiveSpan) -> i64 {
+        let before = self.lane().previous().map_or(self.feed.position, |p| p.end);
+        before.max(span.start).min(self.at - 1)
+    }
+
+    /// The object of a device's track, so that a place can name it.
+    fn device_thing(&self, device: u32) -> u32 {
+        self.cast.device_things.get(&device).copied().unwrap_or(NONE)
+    }
+
+    // ---- charging
+
+    fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
+        let place = self.ledger.thread_place(self.track, what, object);
+        let from = from.max(self.start).min(self.at);
+        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.at = from;
+    }
+
+    fn charge_thread(&mut self, activity: Activity, what: What, object: u32, from: i64) {
+        if self.actor().role == Role::Recorder {
+            return self.charge_thread_as(Cause::Recorder, what, object, from);
+        }
+        if let Some(held) = self.held.filter(|h| h.holder == self.track && matches!(activity, Activity::Cpu | Activity::Think)) {
+            let from = from.max(self.start).max(held.since).min(self.at);
+            let waiter = self.ledger.label(held.waiter);
+            let place = Place::Held { waiter, holder: held.holder, what, object };
+            self.ledger.charge(Activity::Lock.at(self.end), place, from, self.at, self.track);
+            self.at = from;
+            return;
+        }
+        let activity = if self.in_metadata() { for_metadata(activity) } else { activity };
+        let cause = activity.at(self.end);
+        self.charge_thread_as(cause, what, object, from);
+    }
+
+    /// Charges the wire between this thread and `peer` (or an unknown one), from this thread when it sends.
+    fn charge_wire(&mut self, cause: Cause, peer: u32, sending: bool, from: i64) {
+        let (own, other) = (self.ledger.label(self.track), self.ledger.label(peer));
+        let place = if sending { Place::Wire(own, other) } else { Place::Wire(other, own) };
+        let from = from.max(self.start).min(self.at);
+        self.ledger.charge(cause, place, from, self.at, NONE);
+        self.at = from;
+    }
+
+    /// Whether the innermost RPC the thread is in moves no data.
+    fn in_metadata(&self) -> bool {
+        let rpcs = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::RpcServe | SpanKind::RpcCall));
+        let own = self.lane().innermost().map_or(0, |s| s.request);
+        rpcs.filter(|s| own == 0 || s.request == own).max_by_key(|s| s.start).is_some_and(|s| s.bytes() == 0)
+    }
+
+    // ---- what a thread does by itself
+
+    /// Work: running, runnable and blocked in proportion to the span's own totals.
+    fn work(&mut self, span: &LiveSpan, running: Activity, blocked: Activity) -> Result<(), ExplainError> {
+        let from = self.piece_start(span).max(self.start);
+        let Some((cpu, runqueue, waited)) = span.division() else {
+            // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
+            let ran = span.count > 1 || running == blocked;
+            let (activity, what) = if ran { (running, What::Running(span.kind)) } else { (blocked, What::Blocked(span.kind)) };
+            let (activity, what) = if activity == Activity::Memory { (running, What::Running(span.kind)) } else { (activity, what) };
+            self.charge_thread(activity, what, span.object, from);
+            return Ok(());
+        };
+        if cpu > 0 && waited + runqueue > 0 && self.has_parts(span)? {
+            let from = self.piece_start(span).max(self.start);
+            self.charge_thread(running, What::Running(span.kind), span.object, from);
+            return Ok(());
+        }
+        // A lock of the kernel's that another thread of ours had.
+        if cpu == 0 && span.waker != NONE && self.is_walkable(span.waker) && !self.circling() {
+            return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
+        }
+        let still = blocked == Activity::Memory && waited >= STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
+        let (cpu, waited) = if waited <= grain_ns(span) && !span.ending_seen() { (cpu + waited, 0) } else { (cpu, waited) };
+        let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
+        let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
+        let blocked_from = if waited == 0 { from } else { self.at - cpu_part - runqueue_part };
+        let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
+        self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
+        self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
+        if still {
+            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+        } else {
+            self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
+        }
+        Ok(())
+    }
+
+    /// Whether a call's waits are spans of their own, so that what they leave over is running.
+    fn has_parts(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+        if self.parts_of.0 == span.id {
+            return Ok(self.parts_of.1);
+        }
+        let has = loop {
+            let part = self.lane().ahead.iter().take_while(|s| s.end > span.start).any(|s| s.parent == span.id && s.is_activity());
+            if part || self.feed.position < span.start || self.cannot_look_further() {
+                break part;
+            }
+            self.feed.read(self.cast, self.at, self.observer)?;
+        };
+        self.parts_of = (span.id, has);
+        Ok(has)
+    }
+
+    /// Whether a read or write was blocked not by its device but with its whole process: so long that no
+    /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
+    fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Result<bool, ExplainError> {
+        const LEAST_NS: u64 = 10 * STILL_NS;
+        const EDGE_NS: i64 = 5_000_000;
+        let pid = self.actor().pid;
+        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= 16 << 20;
+        if waited < LEAST_NS || !one_call || pid == 0 || span.ending_seen() {
+            return Ok(false);
+        }
+        self.ensure(span.start)?;
+        let within = (span.start + EDGE_NS)..(self.at - EDGE_NS);
+        let others = self.cast.actors.iter().zip(&self.feed.lanes).enumerate();
+        let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
+        let mut alive = false;
+        let mut acted = false;
+        for (_, (_, lane)) in others {
+            let mut spans = lane.open.iter().chain(&lane.ahead);
+            alive |= spans.clone().next().is_some();
+            acted |= spans.any(|s| within.contains(&s.start) || within.contains(&s.end));
+        }
+        Ok(alive && !acted)
+    }
+
+    /// What a container's parts leave over is running, but not longer than the container ran at all.
+    fn container(&mut self, span: &LiveSpan) {
+        let from = self.piece_start(span).max(self.start);
+        let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
+        if self.at - from > most.saturating_add(STILL_NS as i64) {
+            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
+            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+        } else {
+            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, from);
+        }
+    }
+
+    /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
+    /// was that one which was missing.
+    fn queued(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
+        let from = self.piece_start(span).max(self.start);
+        let by_recorder = self.cast.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
+        let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
+        let length = self.at - from;
+        if recording {
+            self.charge_thread_as(Cause::Recorder, What::Runnable, NONE, from);
+        } else {
+            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+        }
+        if span.waker != NONE {
+            self.ledger.note_holder(span.waker, length);
+        }
+        Ok(())
+    }
+
+    /// Whether the recorder ran on this thread's machine just before the walk's instant, and since when, at most since
+    /// `from`, that has been so or not so.
+    fn recorder_ran(&mut self, from: i64) -> (bool, i64) {
+        let (machine, mut since, mut ran) = (self.actor().machine, from, false);
+        for i in 0..self.recorders.len() {
+            let recorder = self.recorders[i];
+            if self.cast.actors[recorder as usize].machine != machine {
+                continue;
+            }
+            self.settle(recorder);
+            let lane = &self.feed.lanes[recorder as usize];
+            if lane.passed.last_end < self.at && lane.open.is_empty() {
+                // Nothing is known of it from here on.
+                continue;
+            }
+            let position = self.feed.position;
+            let (running, begun) = match lane.innermost() {
+                Some(span) => (span.cpu_ns > 0 && !is_idle_wait(span), span.start),
+                None => (lane.previous().is_some(), lane.previous().map_or(position, |p| p.end)),
+            };
+            since = since.max(begun.max(lane.previous().map_or(position, |p| p.end))).min(self.at - 1);
+            ran |= running;
+        }
+        (ran, since)
+    }
+}

@@ -1,0 +1,222 @@
+//! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
+
+use super::*;
+use thalweg_trace::source::{ABSENT, ABSENT_CONTEXT};
+
+impl Walk<'_, '_> {
+    /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
+    pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
+        while self.lane().previous().is_none() && self.track != self.cast.main && !self.cannot_look_further() {
+            self.feed.read(self.cast, self.at, self.observer)?;
+        }
+        let before = self.lane().previous().map(|p| p.end);
+        if before.is_none() && self.track != self.cast.main && !self.circling() {
+            return self.to_starter();
+        }
+        let from = before.unwrap_or(self.feed.position).max(self.start);
+        if let Some(waiting) = self.untold_wait(from)
+            && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
+        {
+            return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
+        }
+        self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
+        Ok(())
+    }
+
+    /// To who started this thread. If that one waits for it by now, the thread ran from the beginning of this wait on.
+    fn to_starter(&mut self) -> Result<(), ExplainError> {
+        let starter = self.starter();
+        self.ensure(self.at)?;
+        self.settle(starter);
+        let waits = self.feed.lanes[starter as usize].innermost().copied();
+        if let Some(wait) = waits
+            && wait.waker == self.track
+            && wait.ending_seen()
+            && rule(wait.kind) == Rule::Thread
+        {
+            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
+            if self.at > wait.start {
+                return Ok(());
+            }
+        }
+        self.jump(starter);
+        Ok(())
+    }
+
+    /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
+    /// where that was not recorded (the recording of its first request began with the request).
+    fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
+        const LONG_NS: i64 = 200_000;
+        let end = self.actor().end;
+        if end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+            return None;
+        }
+        let connection = self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track))? as u32;
+        Some(LiveSpan {
+            start: from,
+            end: self.at,
+            id: 0,
+            parent: 0,
+            request: 0,
+            cpu_ns: 0,
+            runqueue_ns: 0,
+            offset_bytes: ABSENT,
+            size_bytes: ABSENT,
+            track: self.track,
+            object: NONE,
+            connection,
+            waker: NONE,
+            device: NONE,
+            result: 0,
+            count: 1,
+            kind: SpanKind::NetReceive,
+            context: ABSENT_CONTEXT,
+        })
+    }
+
+    /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
+    /// own thread.
+    pub(super) fn starter(&self) -> u32 {
+        let end = self.actor().end as usize;
+        let other_end = self.feed.parties.iter().find(|p| p[end].contains(&self.track)).and_then(|p| p[1 - end].first());
+        match other_end {
+            Some(&peer) if end == End::Server as usize => peer,
+            _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.cast.main),
+        }
+    }
+
+    /// A wait: its running end, its runnable middle, and the blocked part, which is followed.
+    pub(super) fn wait(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
+        let (blocked_until, runnable_until) = wait_parts(span);
+        let woken = self.woken_from(span, blocked_until)?.unwrap_or(blocked_until);
+        let (blocked_until, runnable_until) = (blocked_until.max(woken), runnable_until.max(woken));
+        let earliest = self.piece_start(span);
+        if span.cpu_ns != 0 && (self.at > runnable_until || earliest > span.start) && self.has_parts(span)? {
+            let earliest = self.piece_start(span);
+            self.charge_thread(Activity::Cpu, What::Running(span.kind), span.object, earliest);
+            return Ok(());
+        }
+        if self.at > runnable_until {
+            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
+            return Ok(());
+        }
+        if self.at > blocked_until {
+            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_until.max(earliest));
+            return Ok(());
+        }
+        let mut span = *span;
+        let passed = self.lane().passed;
+        if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
+            // Whatever ended its next wait is what this one looked for in vain.
+            span.connection = if passed.wait.1 == NONE { passed.receive.1 } else { passed.wait.1 };
+            span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
+        }
+        match rule(span.kind) {
+            Rule::Thread => self.follow_waker(Blocked { span, for_room: false, at: self.at }),
+            Rule::Send => self.follow_connection(Blocked { span, for_room: true, at: self.at }),
+            _ if span.connection == NONE && span.kind == SpanKind::WaitNetwork => {
+                self.follow_waker(Blocked { span, for_room: false, at: self.at })
+            }
+            _ => {
+                let for_room = span.kind == SpanKind::WaitNetwork && waited_for_room(&passed, span.connection);
+                let blocked = Blocked { span, for_room, at: self.at };
+                if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
+            }
+        }
+    }
+
+    /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
+    /// ended. A thread can queue for a processor before it blocks as well as after it is woken; only totals are known, and
+    /// what would lie before this instant lay at the wait's beginning.
+    fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Result<Option<i64>, ExplainError> {
+        let waker = span.waker;
+        if rule(span.kind) != Rule::Thread || waker == NONE || waker == self.track || from >= span.end || span.cpu_ns == 0 {
+            return Ok(None);
+        }
+        self.ensure(from)?;
+        self.settle(waker);
+        let lane = &self.feed.lanes[waker as usize];
+        let ended = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end >= from));
+        Ok(ended.filter(|s| s.is_activity() && s.end >= from && s.end <= span.end).map(|s| s.end).min())
+    }
+
+    /// Whether the walk can go to a thread: it is one of ours, or a kernel's or the recorder's of which something was recorded.
+    pub(super) fn is_walkable(&self, track: u32) -> bool {
+        let Some(actor) = self.cast.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
+        match actor.role {
+            Role::Client | Role::Server | Role::Recorder => true,
+            Role::Kernel => {
+                let lane = &self.feed.lanes[track as usize];
+                !lane.open.is_empty() || !lane.ahead.is_empty()
+            }
+            Role::None => false,
+        }
+    }
+
+    /// Blocked on another thread: to whoever ended the wait, when it did. What ended by a timer was looked for in vain, and is
+    /// waited for by whoever ended the next wait.
+    pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+        let span = blocked.span;
+        let in_vain = span.timed_out() && span.waker == NONE;
+        let waker = if in_vain { self.lane().passed.wait.2 } else { span.waker };
+        if !self.is_walkable(waker) || self.circling() {
+            if span.ending_seen() && self.end == End::Server && self.circling() && self.jumps % 8 != 0 {
+                // Threads of a pool that only woke each other: they wait for whoever they serve.
+                let starter = self.starter();
+                if starter != self.track && starter != NONE {
+                    self.jump(starter);
+                    return Ok(());
+                }
+            }
+            let from = self.piece_start(&span);
+            let activity = match rule(span.kind) {
+                _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
+                Rule::Work { blocked, .. } => blocked,
+                _ => Activity::Lock,
+            };
+            self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
+            return Ok(());
+        }
+        self.settle(waker);
+        let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
+        let lag = (self.at - woken_at) as u64;
+        if lag >= STILL_NS {
+            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, woken_at);
+        } else {
+            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
+        }
+        let waiter = self.track;
+        self.came_from.insert(waker, waiter);
+        self.jump(waker);
+        self.hold(waiter, waker, &span);
+        Ok(())
+    }
+
+    /// A thread that waited for another of its own process may have waited for a lock that this one had: then the holder's
+    /// sleeping and computing are the lock's. Not so where the holder ended with it (it was waited for as a whole), or moves
+    /// data itself; the rest is decided when all of the recording has been seen.
+    fn hold(&mut self, waiter: u32, holder: u32, span: &LiveSpan) {
+        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[holder as usize]);
+        let lane = &self.feed.lanes[holder as usize];
+        let ended = lane.passed.last_end <= self.at;
+        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        let may_be = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
+        self.held = may_be.then_some(Held { waiter, holder, since: span.start });
+    }
+
+    /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that
+    /// began after ours, what it did for us came before that.
+    pub(super) fn last_act(&self, other: u32, blocked: &Blocked) -> i64 {
+        match self.feed.lanes[other as usize].innermost() {
+            Some(i) if is_idle_wait(i) && i.start > blocked.span.start && i.end > blocked.at => i.start.max(self.start),
+            _ => blocked.at,
+        }
+    }
+}
+
+/// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
+fn waited_for_room(passed: &crate::feed::Passed, connection: u32) -> bool {
+    let until = passed.wait.0;
+    let took = passed.receive.1 == connection && passed.receive.0 <= until;
+    !took && passed.send.1 == connection && passed.send.0 <= until
+}
