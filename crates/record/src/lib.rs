@@ -7,6 +7,7 @@
 //! Three recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
 //! the program together with what /proc and socket diagnostics say (`preload`, `proc`), and packets (`capture`).
 
+pub mod capture;
 pub mod recorder;
 
 pub use recorder::{Finished, RecordError, Recorder, Tier, Watched, WatchedProcess};

@@ -1,0 +1,230 @@
+//! Calls and replies of one connection, matched by their numbers, and what is pending at each instant.
+
+use super::emit::{About, Out};
+use super::frame::End;
+use super::message::{Heading, Outcome, Procedure};
+use super::records::Message;
+use super::table::Shared;
+use std::collections::{HashMap, VecDeque};
+use thalweg_trace::{CounterName, MarkKind, ObjectId, RequestId, SpanKind, TrackId};
+
+/// Calls that one direction can have pending; the oldest is taken as never answered where there are more.
+const MOST_PENDING: usize = 1 << 16;
+
+/// Numbers of answered calls that are remembered, to know a second answer.
+const ANSWERED: usize = 256;
+
+/// `result` of a call that was never answered: −ETIMEDOUT.
+pub(super) const UNANSWERED: i64 = -110;
+
+/// `result` of a call that the server's RPC layer refused: −EPROTO.
+const REFUSED: i64 = -71;
+
+/// Values of a counter are at least so far apart, unless it is 0.
+const COUNTER_NS: i64 = 200_000;
+
+/// A call that is waiting for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub request: RequestId,
+    pub procedure: Procedure,
+    pub object: ObjectId,
+    pub track: TrackId,
+    /// When its last byte was first sent.
+    pub posted_ns: i64,
+    pub sent_ns: i64,
+    pub bytes: u64,
+}
+
+impl Call {
+    /// The span of a call that was never answered.
+    pub(super) fn unanswered(&self, out: &mut Out, end_ns: i64) {
+        let about = About {
+            object: Some(self.object),
+            size_bytes: Some(self.bytes),
+            result: Some(UNANSWERED),
+            request: Some(self.request),
+            ..About::default()
+        };
+        out.span(self.track, SpanKind::RpcCall, self.posted_ns, end_ns.max(self.posted_ns), about);
+    }
+}
+
+/// Where on a connection a message was: its track, its object at the client's end, and who serves.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub track: TrackId,
+    pub connection: ObjectId,
+    pub client_ip: u128,
+    pub server: End,
+    /// Whether the message went from the client to the server.
+    pub outward: bool,
+    /// Its position in the stream, where that is known.
+    pub offset: Option<u64>,
+}
+
+/// The calls sent in one direction.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pending: HashMap<u32, Call>,
+    answered: VecDeque<u32>,
+    window: Window,
+    told_pending: usize,
+    told_pending_ns: i64,
+    told_window: usize,
+}
+
+/// The window, as far as it shows: the most that was pending during the last completions.
+#[derive(Debug, Default)]
+struct Window {
+    peak: usize,
+    peak_before: usize,
+    completions: usize,
+}
+
+impl Window {
+    fn posted(&mut self, pending: usize) {
+        self.peak = self.peak.max(pending);
+    }
+    fn completed(&mut self, pending: usize) {
+        self.completions += 1;
+        if self.completions > (2 * self.peak).max(16) {
+            *self = Window { peak: pending, peak_before: self.peak, completions: 0 };
+        }
+    }
+    fn value(&self) -> usize {
+        self.peak.max(self.peak_before)
+    }
+}
+
+impl Calls {
+    /// Whether a reply with this number is waited for.
+    pub(super) fn is_pending(&self, xid: u32) -> bool {
+        self.pending.contains_key(&xid)
+    }
+
+    /// A call was seen whole.
+    pub(super) fn call(&mut self, message: &Message, xid: u32, procedure: Procedure, place: Place, shared: &mut Shared) {
+        shared.counts.calls += 1;
+        let known = match self.pending.get(&xid) {
+            Some(call) if call.procedure == procedure => Some((*call, true)),
+            // Another connection's, which broke: its client sends it again here.
+            _ => shared.orphan(place.client_ip, place.server, xid, procedure).map(|call| (call, false)),
+        };
+        let call = match known {
+            Some((call, same_connection)) => {
+                let waited_ns = message.last_ns - call.sent_ns;
+                shared.counts.rpc_retransmissions += 1;
+                shared.out.mark(place.track, MarkKind::RpcRetransmit, message.last_ns, call.object, Some(waited_ns));
+                if same_connection {
+                    shared.out.mark(place.track, MarkKind::RpcTimeout, message.last_ns, call.object, Some(waited_ns));
+                }
+                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, ..call }
+            }
+            None => Call {
+                request: shared.out.request(),
+                procedure,
+                object: shared.procedure(place.server, procedure),
+                track: place.track,
+                posted_ns: message.last_ns,
+                sent_ns: message.last_ns,
+                bytes: message.bytes,
+            },
+        };
+        moved(message, place, call.request, &mut shared.out);
+        if self.pending.len() >= MOST_PENDING {
+            self.forget_oldest(message.last_ns, shared);
+        }
+        if let Some(other) = self.pending.insert(xid, call)
+            && other.request != call.request
+        {
+            // Its number is in use for another call: nobody waits for it any more.
+            shared.counts.unanswered += 1;
+            other.unanswered(&mut shared.out, message.last_ns);
+        }
+        self.window.posted(self.pending.len());
+        self.tell(message.last_ns, place, &mut shared.out);
+    }
+
+    /// A reply was seen whole.
+    pub(super) fn reply(&mut self, message: &Message, xid: u32, outcome: Outcome, place: Place, shared: &mut Shared) {
+        shared.counts.replies += 1;
+        let Some(call) = self.pending.remove(&xid) else {
+            match self.answered.contains(&xid) {
+                true => shared.counts.duplicate_replies += 1,
+                false => shared.counts.unmatched_replies += 1,
+            }
+            return;
+        };
+        if self.answered.len() == ANSWERED {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(xid);
+        let result = match outcome {
+            Outcome::Refused => Some(REFUSED),
+            Outcome::Done(Some(status)) if call.procedure.has_status() => Some(-i64::from(status)),
+            Outcome::Done(_) => None,
+        };
+        let about = About {
+            object: Some(call.object),
+            size_bytes: Some(call.bytes + message.bytes),
+            result,
+            request: Some(call.request),
+            ..About::default()
+        };
+        shared.out.span(call.track, SpanKind::RpcCall, call.posted_ns, message.last_ns.max(call.posted_ns), about);
+        moved(message, place, call.request, &mut shared.out);
+        self.window.completed(self.pending.len());
+        self.tell(message.last_ns, place, &mut shared.out);
+    }
+
+    /// What is pending, and how many may be, as counters of the connection.
+    fn tell(&mut self, at_ns: i64, place: Place, out: &mut Out) {
+        let pending = self.pending.len();
+        if pending != self.told_pending && (pending == 0 || self.told_pending == 0 || at_ns - self.told_pending_ns >= COUNTER_NS) {
+            (self.told_pending, self.told_pending_ns) = (pending, at_ns);
+            out.counter(place.connection, CounterName::RpcPending, at_ns, pending as i64);
+        }
+        if self.window.value() != self.told_window {
+            self.told_window = self.window.value();
+            out.counter(place.connection, CounterName::RpcWindow, at_ns, self.told_window as i64);
+        }
+    }
+
+    fn forget_oldest(&mut self, now_ns: i64, shared: &mut Shared) {
+        if let Some(&xid) = self.pending.iter().min_by_key(|(_, call)| call.posted_ns).map(|(xid, _)| xid)
+            && let Some(call) = self.pending.remove(&xid)
+        {
+            shared.counts.unanswered += 1;
+            call.unanswered(&mut shared.out, now_ns);
+        }
+    }
+
+    /// Everything that is pending, when the connection has ended.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (u32, Call)> {
+        let mut left: Vec<(u32, Call)> = self.pending.drain().collect();
+        left.sort_by_key(|(_, call)| (call.posted_ns, call.request));
+        left.into_iter()
+    }
+}
+
+/// A message's way over the connection, seen from the client: it sends calls and receives replies.
+fn moved(message: &Message, place: Place, request: RequestId, out: &mut Out) {
+    let about = About {
+        object: Some(place.connection),
+        offset_bytes: place.offset,
+        size_bytes: Some(message.bytes),
+        request: Some(request),
+        ..About::default()
+    };
+    let kind = if place.outward { SpanKind::NetSend } else { SpanKind::NetReceive };
+    out.span(place.track, kind, message.first_ns, message.last_ns, about);
+}
+
+/// Matches a message with the calls of both directions of its connection.
+pub(super) fn matched(calls: &mut [Calls; 2], direction: usize, message: &Message, place: Place, shared: &mut Shared) {
+    match message.heading {
+        Heading::Call { xid, procedure } => calls[direction].call(message, xid, procedure, place, shared),
+        Heading::Reply { xid, outcome } => calls[1 - direction].reply(message, xid, outcome, place, shared),
+    }
+}

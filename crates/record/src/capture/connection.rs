@@ -1,0 +1,391 @@
+//! A connection: two streams, the messages in them, and what TCP did, as rows of the trace.
+
+use super::calls::{Calls, Place, matched};
+use super::emit::About;
+use super::frame::{ACK, End, FIN, RST, SYN, Segment, Tcp};
+use super::message::{self, Heading};
+use super::records::{Message, Records};
+use super::stream::{Piece, Stream, Verdict};
+use super::table::Shared;
+use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId};
+
+/// TCP's counters are told at most so often for each direction.
+const COUNTERS_NS: i64 = 1_000_000;
+
+/// A burst of bytes that are no RPC ends where nothing follows for so long.
+const BURST_NS: i64 = 1_000_000;
+
+/// The same packet, captured again within so long, is one packet.
+const TWICE_NS: i64 = 10_000_000;
+
+/// Ports that are a server's, whoever spoke first.
+const WELL_KNOWN: [u16; 4] = [2049, 111, 20048, 4045];
+
+/// How a connection is known in the trace.
+#[derive(Clone, Copy)]
+struct Ids {
+    track: TrackId,
+    /// The connection as each end sees it, by end.
+    objects: [ObjectId; 2],
+}
+
+/// Bytes that follow each other, of a connection that carries something else than RPC.
+#[derive(Clone, Copy, Default)]
+struct Burst {
+    first_ns: i64,
+    last_ns: i64,
+    offset: u64,
+    bytes: u64,
+    segments: u32,
+}
+
+/// What counters were last told.
+#[derive(Clone, Copy)]
+struct Told {
+    at_ns: i64,
+    in_flight: u64,
+    window: Option<u64>,
+    srtt_us: i64,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        // Far enough back that the first value is told, near enough to subtract.
+        Told { at_ns: i64::MIN / 4, in_flight: u64::MAX, window: None, srtt_us: -1 }
+    }
+}
+
+/// A connection. Direction 0 is what `ends[0]` sends.
+pub(super) struct Connection {
+    ends: [End; 2],
+    /// Which end is the client, as soon as it is known.
+    client: Option<usize>,
+    udp: bool,
+    streams: [Stream; 2],
+    records: [Records; 2],
+    calls: [Calls; 2],
+    bursts: [Burst; 2],
+    told: [Told; 2],
+    last_segment: [(u64, u32, u64, i64); 2],
+    ids: Option<Ids>,
+    messages: Vec<(usize, Message)>,
+    /// When a packet of it was last seen.
+    pub last_ns: i64,
+}
+
+impl Connection {
+    pub(super) fn new(from: End, to: End, udp: bool, ports: &[u16]) -> Connection {
+        let serves = |end: End| ports.contains(&end.port);
+        let client = match (serves(from), serves(to)) {
+            (true, false) => Some(1),
+            (false, true) => Some(0),
+            _ => None,
+        };
+        Connection {
+            ends: [from, to],
+            client,
+            udp,
+            streams: Default::default(),
+            records: [Records::new(false), Records::new(false)],
+            calls: Default::default(),
+            bursts: Default::default(),
+            told: Default::default(),
+            last_segment: Default::default(),
+            ids: None,
+            messages: Vec::new(),
+            last_ns: 0,
+        }
+    }
+
+    fn direction(&self, from: End) -> usize {
+        usize::from(from != self.ends[0])
+    }
+
+    /// Whether this segment begins another connection between the same two ports.
+    pub(super) fn is_reused_by(&self, segment: &Segment<'_>, tcp: &Tcp) -> bool {
+        let stream = &self.streams[self.direction(segment.from)];
+        let first = tcp.flags & (SYN | ACK) == SYN;
+        first && (self.streams.iter().any(|s| s.finished) || (stream.highest > 0 && tcp.sequence != self.first_sequence(segment.from)))
+    }
+
+    fn first_sequence(&self, from: End) -> u32 {
+        self.streams[self.direction(from)].first_sequence()
+    }
+
+    /// A segment of this connection.
+    pub(super) fn tcp(&mut self, at_ns: i64, segment: &Segment<'_>, tcp: &Tcp, shared: &mut Shared) {
+        let direction = self.direction(segment.from);
+        self.last_ns = at_ns;
+        if self.is_captured_twice(at_ns, direction, segment, tcp) {
+            shared.counts.captured_twice += 1;
+            return;
+        }
+        let held_before: usize = self.streams.iter().map(|s| s.held_bytes).sum();
+        if tcp.flags & SYN != 0 {
+            self.synchronise(direction, tcp);
+        }
+        self.acknowledge(at_ns, direction, tcp, shared);
+        let verdict = self.payload(at_ns, direction, segment, tcp, shared.room(held_before));
+        let held: usize = self.streams.iter().map(|s| s.held_bytes).sum();
+        shared.held_bytes = (shared.held_bytes + held).saturating_sub(held_before);
+        if tcp.flags & RST != 0 {
+            self.streams.iter_mut().for_each(|s| s.finished = true);
+        } else if tcp.flags & FIN != 0 {
+            self.streams[direction].finished = true;
+        }
+        self.judge(at_ns, direction, verdict, segment.payload_bytes, shared);
+        self.burst(at_ns, direction, segment.payload_bytes, shared);
+        self.match_messages(shared);
+        self.counters(at_ns, 0, shared);
+        self.counters(at_ns, 1, shared);
+        if self.streams.iter().all(|s| s.finished) {
+            self.orphan_calls(shared);
+        }
+    }
+
+    fn is_captured_twice(&mut self, at_ns: i64, direction: usize, segment: &Segment<'_>, tcp: &Tcp) -> bool {
+        let place = u64::from(tcp.flags) << 48 | u64::from(tcp.window) << 32 | u64::from(tcp.acknowledgement);
+        let now = (tcp.fingerprint ^ place.rotate_left(17), tcp.sequence, segment.payload_bytes, at_ns);
+        let before = std::mem::replace(&mut self.last_segment[direction], now);
+        // Without an identification and without time stamps two packets cannot be told from one.
+        let telling = tcp.fingerprint >> 48 != 0 || tcp.fingerprint as u32 != 0;
+        telling && before.0 == now.0 && before.1 == now.1 && before.2 == now.2 && (0..TWICE_NS).contains(&(at_ns - before.3))
+    }
+
+    fn synchronise(&mut self, direction: usize, tcp: &Tcp) {
+        if self.streams[direction].highest == 0 {
+            self.records[direction] = Records::new(true);
+        }
+        self.streams[direction].synchronise(tcp.sequence, tcp.scale);
+        self.client = Some(if tcp.flags & ACK == 0 { direction } else { 1 - direction });
+    }
+
+    fn acknowledge(&mut self, at_ns: i64, direction: usize, tcp: &Tcp, shared: &mut Shared) {
+        if tcp.flags & ACK != 0 {
+            let other = 1 - direction;
+            let Connection { streams, records, calls, messages, .. } = self;
+            let mut deliver = deliverer(&mut records[other], &calls[direction], other, messages);
+            streams[other].acknowledge(at_ns, tcp.acknowledgement, &mut deliver);
+        }
+        if tcp.flags & SYN == 0 {
+            // Windows are scaled when both ends have said by how much, in their SYNs.
+            let both_seen = self.streams.iter().all(|s| s.from_start);
+            if both_seen && self.streams.iter().any(|s| s.scale.is_none()) {
+                self.streams.iter_mut().for_each(|s| s.scale = Some(0));
+            }
+            if self.streams[direction].offer(tcp.window, both_seen, tcp.flags & RST != 0) {
+                shared.counts.zero_windows += 1;
+                let ids = self.ids(shared);
+                // The mark is the sender's: it is who must wait.
+                shared.out.mark(ids.track, MarkKind::TcpZeroWindow, at_ns, ids.objects[1 - direction], None);
+            }
+        }
+    }
+
+    fn payload(&mut self, at_ns: i64, direction: usize, segment: &Segment<'_>, tcp: &Tcp, room: usize) -> Verdict {
+        let sequence = tcp.sequence.wrapping_add(u32::from(tcp.flags & SYN != 0));
+        let Connection { streams, records, calls, messages, .. } = self;
+        let mut deliver = deliverer(&mut records[direction], &calls[1 - direction], direction, messages);
+        streams[direction].segment(at_ns, sequence, segment.payload, segment.payload_bytes, room, &mut deliver)
+    }
+
+    fn judge(&mut self, at_ns: i64, direction: usize, verdict: Verdict, bytes: u64, shared: &mut Shared) {
+        match verdict {
+            Verdict::New => {}
+            Verdict::Keepalive => shared.counts.keepalives += 1,
+            Verdict::Reordered => shared.counts.reordered += 1,
+            Verdict::Retransmission { timer } => {
+                shared.counts.tcp_retransmissions += 1;
+                let ids = self.ids(shared);
+                let value = Some(bytes as i64);
+                shared.out.mark(ids.track, MarkKind::TcpRetransmit, at_ns, ids.objects[direction], value);
+                if timer {
+                    shared.counts.tcp_timeouts += 1;
+                    shared.out.mark(ids.track, MarkKind::TcpTimeout, at_ns, ids.objects[direction], None);
+                }
+            }
+        }
+    }
+
+    fn carries_rpc(&self) -> bool {
+        self.udp || self.records.iter().any(|r| r.found)
+    }
+
+    fn burst(&mut self, at_ns: i64, direction: usize, bytes: u64, shared: &mut Shared) {
+        if bytes == 0 {
+            return;
+        }
+        let burst = self.bursts[direction];
+        if burst.bytes > 0 && at_ns - burst.last_ns > BURST_NS {
+            self.end_burst(direction, shared);
+        }
+        let end = self.streams[direction].highest;
+        let burst = &mut self.bursts[direction];
+        if burst.segments == 0 {
+            *burst = Burst { first_ns: at_ns, offset: end.saturating_sub(bytes), ..Burst::default() };
+        }
+        burst.last_ns = at_ns;
+        burst.bytes = end.saturating_sub(burst.offset);
+        burst.segments = burst.segments.saturating_add(1);
+    }
+
+    fn end_burst(&mut self, direction: usize, shared: &mut Shared) {
+        let burst = std::mem::take(&mut self.bursts[direction]);
+        if burst.bytes == 0 || self.carries_rpc() {
+            return;
+        }
+        let ids = self.ids(shared);
+        let client = self.client_end();
+        let kind = if direction == client { SpanKind::NetSend } else { SpanKind::NetReceive };
+        let about = About {
+            object: Some(ids.objects[client]),
+            offset_bytes: self.streams[direction].position(burst.offset),
+            size_bytes: Some(burst.bytes),
+            count: burst.segments,
+            ..About::default()
+        };
+        shared.out.span(ids.track, kind, burst.first_ns, burst.last_ns, about);
+    }
+
+    /// A datagram.
+    pub(super) fn udp(&mut self, at_ns: i64, segment: &Segment<'_>, heading: Heading, shared: &mut Shared) {
+        self.last_ns = at_ns;
+        let message = Message { first_ns: at_ns, last_ns: at_ns, offset: 0, bytes: segment.payload_bytes, heading };
+        self.messages.push((self.direction(segment.from), message));
+        self.match_messages(shared);
+    }
+
+    fn match_messages(&mut self, shared: &mut Shared) {
+        if self.messages.is_empty() {
+            return;
+        }
+        for (direction, message) in std::mem::take(&mut self.messages) {
+            if self.client.is_none() {
+                let call = matches!(message.heading, Heading::Call { .. });
+                self.client = Some(if call { direction } else { 1 - direction });
+            }
+            let ids = self.ids(shared);
+            let client = self.client_end();
+            let place = Place {
+                track: ids.track,
+                connection: ids.objects[client],
+                client_ip: self.ends[client].ip,
+                server: self.ends[1 - client],
+                outward: direction == client,
+                offset: if self.udp { None } else { self.streams[direction].position(message.offset) },
+            };
+            matched(&mut self.calls, direction, &message, place, shared);
+        }
+    }
+
+    /// TCP's counters of what one end sends.
+    fn counters(&mut self, at_ns: i64, direction: usize, shared: &mut Shared) {
+        let stream = &self.streams[direction];
+        let told = self.told[direction];
+        if stream.highest == 0 || at_ns.saturating_sub(told.at_ns) < COUNTERS_NS {
+            return;
+        }
+        let now = Told {
+            at_ns,
+            in_flight: stream.in_flight_bytes(),
+            window: self.streams[1 - direction].window_bytes,
+            srtt_us: stream.srtt_ns.map_or(-1, |ns| ns / 1000),
+        };
+        let object = self.ids(shared).objects[direction];
+        if now.in_flight != told.in_flight {
+            shared.out.counter(object, CounterName::TcpInFlightBytes, at_ns, now.in_flight as i64);
+        }
+        if let Some(window) = now.window.filter(|_| now.window != told.window) {
+            shared.out.counter(object, CounterName::TcpReceiveWindowBytes, at_ns, window as i64);
+        }
+        if now.srtt_us >= 0 && now.srtt_us != told.srtt_us {
+            shared.out.counter(object, CounterName::TcpSrttUs, at_ns, now.srtt_us);
+        }
+        self.told[direction] = now;
+    }
+
+    fn client_end(&self) -> usize {
+        self.client.unwrap_or_else(|| {
+            let known = |end: End| WELL_KNOWN.contains(&end.port);
+            match (known(self.ends[0]), known(self.ends[1])) {
+                (true, false) => 1,
+                (false, true) => 0,
+                _ => usize::from(self.ends[0].port < self.ends[1].port),
+            }
+        })
+    }
+
+    /// The connection's rows, written when they are first needed.
+    fn ids(&mut self, shared: &mut Shared) -> Ids {
+        if let Some(ids) = self.ids {
+            return ids;
+        }
+        let client = self.client_end();
+        self.client = Some(client);
+        let name = format!("{} > {}", self.ends[client], self.ends[1 - client]);
+        let protocol = if self.udp { "udp" } else { "tcp" }.to_owned();
+        let mut object =
+            |end: &str| shared.out.object(ObjectKind::Connection, name.clone(), &[("end", end.to_owned()), ("protocol", protocol.clone())]);
+        let (of_client, of_server) = (object("client"), object("server"));
+        let mut objects = [of_client; 2];
+        objects[1 - client] = of_server;
+        let ids = Ids { track: shared.out.connection_track(&name), objects };
+        shared.counts.connections += 1;
+        if !self.udp && !self.streams.iter().all(|s| s.from_start) {
+            shared.counts.half_seen += 1;
+        }
+        self.ids = Some(ids);
+        ids
+    }
+
+    /// Calls without an answer on a connection that has ended: they may be sent again on another.
+    fn orphan_calls(&mut self, shared: &mut Shared) {
+        let client = self.client_end();
+        let (client_ip, server) = (self.ends[client].ip, self.ends[1 - client]);
+        for calls in &mut self.calls {
+            calls.drain().for_each(|(xid, call)| shared.keep_orphan(client_ip, server, xid, call));
+        }
+    }
+
+    /// The capture, or this connection, is over.
+    pub(super) fn finish(&mut self, shared: &mut Shared) {
+        for direction in 0..2 {
+            self.end_burst(direction, shared);
+        }
+        self.orphan_calls(shared);
+        for stream in &mut self.streams {
+            shared.held_bytes = shared.held_bytes.saturating_sub(std::mem::take(&mut stream.held_bytes));
+            shared.counts.missing_bytes += stream.missing_bytes;
+            let (Some(ids), Some(least_ns)) = (self.ids, stream.least_rtt_ns) else { continue };
+            // Of the connection as the client sees it; the smaller direction is the part of the path beyond the capture.
+            let object = ids.objects[self.client.unwrap_or(0)];
+            shared.out.counter(object, CounterName::TcpMinRttUs, self.last_ns, least_ns / 1000);
+        }
+        for records in &self.records {
+            shared.counts.resynchronised += records.resynchronised;
+            shared.counts.headless += records.headless;
+        }
+    }
+}
+
+/// Takes pieces of a stream to its records.
+fn deliverer<'a>(
+    records: &'a mut Records,
+    calls: &'a Calls,
+    direction: usize,
+    messages: &'a mut Vec<(usize, Message)>,
+) -> impl FnMut(Piece<'_>) + 'a {
+    move |piece| {
+        let is_pending = |xid: u32| calls.is_pending(xid);
+        let mut emit = |message| messages.push((direction, message));
+        records.feed(piece.at_ns, piece.data, piece.missing, piece.at_start, &is_pending, &mut emit);
+    }
+}
+
+/// The message in a datagram, if it is RPC.
+pub(super) fn datagram(payload: &[u8]) -> Option<Heading> {
+    if payload.len() < 24 || !message::plausible(payload) {
+        return None;
+    }
+    message::parse(payload)
+}

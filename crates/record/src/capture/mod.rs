@@ -1,0 +1,279 @@
+//! Packets: from a capture file, or from an interface, to a trace of connections and of the RPCs on them.
+//!
+//! A capture sees what was on the wire and nothing of the programs: each connection is a track, with one span for each RPC
+//! from its call's last byte to its reply's last byte, one for each message's way over the wire, TCP's counters as packets
+//! show them, and marks for what was sent again. Connections that carry something else than ONC RPC have bursts of bytes.
+//!
+//! Packets go one way, each looked at once: [`format`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
+//! [`stream`] (bytes in order, once) → [`records`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
+//! where it stands, and every table is bounded, so that a capture of any length is read in the same memory.
+//!
+//! [`format`]: self::format
+
+mod calls;
+mod connection;
+mod emit;
+mod format;
+mod frame;
+mod input;
+mod live;
+mod message;
+mod pcapng;
+mod procedures;
+mod records;
+mod stream;
+mod table;
+
+pub use live::{Live, LiveOptions};
+
+use crate::RecordError;
+use format::{NotACapture, Packets};
+use frame::Unused;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use table::Table;
+use thalweg_trace::{HostId, IdSpace, Sink, Time};
+
+/// What of a capture is taken, and how it is numbered.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only packets from or to these ports, which are the servers'; all, where there are none.
+    pub ports: Vec<u16>,
+    /// The number of the capturing machine in the recording.
+    pub host: HostId,
+    /// Identifiers that may be given.
+    pub space: IdSpace,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ports: Vec::new(), host: HostId(0), space: IdSpace(1) }
+    }
+}
+
+/// What was seen, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub packets: u64,
+    pub captured_bytes: u64,
+    pub wire_bytes: u64,
+    /// Packets of which not all was captured.
+    pub cut_packets: u64,
+    pub tcp_segments: u64,
+    pub udp_datagrams: u64,
+    /// Packets that are neither TCP over IP nor RPC over UDP.
+    pub other_packets: u64,
+    /// Packets from and to other ports than those asked for.
+    pub other_ports: u64,
+    pub fragments: u64,
+    pub broken_packets: u64,
+    /// Packets of a link type that is not known, and the first such type.
+    pub unknown_link: u64,
+    pub link_type: Option<u32>,
+    pub captured_twice: u64,
+    pub tcp_retransmissions: u64,
+    pub tcp_timeouts: u64,
+    pub reordered: u64,
+    pub keepalives: u64,
+    pub zero_windows: u64,
+    /// Bytes that the ends exchanged and the capture lacks.
+    pub missing_bytes: u64,
+    /// How often the place in a stream of RPCs was lost and found again.
+    pub resynchronised: u64,
+    /// Messages whose head was not captured.
+    pub headless: u64,
+    pub calls: u64,
+    pub replies: u64,
+    pub rpc_retransmissions: u64,
+    pub unanswered: u64,
+    /// Replies to calls that were not captured.
+    pub unmatched_replies: u64,
+    pub duplicate_replies: u64,
+    pub connections: u64,
+    /// Connections whose beginning was not captured.
+    pub half_seen: u64,
+    /// Connections given up because there were too many.
+    pub forgotten_connections: u64,
+    first_ns: Option<i64>,
+    last_ns: i64,
+}
+
+impl Counts {
+    fn packet(&mut self, at_ns: i64, captured_bytes: u64, wire_bytes: u64) {
+        self.packets += 1;
+        self.captured_bytes += captured_bytes;
+        self.wire_bytes += wire_bytes;
+        self.cut_packets += u64::from(captured_bytes < wire_bytes);
+        self.first_ns = Some(self.first_ns.map_or(at_ns, |first| first.min(at_ns)));
+        self.last_ns = self.last_ns.max(at_ns);
+    }
+
+    fn unused(&mut self, why: Unused, link: u32) {
+        match why {
+            Unused::Other => self.other_packets += 1,
+            Unused::Fragment => self.fragments += 1,
+            Unused::Broken => self.broken_packets += 1,
+            Unused::Link => {
+                self.unknown_link += 1;
+                self.link_type.get_or_insert(link);
+            }
+        }
+    }
+
+    /// Name and value, for the recording's attributes; what did not occur is left out.
+    fn attributes(&self) -> Vec<(String, String)> {
+        let all = [
+            ("packets", self.packets),
+            ("captured_bytes", self.captured_bytes),
+            ("wire_bytes", self.wire_bytes),
+            ("cut_packets", self.cut_packets),
+            ("tcp_segments", self.tcp_segments),
+            ("udp_datagrams", self.udp_datagrams),
+            ("other_packets", self.other_packets),
+            ("other_ports", self.other_ports),
+            ("fragments", self.fragments),
+            ("broken_packets", self.broken_packets),
+            ("unknown_link", self.unknown_link),
+            ("captured_twice", self.captured_twice),
+            ("tcp_retransmissions", self.tcp_retransmissions),
+            ("tcp_timeouts", self.tcp_timeouts),
+            ("reordered", self.reordered),
+            ("keepalives", self.keepalives),
+            ("zero_windows", self.zero_windows),
+            ("missing_bytes", self.missing_bytes),
+            ("resynchronised", self.resynchronised),
+            ("headless", self.headless),
+            ("calls", self.calls),
+            ("replies", self.replies),
+            ("rpc_retransmissions", self.rpc_retransmissions),
+            ("unanswered", self.unanswered),
+            ("unmatched_replies", self.unmatched_replies),
+            ("duplicate_replies", self.duplicate_replies),
+            ("connections", self.connections),
+            ("half_seen", self.half_seen),
+            ("forgotten_connections", self.forgotten_connections),
+        ];
+        all.iter().filter(|(_, n)| *n > 0).map(|(name, n)| (format!("capture.{name}"), n.to_string())).collect()
+    }
+}
+
+/// What a capture says when it has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The first packet's instant.
+    pub start: Time,
+    /// The last packet's.
+    pub end: Time,
+    /// What was seen.
+    pub counts: Counts,
+    /// Packets that the capturing program, or the kernel, says it lost.
+    pub dropped_packets: u64,
+    /// Name and value, for `meta.json`.
+    pub attributes: Vec<(String, String)>,
+    /// What a person should know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A capture file, opened.
+pub struct Capture {
+    path: PathBuf,
+    packets: Packets,
+    start: Time,
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// Opens a capture file, and reads up to its first packet. `-`: standard input.
+    pub fn open(path: &Path) -> Result<Capture, RecordError> {
+        if path == Path::new("-") {
+            return Capture::from_reader(path, Box::new(std::io::stdin()));
+        }
+        let problem = |problem: String| RecordError::File { path: path.to_owned(), problem };
+        let file = std::fs::File::open(path).map_err(|e| problem(format!("cannot be opened: {e}")))?;
+        if file.metadata().is_ok_and(|m| m.is_dir()) {
+            return Err(problem("is a directory; expected a capture (pcap or pcapng)".to_owned()));
+        }
+        Capture::from_reader(path, Box::new(file))
+    }
+
+    /// The same from any stream of bytes; `path` is what messages call it.
+    pub fn from_reader(path: &Path, from: Box<dyn Read + Send>) -> Result<Capture, RecordError> {
+        let problem = |problem: String| RecordError::File { path: path.to_owned(), problem };
+        let mut packets = Packets::open(from).map_err(|e| match e {
+            NotACapture::Io(e) => problem(format!("cannot be read: {e}")),
+            NotACapture::Problem(text) => problem(text),
+        })?;
+        match packets.first_ns().map_err(|e| problem(format!("cannot be read: {e}")))? {
+            Some(ns) => Ok(Capture { path: path.to_owned(), packets, start: Time::from_monotonic_ns(ns) }),
+            None => Err(problem(packets.problem.take().unwrap_or_else(|| "holds no packets".to_owned()))),
+        }
+    }
+
+    /// The first packet's instant, on the capture's own clock (nanoseconds since 1970).
+    pub fn start(&self) -> Time {
+        self.start
+    }
+
+    /// Reads it to its end; what is found in it goes to `sink`.
+    pub fn read(mut self, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
+        let mut out = emit::Out::new(Arc::clone(sink), options.host, options.space);
+        let name = self.path.file_name().map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        out.host(&name, format!("capture:{name}"), String::new(), 1);
+        let mut table = Table::new(out, options);
+        loop {
+            let position = self.packets.position();
+            let next = self.packets.next();
+            let problem =
+                |e| RecordError::File { path: self.path.clone(), problem: format!("cannot be read from byte {position} on: {e}") };
+            let Some(packet) = next.map_err(problem)? else { break };
+            table.packet(packet.at_ns, packet.link, packet.data, packet.wire_bytes);
+        }
+        table.finish();
+        let problem = self.packets.problem.take().map(|p| format!("{} {p}.", self.path.display()));
+        Ok(summary(table.shared.counts, self.packets.dropped(), self.start, problem))
+    }
+}
+
+/// Reads a capture file; what is found in it goes to `sink`.
+pub fn read_file(path: &Path, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
+    Capture::open(path)?.read(options, sink)
+}
+
+fn summary(counts: Counts, dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {
+    let start = counts.first_ns.map_or(start, Time::from_monotonic_ns);
+    let mut attributes = counts.attributes();
+    if dropped_packets > 0 {
+        attributes.push(("capture.dropped_packets".to_owned(), dropped_packets.to_string()));
+    }
+    let mut notes: Vec<String> = problem.into_iter().collect();
+    notes.extend(notes_on(&counts, dropped_packets));
+    Summary { start, end: Time::from_monotonic_ns(counts.last_ns.max(start.ns())), counts, dropped_packets, attributes, notes }
+}
+
+fn notes_on(counts: &Counts, dropped_packets: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if dropped_packets > 0 {
+        notes.push(format!("The capture lost {dropped_packets} packets: what is missing from it was perhaps there."));
+    }
+    if let Some(link) = counts.link_type {
+        let known = "Ethernet, Linux cooked, raw IP and loopback are known";
+        notes.push(format!("{} packets are of link type {link}, which is not known here ({known}).", counts.unknown_link));
+    }
+    if counts.cut_packets > 0 && (counts.headless > 0 || counts.resynchronised > 0) {
+        notes.push(format!(
+            "{} of {} packets were captured only in part, and with them {} RPCs' headers: figures are of the others. Capture whole packets (tcpdump -s 0).",
+            counts.cut_packets, counts.packets, counts.headless.max(counts.resynchronised)
+        ));
+    }
+    if counts.forgotten_connections > 0 {
+        notes.push(format!("{} connections were not followed to their end: there were too many at once.", counts.forgotten_connections));
+    }
+    notes
+}
