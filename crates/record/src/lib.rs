@@ -7,7 +7,14 @@
 //! Three recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
 //! the program together with what /proc and socket diagnostics say (`preload`, `proc`), and packets (`capture`).
 
+pub mod also;
 pub mod capture;
+pub mod command;
+pub mod preload;
+pub mod proc;
 pub mod recorder;
+pub mod run;
 
+pub use command::Exit;
 pub use recorder::{Finished, RecordError, Recorder, Tier, Watched, WatchedProcess};
+pub use run::{Method, Options, Outcome, run};

@@ -77,6 +77,14 @@ impl RecordingWriter {
         Ok(Arc::new(RecordingWriter { root: path.to_owned(), state: Mutex::new(state) }))
     }
 
+    /// Says when the interval to explain begins, and who records it, where that was not known when the recording was made.
+    pub fn begin_at(&self, start: Time, recorder: &str) -> Result<(), TraceError> {
+        let mut state = self.lock();
+        state.meta.start = start;
+        recorder.clone_into(&mut state.meta.recorder);
+        write_meta(&self.root, &state.meta)
+    }
+
     /// The recording's directory.
     pub fn path(&self) -> &Path {
         &self.root

@@ -1,0 +1,194 @@
+//! Processes to watch besides the command, named by number, by command name or by the port they listen on.
+
+use crate::proc::processes::{Listening, Process, all, with_descendants};
+use crate::{RecordError, WatchedProcess};
+use std::collections::{BTreeMap, BTreeSet};
+use thalweg_trace::Role;
+
+/// Kernel threads that serve NFS where the kernel does.
+const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
+
+/// Finds the processes that `names` name: a process number (`4711`, `pid:4711`), a port that is listened on (`2049`, `:2049`),
+/// or the name of a command (`nginx`). Each comes with what it has started. Its role is `server` if it or its ancestors in
+/// its session listen on a port.
+///
+/// # Errors
+/// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
+pub fn resolve(names: &[String]) -> Result<Vec<WatchedProcess>, RecordError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let table = all();
+    let machine = Machine { listening: Listening::read(&table), table };
+    let mut found = BTreeMap::new();
+    for name in names {
+        for pid in machine.find(name)? {
+            for member in with_descendants(&machine.table, pid) {
+                found.entry(member).or_insert_with(|| machine.role(member));
+            }
+        }
+    }
+    found.remove(&std::process::id());
+    Ok(found.into_iter().map(|(pid, role)| WatchedProcess { pid, role }).collect())
+}
+
+/// Finds the processes that listen on `ports`, and what they have started: all of them servers.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
+    let names: Vec<String> = ports.iter().map(|port| format!(":{port}")).collect();
+    let found = resolve(&names)?;
+    Ok(found.into_iter().map(|process| WatchedProcess { role: Role::Server, ..process }).collect())
+}
+
+struct Machine {
+    table: BTreeMap<u32, Process>,
+    listening: Listening,
+}
+
+impl Machine {
+    fn find(&self, name: &str) -> Result<Vec<u32>, RecordError> {
+        if let Some(port) = name.strip_prefix(':') {
+            let port = port.parse().map_err(|_| usage(format!("`{name}`: a port is a number from 1 to 65535")))?;
+            return self.on_port(port);
+        }
+        if let Some(pid) = name.strip_prefix("pid:") {
+            let pid = pid.parse().map_err(|_| usage(format!("`{name}`: a process number was expected after `pid:`")))?;
+            return self.process(pid).ok_or_else(|| usage(format!("there is no process {pid}")));
+        }
+        match name.parse::<u32>() {
+            Ok(number) => self.numbered(number),
+            Err(_) => self.named(name),
+        }
+    }
+
+    fn process(&self, pid: u32) -> Option<Vec<u32>> {
+        self.table.contains_key(&pid).then(|| vec![pid])
+    }
+
+    fn numbered(&self, number: u32) -> Result<Vec<u32>, RecordError> {
+        let port = u16::try_from(number).ok().filter(|port| self.listening.is_open(*port));
+        match (self.process(number), port) {
+            (Some(_), Some(port)) => Err(usage(format!(
+                "{number} is a process ({}) and also a port that is listened on: write `pid:{number}` or `:{port}`",
+                self.table[&number].name
+            ))),
+            (Some(pids), None) => Ok(pids),
+            (None, Some(port)) => self.on_port(port),
+            (None, None) => Err(usage(format!("{number} is neither a process nor a port that anything here listens on"))),
+        }
+    }
+
+    fn on_port(&self, port: u16) -> Result<Vec<u32>, RecordError> {
+        let pids = self.listening.processes(port);
+        if !pids.is_empty() {
+            return Ok(pids);
+        }
+        if !self.listening.is_open(port) {
+            return Err(usage(format!("nothing listens on TCP port {port} here; start the server first, or check the port")));
+        }
+        let kernel_name = KERNEL_SERVERS.iter().find(|(known, _)| *known == port).map(|(_, name)| *name);
+        let threads: Vec<u32> =
+            self.table.values().filter(|p| p.is_kernel && kernel_name == Some(p.name.as_str())).map(|p| p.pid).collect();
+        if threads.is_empty() {
+            let text =
+                format!("something listens on TCP port {port}, but whose process it is may not be seen: record as root, or as its user");
+            return Err(RecordError::NotAllowed(text));
+        }
+        Ok(threads)
+    }
+
+    fn named(&self, name: &str) -> Result<Vec<u32>, RecordError> {
+        let ours = std::process::id();
+        let candidates = self.table.values().filter(|process| process.pid != ours);
+        let found: BTreeSet<u32> = candidates.filter(|process| process.names().contains(name)).map(|process| process.pid).collect();
+        if found.is_empty() {
+            return Err(usage(format!("no process is called `{name}`; give its number, or the port it listens on")));
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// `Server` for one that listens or was started, in its own session, by one that does: a login's shell is no server because
+    /// the login service listens.
+    fn role(&self, pid: u32) -> Role {
+        let Some(mut process) = self.table.get(&pid) else { return Role::Client };
+        let session = process.session;
+        if process.is_kernel {
+            return Role::Server;
+        }
+        for _ in 0..self.table.len() {
+            if self.listening.by_process.contains_key(&process.pid) {
+                return Role::Server;
+            }
+            match self.table.get(&process.parent) {
+                Some(parent) if parent.pid > 1 && parent.session == session => process = parent,
+                _ => break,
+            }
+        }
+        Role::Client
+    }
+}
+
+fn usage(text: String) -> RecordError {
+    RecordError::Usage(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    struct Ends(Child);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_process_is_found_by_number_and_by_name_with_what_it_started() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = directory.path().join("sleeper-to-find");
+        std::fs::copy("/bin/sleep", &program).expect("copied");
+        let script = format!("{} 1000 & echo ready; wait", program.display());
+        let mut shell = Ends(Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("started"));
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(shell.0.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut out, &mut line).expect("ready");
+        let pid = shell.0.id();
+        // Between fork and exec the sleeper has another name.
+        let by_name = loop {
+            if let Ok(found) = resolve(&["sleeper-to-find".to_owned()]) {
+                break found;
+            }
+        };
+        assert_eq!(by_name.len(), 1);
+        assert_eq!(by_name[0].role, Role::Client);
+        let family = resolve(&[format!("pid:{pid}")]).expect("found");
+        assert_eq!(family.iter().map(|p| p.pid).collect::<BTreeSet<_>>(), BTreeSet::from([pid, by_name[0].pid]));
+        // SAFETY: a signal to the sleeper we started.
+        unsafe { libc::kill(by_name[0].pid as i32, libc::SIGKILL) };
+    }
+
+    #[test]
+    fn what_listens_is_a_server_and_names_that_mean_nothing_are_told() {
+        let server = "import socket,sys\ns=socket.create_server(('127.0.0.1',0))\nprint(s.getsockname()[1],flush=True)\nsys.stdin.read()";
+        let mut command = Command::new("python3");
+        command.args(["-c", server]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut python = Ends(command.spawn().expect("python3 runs"));
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(python.0.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut out, &mut line).expect("a port");
+        let port: u16 = line.trim().parse().expect("a number");
+        let found = resolve_ports(&[port]).expect("found");
+        assert_eq!(found, vec![WatchedProcess { pid: python.0.id(), role: Role::Server }]);
+        assert_eq!(resolve(&[format!("pid:{}", python.0.id())]).expect("found"), found);
+        for (name, part) in [("no-such-name-here", "no process is called"), (":1", "nothing listens"), ("4294967295", "neither")] {
+            let error = resolve(&[name.to_owned()]).expect_err(name).to_string();
+            assert!(error.contains(part), "{name}: {error}");
+        }
+    }
+}

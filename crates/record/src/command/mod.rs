@@ -1,0 +1,14 @@
+//! The command: found as a shell would find it, held before `execve`, let go, waited for.
+//!
+//! The process must exist before it runs, so that a recorder can take hold of it; and it must run exactly as it would without
+//! us: the same descriptors, signal dispositions, process group and terminal. So it is forked here (not through
+//! `std::process`), waits on a pipe, and calls `execve` with what was prepared before the fork. Its environment lies in memory
+//! that both share, since what a recorder adds to it may be known only after the fork.
+
+mod elf;
+mod held;
+mod resolve;
+
+pub use elf::{Executable, Linkage};
+pub use held::{Exit, Held};
+pub use resolve::{Found, find};

@@ -1,0 +1,316 @@
+//! What the kernel says of TCP sockets, to anyone: `sock_diag` over netlink. One request gives all connections of this network
+//! namespace with the same structure that `getsockopt(TCP_INFO)` gives a program of its own.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
+
+/// The kernel's `TCP_LISTEN`.
+pub const LISTEN: u8 = 10;
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_SKMEMINFO: u16 = 7;
+/// Fixed part of an answer.
+const ANSWER_BYTES: usize = 72;
+const HEADER_BYTES: usize = 16;
+const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+
+/// What TCP keeps of a connection; fields that this kernel does not have are `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TcpInfo {
+    pub timeouts: u8,
+    pub segment_bytes: u32,
+    pub unacked_segments: u32,
+    pub sacked_segments: u32,
+    pub lost_segments: u32,
+    pub retransmitted_segments: u32,
+    pub srtt_us: u32,
+    pub ssthresh_segments: u32,
+    pub cwnd_segments: u32,
+    pub total_retransmits: u32,
+    /// Bytes that arrived in order.
+    pub received_bytes: Option<u64>,
+    pub unsent_bytes: Option<u32>,
+    pub min_rtt_us: Option<u32>,
+    pub busy_us: Option<u64>,
+    pub receive_window_limited_us: Option<u64>,
+    pub send_buffer_limited_us: Option<u64>,
+    /// Bytes sent, those sent again included.
+    pub sent_bytes: Option<u64>,
+    pub retransmitted_bytes: Option<u64>,
+    pub peer_window_bytes: Option<u32>,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+impl TcpInfo {
+    /// Parses the kernel's `struct tcp_info`, as long as this kernel's is.
+    pub fn parse(bytes: &[u8]) -> Option<TcpInfo> {
+        let word = |at: usize| u32_at(bytes, at);
+        Some(TcpInfo {
+            timeouts: *bytes.get(2)?,
+            segment_bytes: word(16)?,
+            unacked_segments: word(24)?,
+            sacked_segments: word(28)?,
+            lost_segments: word(32)?,
+            retransmitted_segments: word(36)?,
+            srtt_us: word(68)?,
+            ssthresh_segments: word(76)?,
+            cwnd_segments: word(80)?,
+            total_retransmits: word(100)?,
+            received_bytes: u64_at(bytes, 128),
+            unsent_bytes: word(144),
+            min_rtt_us: word(148).filter(|us| *us != u32::MAX),
+            busy_us: u64_at(bytes, 168),
+            receive_window_limited_us: u64_at(bytes, 176),
+            send_buffer_limited_us: u64_at(bytes, 184),
+            sent_bytes: u64_at(bytes, 200),
+            retransmitted_bytes: u64_at(bytes, 208),
+            peer_window_bytes: word(228),
+        })
+    }
+
+    /// Bytes sent and not acknowledged.
+    pub fn in_flight_bytes(&self) -> u64 {
+        let out = u64::from(self.unacked_segments) + u64::from(self.retransmitted_segments);
+        let settled = u64::from(self.sacked_segments) + u64::from(self.lost_segments);
+        out.saturating_sub(settled) * u64::from(self.segment_bytes)
+    }
+
+    /// Adds a row for each counter that is known.
+    pub fn counters(&self, object: ObjectId, at: Time, send_buffer_bytes: Option<u32>, unread_bytes: Option<u32>, out: &mut Vec<Event>) {
+        let segments = |many: u32| i64::from(many) * i64::from(self.segment_bytes);
+        let wide = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        // An initial threshold is "infinite": no value to draw.
+        let ssthresh = (self.ssthresh_segments < 0x7fff_ffff).then(|| segments(self.ssthresh_segments));
+        let values = [
+            (CounterName::TcpCwndBytes, Some(segments(self.cwnd_segments))),
+            (CounterName::TcpSsthreshBytes, ssthresh),
+            (CounterName::TcpSrttUs, Some(i64::from(self.srtt_us))),
+            (CounterName::TcpInFlightBytes, Some(wide(self.in_flight_bytes()))),
+            (CounterName::TcpReceiveWindowBytes, self.peer_window_bytes.map(i64::from)),
+            (CounterName::TcpSendBufferBytes, send_buffer_bytes.map(i64::from)),
+            (CounterName::TcpUnsentBytes, self.unsent_bytes.map(i64::from)),
+            (CounterName::TcpUnreadBytes, unread_bytes.map(i64::from)),
+            (CounterName::TcpMinRttUs, self.min_rtt_us.map(i64::from)),
+            (CounterName::TcpBusyUs, self.busy_us.map(wide)),
+            (CounterName::TcpReceiveWindowLimitedUs, self.receive_window_limited_us.map(wide)),
+            (CounterName::TcpSendBufferLimitedUs, self.send_buffer_limited_us.map(wide)),
+        ];
+        let of = CounterOf::Object(object);
+        out.extend(values.into_iter().filter_map(|(name, value)| Some(Event::Counter(Counter { of, name, at, value: value? }))));
+    }
+}
+
+/// One TCP socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// What `/proc/PID/fd` calls it.
+    pub inode: u64,
+    /// The kernel's number of its state; [`LISTEN`] is one.
+    pub state: u8,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other.
+    pub peer: SocketAddr,
+    /// Bytes that arrived and were not read.
+    pub unread_bytes: u32,
+    /// Bytes written and not acknowledged.
+    pub queued_bytes: u32,
+    /// Its send buffer.
+    pub send_buffer_bytes: Option<u32>,
+    /// TCP's own figures.
+    pub info: Option<TcpInfo>,
+}
+
+impl Socket {
+    /// Bytes written to it since the connection began. (Acknowledged bytes would not do: the end that connected counts its SYN.)
+    pub fn written_bytes(&self) -> Option<u64> {
+        let info = self.info?;
+        (info.sent_bytes? + u64::from(info.unsent_bytes?)).checked_sub(info.retransmitted_bytes?)
+    }
+
+    /// Bytes read from it since the connection began.
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.info?.received_bytes?.checked_sub(u64::from(self.unread_bytes))
+    }
+}
+
+/// An address as it stands in names of connections: IPv4 where an IPv6 socket speaks it.
+pub fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Asks the kernel.
+#[derive(Debug)]
+pub struct Diagnostics {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Diagnostics {
+    /// Opens the netlink socket.
+    ///
+    /// # Errors
+    /// The kernel has no socket diagnostics, or a sandbox forbids them.
+    pub fn open() -> std::io::Result<Diagnostics> {
+        // SAFETY: a system call without pointers; the descriptor is new and ours.
+        let socket = unsafe {
+            let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG);
+            if fd < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        // SAFETY: the option's value is read from `timeout`, which is as long as said. An answer that never comes ends in an error.
+        unsafe {
+            let length = size_of_val(&timeout) as libc::socklen_t;
+            libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const timeout).cast(), length);
+        }
+        Ok(Diagnostics { socket, buffer: vec![0; 64 << 10] })
+    }
+
+    /// All TCP sockets of this network namespace.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn sockets(&mut self) -> std::io::Result<Vec<Socket>> {
+        let mut sockets = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            self.ask(family as u8)?;
+            while self.receive(&mut sockets)? {}
+        }
+        Ok(sockets)
+    }
+
+    fn ask(&self, family: u8) -> std::io::Result<()> {
+        let mut request = [0_u8; REQUEST_BYTES];
+        request[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
+        request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+        request[6..8].copy_from_slice(&flags.to_ne_bytes());
+        request[16] = family;
+        request[17] = libc::IPPROTO_TCP as u8;
+        request[18] = (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
+        // Connections that carry bytes, and listeners.
+        let states: u32 = (1 << 1) | (1 << 2) | (1 << 4) | (1 << 5) | (1 << 8) | (1 << 9) | (1 << LISTEN);
+        request[20..24].copy_from_slice(&states.to_ne_bytes());
+        // SAFETY: the buffer is as long as said.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+        if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Takes one datagram of answers; `false`: it was the last.
+    fn receive(&mut self, sockets: &mut Vec<Socket>) -> std::io::Result<bool> {
+        // SAFETY: the buffer is as long as said.
+        let n = unsafe { libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0) };
+        if n < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let mut left = &self.buffer[..n as usize];
+        while let (Some(length), Some(kind)) = (u32_at(left, 0), u16_at(left, 4)) {
+            let length = length as usize;
+            let Some(message) = left.get(HEADER_BYTES..length) else { break };
+            match i32::from(kind) {
+                libc::NLMSG_DONE => return Ok(false),
+                libc::NLMSG_ERROR => {
+                    let code = u32_at(message, 0).unwrap_or(0) as i32;
+                    return Err(std::io::Error::from_raw_os_error(-code));
+                }
+                _ => sockets.extend(parse_socket(message)),
+            }
+            left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(n > 0)
+    }
+}
+
+/// Parses one answer (`struct inet_diag_msg` and its attributes).
+fn parse_socket(message: &[u8]) -> Option<Socket> {
+    let family = i32::from(*message.first()?);
+    let port = |at: usize| Some(u16::from_be_bytes(message.get(at..at + 2)?.try_into().ok()?));
+    let address = |at: usize| -> Option<IpAddr> {
+        Some(match family {
+            libc::AF_INET => Ipv4Addr::from(<[u8; 4]>::try_from(message.get(at..at + 4)?).ok()?).into(),
+            _ => Ipv6Addr::from(<[u8; 16]>::try_from(message.get(at..at + 16)?).ok()?).into(),
+        })
+    };
+    let mut socket = Socket {
+        inode: u64::from(u32_at(message, 68)?),
+        state: *message.get(1)?,
+        local: plain(SocketAddr::new(address(8)?, port(4)?)),
+        peer: plain(SocketAddr::new(address(24)?, port(6)?)),
+        unread_bytes: u32_at(message, 56)?,
+        queued_bytes: u32_at(message, 60)?,
+        send_buffer_bytes: None,
+        info: None,
+    };
+    let mut left = message.get(ANSWER_BYTES..)?;
+    while let (Some(length), Some(kind)) = (u16_at(left, 0), u16_at(left, 2)) {
+        let Some(value) = left.get(4..usize::from(length)) else { break };
+        match kind {
+            INET_DIAG_INFO => socket.info = TcpInfo::parse(value),
+            INET_DIAG_SKMEMINFO => socket.send_buffer_bytes = u32_at(value, 12),
+            _ => {}
+        }
+        left = left.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+    }
+    Some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// Both ends of a connection, as the kernel tells of them after `bytes` went one way and 5 the other.
+    fn both_ends(bytes: usize) -> (Socket, Socket) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let mut client = std::net::TcpStream::connect(address).expect("connected");
+        let (mut server, from) = listener.accept().expect("accepted");
+        client.write_all(&vec![1; bytes]).expect("sent");
+        server.read_exact(&mut vec![0; bytes]).expect("received");
+        server.write_all(b"reply").expect("sent");
+        client.read_exact(&mut [0; 5]).expect("received");
+        let mut diagnostics = Diagnostics::open().expect("the kernel has socket diagnostics");
+        let sockets = diagnostics.sockets().expect("answered");
+        assert!(sockets.iter().any(|s| s.state == LISTEN && s.local.port() == address.port()));
+        let find = |local: SocketAddr| sockets.iter().find(|s| s.local == local && s.state != LISTEN).expect("there").clone();
+        (find(from), find(address))
+    }
+
+    #[test]
+    fn bytes_of_a_connection_are_the_same_at_both_ends() {
+        for bytes in [1, 65_536] {
+            let (client, server) = both_ends(bytes);
+            assert_eq!(server.read_bytes(), Some(bytes as u64));
+            assert_eq!(server.written_bytes(), Some(5));
+            assert_eq!(client.read_bytes(), Some(5));
+            assert_eq!(client.written_bytes(), Some(bytes as u64));
+            assert!(client.send_buffer_bytes > Some(0), "{client:?}");
+            let info = client.info.expect("TCP's figures");
+            assert!(info.cwnd_segments > 0 && info.segment_bytes > 0, "{info:?}");
+        }
+    }
+
+    #[test]
+    fn an_older_kernels_shorter_answer_leaves_fields_out() {
+        let info = TcpInfo::parse(&[0; 104]).expect("parsed");
+        assert_eq!((info.sent_bytes, info.min_rtt_us), (None, None));
+        assert_eq!(TcpInfo::parse(&[0; 50]), None);
+    }
+}

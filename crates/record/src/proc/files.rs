@@ -1,0 +1,271 @@
+//! What descriptors are: files, connections, pipes. Named once for a recording, whoever has them open.
+
+use super::diagnostics::Socket;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
+
+/// What a descriptor leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file, or a block or character device that is read and written like one.
+    File(ObjectId),
+    /// A TCP connection.
+    Connection(ObjectId),
+    /// Any other socket, with its inode.
+    Socket(u64),
+    /// A pipe or a FIFO.
+    Pipe,
+    /// A terminal.
+    Terminal,
+    /// A timer descriptor.
+    Timer,
+    /// An eventfd, an epoll set, ...
+    Other,
+}
+
+/// Which way a file was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Opened {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// For reading.
+    Read,
+    /// For writing.
+    Write,
+    /// For both.
+    Both,
+}
+
+impl Opened {
+    /// From the flags of `open`.
+    pub fn from_flags(flags: i32) -> Opened {
+        match flags & libc::O_ACCMODE {
+            libc::O_RDONLY => Opened::Read,
+            libc::O_WRONLY => Opened::Write,
+            _ => Opened::Both,
+        }
+    }
+
+    fn name(self) -> Option<String> {
+        let name = match self {
+            Opened::Unknown => return None,
+            Opened::Read => "read",
+            Opened::Write => "write",
+            Opened::Both => "both",
+        };
+        Some(name.to_owned())
+    }
+}
+
+/// Where mounts are: device number of a file to the device's name and the kind of file system.
+#[derive(Debug, Default)]
+pub struct Mounts {
+    by_device: HashMap<u64, (String, String)>,
+}
+
+impl Mounts {
+    /// Reads `/proc/self/mountinfo`.
+    pub fn read() -> Mounts {
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Mounts { by_device: text.lines().filter_map(mount).collect() }
+    }
+
+    /// Device (as in /sys/block, if it is one) and kind of file system.
+    pub fn of(&self, device: u64) -> Option<&(String, String)> {
+        self.by_device.get(&device)
+    }
+}
+
+fn mount(line: &str) -> Option<(u64, (String, String))> {
+    let (before, after) = line.split_once(" - ")?;
+    let (major, minor) = before.split_ascii_whitespace().nth(2)?.split_once(':')?;
+    let mut after = after.split_ascii_whitespace();
+    let (kind, source) = (after.next()?, after.next()?);
+    let number = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
+    let device = whole_device(major, minor).unwrap_or_else(|| source.rsplit('/').next().unwrap_or(source).to_owned());
+    Some((number, (device, kind.to_owned())))
+}
+
+/// The name in /sys/block of a device or of the one it is a partition of.
+fn whole_device(major: &str, minor: &str) -> Option<String> {
+    let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let own = link.file_name()?.to_str()?;
+    if Path::new("/sys/block").join(own).exists() {
+        return Some(own.to_owned());
+    }
+    Some(link.parent()?.file_name()?.to_str()?.to_owned())
+}
+
+/// Objects that were named, each once.
+#[derive(Debug)]
+pub struct Objects {
+    mode: Mode,
+    host: HostId,
+    mounts: Mounts,
+    files: HashMap<String, (ObjectId, Opened)>,
+    connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
+    /// Local ports that were seen to listen.
+    pub listening: BTreeSet<u16>,
+}
+
+impl Objects {
+    /// None yet.
+    pub fn new(mode: Mode, host: HostId) -> Objects {
+        let listening = BTreeSet::new();
+        Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), listening }
+    }
+
+    /// The object of a file. One that is opened another way than before is described once more, with both ways.
+    pub fn file(&mut self, path: &str, device: Option<u64>, opened: Opened) -> Option<ObjectId> {
+        if let Some((object, known)) = self.files.get(path) {
+            if *known == opened || *known == Opened::Both || opened == Opened::Unknown {
+                return Some(*object);
+            }
+        }
+        let opened = match self.files.get(path) {
+            Some((_, Opened::Unknown)) | None => opened,
+            Some(_) => Opened::Both,
+        };
+        let mut attributes = Vec::new();
+        let device = device.or_else(|| fs::metadata(path).ok().map(|m| m.dev()));
+        if let Some((device, kind)) = device.and_then(|device| self.mounts.of(device)) {
+            attributes.push(("device", device.clone()));
+            attributes.push(("filesystem", kind.clone()));
+        }
+        attributes.extend(opened.name().map(|name| ("opened", name)));
+        let object = match self.files.get(path) {
+            // The same row once more: the last one counts.
+            Some((object, _)) => *object,
+            None => ObjectId::new(self.mode.fresh())?,
+        };
+        self.describe(object, ObjectKind::File, path, &attributes);
+        self.files.insert(path.to_owned(), (object, opened));
+        Some(object)
+    }
+
+    /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
+    /// listened on, else the one with the smaller port.
+    pub fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
+        if let Some((object, known)) = self.connections.get(&(local, peer)) {
+            if accepted.is_none_or(|accepted| accepted == *known) {
+                return Some(*object);
+            }
+        }
+        let guessed = || match (self.listening.contains(&local.port()), self.listening.contains(&peer.port())) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => local.port() < peer.port(),
+        };
+        let accepted = accepted.unwrap_or_else(guessed);
+        let (name, end) = match accepted {
+            true => (format!("{peer} > {local}"), "server"),
+            false => (format!("{local} > {peer}"), "client"),
+        };
+        let object = ObjectId::new(self.mode.fresh())?;
+        self.describe(object, ObjectKind::Connection, &name, &[("end", end.to_owned())]);
+        self.connections.insert((local, peer), (object, accepted));
+        Some(object)
+    }
+
+    /// The object of a connection that the kernel told of.
+    pub fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
+        self.connection(socket.local, socket.peer, None)
+    }
+
+    fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {
+        let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        self.mode.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
+    }
+
+    /// What descriptor `fd` of a process is; `None` where it may not be looked at.
+    pub fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
+        let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let text = link.to_str()?;
+        if let Some(inode) = super::processes::socket_inode(text) {
+            let connection = sockets.get(&inode).and_then(|socket| self.socket(socket));
+            return Some(connection.map_or(Target::Socket(inode), Target::Connection));
+        }
+        if text.starts_with("pipe:") {
+            return Some(Target::Pipe);
+        }
+        if text.starts_with("anon_inode:") {
+            return Some(if text.contains("timerfd") { Target::Timer } else { Target::Other });
+        }
+        if !text.starts_with('/') {
+            return Some(Target::Other);
+        }
+        if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") || text == "/dev/console" {
+            return Some(Target::Terminal);
+        }
+        let metadata = fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok();
+        if metadata.as_ref().is_some_and(|m| m.mode() & libc::S_IFMT == libc::S_IFIFO) {
+            return Some(Target::Pipe);
+        }
+        let opened = fdinfo(pid, fd).map_or(Opened::Unknown, |(_, opened)| opened);
+        self.file(text, metadata.map(|m| m.dev()), opened).map(Target::File)
+    }
+}
+
+/// Position of a descriptor, and how it was opened.
+pub fn fdinfo(pid: u32, fd: u32) -> Option<(u64, Opened)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
+    let flags = i32::from_str_radix(field("flags:")?, 8).ok()?;
+    Some((field("pos:")?.parse().ok()?, Opened::from_flags(flags)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_trace::{IdSpace, Memory, Role, Sink};
+
+    fn objects() -> (Objects, Arc<Memory>) {
+        let sink = Arc::new(Memory::new(100));
+        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        (Objects::new(mode, HostId(0)), sink)
+    }
+
+    fn names(sink: &Memory) -> Vec<(String, Vec<(String, String)>)> {
+        let (events, _) = sink.drain();
+        events.into_iter().filter_map(|e| if let Event::Object(o) = e { Some((o.name, o.attributes)) } else { None }).collect()
+    }
+
+    #[test]
+    fn a_connection_is_named_client_first_at_both_ends() {
+        let (mut objects, sink) = objects();
+        objects.listening.insert(2049);
+        let client: SocketAddr = "[::1]:40000".parse().expect("an address");
+        let server: SocketAddr = "[::1]:2049".parse().expect("an address");
+        let one = objects.connection(client, server, None);
+        let other = objects.connection(server, client, None);
+        assert_ne!(one, other);
+        assert_eq!(one, objects.connection(client, server, Some(false)));
+        let end = |end: &str| ("[::1]:40000 > [::1]:2049".to_owned(), vec![("end".to_owned(), end.to_owned())]);
+        assert_eq!(names(&sink), vec![end("client"), end("server")]);
+    }
+
+    #[test]
+    fn descriptors_are_told_apart() {
+        let (mut objects, sink) = objects();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let fd = |fd: &dyn std::os::fd::AsRawFd| fd.as_raw_fd() as u32;
+        let none = BTreeMap::new();
+        let pid = std::process::id();
+        assert!(matches!(objects.target(pid, fd(file.as_file()), &none), Some(Target::File(_))));
+        let (read, _write) = rustix::pipe::pipe().expect("a pipe");
+        assert_eq!(objects.target(pid, fd(&read), &none), Some(Target::Pipe));
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        assert!(matches!(objects.target(pid, fd(&socket), &none), Some(Target::Socket(_))));
+        assert_eq!(objects.target(pid, 1 << 20, &none), None);
+        let named = names(&sink);
+        let (name, attributes) = named.first().expect("the file");
+        assert_eq!(Path::new(name), file.path().canonicalize().expect("a path"));
+        assert!(attributes.contains(&("opened".to_owned(), "both".to_owned())), "{attributes:?}");
+    }
+}

@@ -1,0 +1,15 @@
+//! What /proc and the kernel's socket diagnostics say of processes, without touching them.
+//!
+//! [`processes`] reads the table of processes and who listens where. [`recorder`] watches threads by looking at them every few
+//! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
+//! belongs to the machine (devices, dirty pages, quotas), for every recorder without privilege.
+
+pub mod diagnostics;
+pub mod files;
+pub mod processes;
+pub mod recorder;
+pub mod system;
+pub mod tasks;
+mod waits;
+
+pub use recorder::ProcRecorder;

@@ -1,0 +1,247 @@
+//! What belongs to the machine and not to a thread: devices, software interrupts, quotas. Counted for every recorder without
+//! privilege, from files that anyone may read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Mode, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time};
+use thalweg_trace::{Track, TrackId, TrackKind};
+
+/// The kernel's sector, whatever the device's is.
+const SECTOR_BYTES: u64 = 512;
+
+/// One line of `/proc/diskstats`: accumulated since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Disk {
+    reads: u64,
+    read_sectors: u64,
+    read_ms: u64,
+    writes: u64,
+    written_sectors: u64,
+    write_ms: u64,
+    busy_ms: u64,
+    flushes: u64,
+    flush_ms: u64,
+}
+
+fn disk(line: &str) -> Option<(&str, Disk)> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
+    let disk = Disk {
+        reads: number(3)?,
+        read_sectors: number(5)?,
+        read_ms: number(6)?,
+        writes: number(7)?,
+        written_sectors: number(9)?,
+        write_ms: number(10)?,
+        busy_ms: number(12)?,
+        flushes: number(18).unwrap_or(0),
+        flush_ms: number(19).unwrap_or(0),
+    };
+    Some((fields.get(2)?, disk))
+}
+
+/// A device in the recording.
+#[derive(Debug)]
+struct Device {
+    last: Disk,
+    at: Time,
+    /// Once it has done something.
+    row: Option<(TrackId, ObjectId)>,
+}
+
+/// Looks at the machine from time to time.
+#[derive(Debug)]
+pub struct System {
+    mode: Mode,
+    host: HostId,
+    devices: BTreeMap<String, Device>,
+    cpus: Vec<TrackId>,
+    throttled: Option<(PathBuf, TrackId)>,
+}
+
+impl System {
+    /// Remembers how things stand now.
+    pub fn new(mode: Mode, host: HostId) -> System {
+        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), throttled: None };
+        system.look_at_disks(Time::now(), &mut Vec::new());
+        system
+    }
+
+    /// From now on counts how long the control groups of `pid` were stopped by their quota, on this track.
+    pub fn watch_quota(&mut self, pid: u32, track: TrackId) {
+        self.throttled = throttle_file(pid).map(|path| (path, track));
+    }
+
+    /// Adds what has happened since the last look.
+    pub fn look(&mut self, out: &mut Vec<Event>) {
+        let now = Time::now();
+        self.look_at_disks(now, out);
+        self.look_at_softirqs(now, out);
+        if let Some((path, track)) = &self.throttled
+            && let Some(value) = throttled_ns(path)
+        {
+            out.push(Event::Counter(Counter { of: CounterOf::Track(*track), name: CounterName::CpuThrottledNs, at: now, value }));
+        }
+    }
+
+    fn track(&self, kind: TrackKind, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
+        let track = TrackId::new(self.mode.fresh())?;
+        let name = name.to_owned();
+        out.push(Event::Track(Track { track, host: self.host, kind, role: Role::Kernel, pid: None, tid: None, name }));
+        Some(track)
+    }
+
+    fn look_at_disks(&mut self, now: Time, out: &mut Vec<Event>) {
+        let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+        for (name, disk) in text.lines().filter_map(disk) {
+            let Some(device) = self.devices.get_mut(name) else {
+                // A partition's requests are its device's.
+                if Path::new("/sys/block").join(name).exists() {
+                    self.devices.insert(name.to_owned(), Device { last: disk, at: now, row: None });
+                }
+                continue;
+            };
+            let (last, since) = (std::mem::replace(&mut device.last, disk), std::mem::replace(&mut device.at, now));
+            if last == disk {
+                continue;
+            }
+            let row = device.row;
+            let row = row.or_else(|| {
+                let object = self.mode.object(ObjectKind::Device, name, &[])?;
+                Some((self.track(TrackKind::Device, name, out)?, object))
+            });
+            let Some((track, object)) = row else { continue };
+            if let Some(device) = self.devices.get_mut(name) {
+                device.row = row;
+            }
+            self.requests(track, object, (since, now), (last, disk), out);
+        }
+    }
+
+    /// One span for the reads, writes and flushes of an interval. The kernel says how long the device was busy, and how the
+    /// time of requests divides, to the millisecond: spans lie one after the other at the interval's end.
+    fn requests(&self, track: TrackId, object: ObjectId, (since, now): (Time, Time), (last, disk): (Disk, Disk), out: &mut Vec<Event>) {
+        let parts = [
+            (
+                SpanKind::DiskRead,
+                disk.reads - last.reads,
+                disk.read_sectors.wrapping_sub(last.read_sectors),
+                disk.read_ms.wrapping_sub(last.read_ms),
+            ),
+            (
+                SpanKind::DiskWrite,
+                disk.writes - last.writes,
+                disk.written_sectors.wrapping_sub(last.written_sectors),
+                disk.write_ms.wrapping_sub(last.write_ms),
+            ),
+            (SpanKind::DiskFlush, disk.flushes - last.flushes, 0, disk.flush_ms.wrapping_sub(last.flush_ms)),
+        ];
+        let interval_ns = now.since(since);
+        let busy_ns = (disk.busy_ms.wrapping_sub(last.busy_ms) * 1_000_000).min(interval_ns);
+        let request_ms: u64 = parts.iter().map(|part| part.3).sum();
+        let mut end = now;
+        for (kind, count, sectors, ms) in parts {
+            if count == 0 || count > u64::from(u32::MAX) {
+                continue;
+            }
+            let duration_ns = (u128::from(busy_ns) * u128::from(ms)).checked_div(u128::from(request_ms)).unwrap_or(0) as u64;
+            let Some(span) = SpanId::new(self.mode.fresh()) else { continue };
+            let start = end.plus_ns(-(duration_ns as i64));
+            out.push(Event::Span(Span {
+                count: count as u32,
+                object: Some(object),
+                size_bytes: Some(sectors * SECTOR_BYTES),
+                ..bare(span, track, kind, start, duration_ns)
+            }));
+            end = start;
+        }
+    }
+
+    fn look_at_softirqs(&mut self, now: Time, out: &mut Vec<Event>) {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let per_cpu = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+        for (index, line) in per_cpu.enumerate() {
+            let mut words = line.split_ascii_whitespace();
+            let name = words.next().unwrap_or_default();
+            // user nice system idle iowait irq softirq, in hundredths of a second
+            let Some(ticks) = words.nth(6).and_then(|word| word.parse::<i64>().ok()) else { continue };
+            if self.cpus.len() <= index {
+                let Some(track) = self.track(TrackKind::Cpu, name, out) else { return };
+                self.cpus.push(track);
+            }
+            let of = CounterOf::Track(self.cpus[index]);
+            out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value: ticks * 10_000_000 }));
+        }
+    }
+}
+
+/// A span with nothing but its place in time.
+pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
+    Span {
+        span,
+        track,
+        kind,
+        start,
+        duration_ns,
+        count: 1,
+        object: None,
+        offset_bytes: None,
+        size_bytes: None,
+        result: None,
+        parent: None,
+        request: None,
+        waker_track: None,
+        waker_context: None,
+        cpu_ns: None,
+        runqueue_ns: None,
+    }
+}
+
+/// The `cpu.stat` of a process' processor control group, where there is a quota to be stopped by.
+fn throttle_file(pid: u32) -> Option<PathBuf> {
+    crate::run::cpu_quota(pid)?;
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let found = text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        let roots: &[&str] = match controllers {
+            "" => &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
+            c if c.split(',').any(|c| c == "cpu") => &["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"],
+            _ => return None,
+        };
+        let path = roots.iter().map(|root| Path::new(root).join(group).join("cpu.stat")).find(|path| path.is_file())?;
+        throttled_ns(&path).map(|_| path)
+    });
+    found
+}
+
+fn throttled_ns(path: &Path) -> Option<i64> {
+    let text = fs::read_to_string(path).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok());
+    field("throttled_usec ").map(|us| us * 1_000).or_else(|| field("throttled_time "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_trace::{IdSpace, Memory, Sink};
+
+    #[test]
+    fn an_interval_of_a_device_is_divided_by_what_its_requests_took() {
+        let sink = Arc::new(Memory::new(100));
+        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new(), throttled: None };
+        let (_, last) = disk("254 0 vda 10 0 80 5 20 0 160 7 0 9 12 0 0 0 0 1 1").expect("a line");
+        let (_, now) = disk("254 0 vda 12 0 4176 11 23 0 184 9 0 17 20 0 0 0 0 1 1").expect("a line");
+        let (mut out, id) = (Vec::new(), TrackId::new(1).expect("not zero"));
+        let times = (Time::from_monotonic_ns(0), Time::from_monotonic_ns(10_000_000));
+        system.requests(id, ObjectId::new(1).expect("not zero"), times, (last, now), &mut out);
+        let spans: Vec<Span> = out.into_iter().filter_map(|e| if let Event::Span(s) = e { Some(s) } else { None }).collect();
+        assert_eq!(spans.len(), 2);
+        assert_eq!((spans[0].kind, spans[0].count, spans[0].size_bytes), (SpanKind::DiskRead, 2, Some(4096 * 512)));
+        assert_eq!((spans[0].duration_ns, spans[1].duration_ns), (6_000_000, 2_000_000));
+        assert_eq!(spans[1].end(), spans[0].start);
+    }
+}

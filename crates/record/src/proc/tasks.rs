@@ -1,0 +1,116 @@
+//! One thread, as /proc shows it.
+
+use super::processes::split_stat;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Accumulated since the thread began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Time running.
+    pub run_ns: u64,
+    /// Time runnable and not running.
+    pub runqueue_ns: u64,
+    /// How often it was given a processor.
+    pub turns: u64,
+}
+
+impl Scheduling {
+    /// Parses `schedstat`.
+    pub fn parse(text: &str) -> Option<Scheduling> {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(Scheduling { run_ns: next()?, runqueue_ns: next()?, turns: next()? })
+    }
+}
+
+/// What a thread does at the moment it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs, or could.
+    Running,
+    /// Blocked in a system call: its number and first argument.
+    Call(i64, u64),
+    /// Blocked outside any (a page fault, stopped, ...), or it may not be looked at.
+    Other,
+}
+
+impl Doing {
+    /// Parses `/proc/PID/task/TID/syscall`.
+    pub fn parse(text: &str) -> Option<Doing> {
+        let mut words = text.split_ascii_whitespace();
+        let first = words.next()?;
+        if first == "running" {
+            return Some(Doing::Running);
+        }
+        let number: i64 = first.parse().ok()?;
+        if number < 0 {
+            return Some(Doing::Other);
+        }
+        let argument = words.next()?.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
+        Some(Doing::Call(number, argument))
+    }
+}
+
+/// The files of one thread in /proc, kept open: a reading is then one system call.
+#[derive(Debug)]
+pub struct TaskFiles {
+    schedstat: File,
+    stat: File,
+    /// Absent where only the thread's owner, or nobody, may look.
+    syscall: Option<File>,
+}
+
+fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+    let n = file.read_at(buffer, 0).ok()?;
+    std::str::from_utf8(&buffer[..n]).ok()
+}
+
+impl TaskFiles {
+    /// Opens them; `None` where the thread is gone.
+    pub fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
+        let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
+        Some(TaskFiles { schedstat: open("schedstat").ok()?, stat: open("stat").ok()?, syscall: open("syscall").ok() })
+    }
+
+    /// Its times; `None` where the thread is gone.
+    pub fn scheduling(&self) -> Option<Scheduling> {
+        Scheduling::parse(read(&self.schedstat, &mut [0; 128])?)
+    }
+
+    /// Its state's letter, and its name.
+    pub fn state(&self) -> Option<(char, String)> {
+        let mut buffer = [0; 512];
+        let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
+        Some((fields.first()?.chars().next()?, name.to_owned()))
+    }
+
+    /// What it does; `None` where it is gone or may not be asked.
+    pub fn doing(&self) -> Option<Doing> {
+        Doing::parse(read(self.syscall.as_ref()?, &mut [0; 256])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_proc_says_is_read() {
+        assert_eq!(Scheduling::parse("100 20 3\n"), Some(Scheduling { run_ns: 100, runqueue_ns: 20, turns: 3 }));
+        assert_eq!(Scheduling::parse("100 20"), None);
+        assert_eq!(Doing::parse("running\n"), Some(Doing::Running));
+        assert_eq!(Doing::parse("-1 0x7ffd 0x7f\n"), Some(Doing::Other));
+        assert_eq!(Doing::parse("0 0x3 0x7f 0x1 0x0 0x0 0x0 0x7ffd 0x7f\n"), Some(Doing::Call(0, 3)));
+        assert_eq!(Doing::parse(""), None);
+    }
+
+    #[test]
+    fn our_own_thread_can_be_read() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let files = TaskFiles::open(std::process::id(), tid).expect("it is there");
+        // A running thread's time is brought up to date at the kernel's next tick.
+        while files.scheduling().expect("read").run_ns == 0 {}
+        assert_eq!(files.state().expect("read").0, 'R');
+    }
+}

@@ -1,0 +1,152 @@
+//! Which recorders work in this run: chosen before anything is made, replaced where one cannot begin.
+
+use super::{Method, Options};
+use crate::command::{Executable, Linkage};
+use crate::preload::PreloadRecorder;
+use crate::proc::ProcRecorder;
+use crate::{Finished, RecordError, Recorder, Tier, Watched};
+use std::ffi::OsString;
+use thalweg_trace::IdSpace;
+
+/// The recorder of a run; where it cannot see processes besides the command, a second one for those.
+pub(super) struct Active {
+    main: Box<dyn Recorder>,
+    beside: Option<ProcRecorder>,
+    /// What to use where `main` cannot begin, best first.
+    fallbacks: Vec<Method>,
+    executable: Option<Executable>,
+    notes: Vec<String>,
+}
+
+fn bpf_recorder() -> Result<Box<dyn Recorder>, RecordError> {
+    Err(RecordError::NotAllowed("this build has no kernel recorder".to_owned()))
+}
+
+/// Why a library cannot be preloaded into this program.
+fn cannot_preload(executable: Option<&Executable>) -> Option<String> {
+    let Some(executable) = executable else { return Some("no command is run".to_owned()) };
+    let path = executable.path.display();
+    if executable.raises_rights {
+        return Some(format!("{path} takes other rights than yours (set-user-ID or capabilities), so its loader ignores our library"));
+    }
+    match &executable.linkage {
+        Linkage::Dynamic => None,
+        Linkage::Static => Some(format!("{path} is a static program: no library can be put into it")),
+        Linkage::Foreign(why) => Some(format!("{path} cannot take our library: {why}")),
+        Linkage::Unknown => Some(format!("{path} is no program that is known here")),
+    }
+}
+
+impl Active {
+    /// Chooses, and says why not the better ones.
+    pub fn choose(options: &Options, executable: Option<&Executable>, others: bool) -> Result<Active, RecordError> {
+        let order: &[Method] = match options.method {
+            Method::Auto => &[Method::Bpf, Method::Preload, Method::Proc],
+            Method::Bpf => &[Method::Bpf],
+            Method::Preload => &[Method::Preload],
+            Method::Proc => &[Method::Proc],
+        };
+        if options.tier == Tier::Packet && options.method != Method::Auto && options.method != Method::Bpf {
+            return Err(RecordError::Usage("packets are recorded by the kernel recorder only; use another tier".to_owned()));
+        }
+        let mut notes = Vec::new();
+        for (index, method) in order.iter().enumerate() {
+            match make(*method, executable) {
+                Ok(main) => {
+                    let beside = (*method == Method::Preload && others).then(ProcRecorder::new);
+                    let fallbacks = order[index + 1..].to_vec();
+                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), notes });
+                }
+                Err(error) if index + 1 == order.len() => return Err(error),
+                Err(error) => notes.push(format!("Not recorded by {}: {error}.", name(*method))),
+            }
+        }
+        Err(RecordError::Failed("no recorder was asked for".to_owned()))
+    }
+
+    /// The name that stands in the recording.
+    pub fn name(&self) -> &'static str {
+        self.main.name()
+    }
+
+    /// What the command's environment must have in addition.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.main.environment()
+    }
+
+    /// Begins; a recorder that cannot is replaced by the next one that can, as long as one was not asked for by name.
+    pub fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+        while let Err(error) = self.begin_one(watched.clone()) {
+            if self.fallbacks.is_empty() {
+                return Err(error);
+            }
+            let next = self.fallbacks.remove(0);
+            self.notes.push(format!("The recorder {} could not begin ({error}); {} records instead.", self.name(), name(next)));
+            match make(next, self.executable.as_ref()) {
+                Ok(main) => {
+                    self.beside = (next == Method::Preload && !watched.others.is_empty()).then(ProcRecorder::new);
+                    self.main = main;
+                }
+                Err(error) => self.notes.push(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_one(&mut self, watched: Watched) -> Result<(), RecordError> {
+        let Some(beside) = &mut self.beside else { return self.main.begin(watched) };
+        let others = Watched { command: None, space: IdSpace(watched.space.0 + 1), ..watched.clone() };
+        beside.begin(others)?;
+        self.main.begin(Watched { others: Vec::new(), ..watched })
+    }
+
+    /// Ends all; a recorder that fails leaves a note.
+    pub fn finish(&mut self) -> Finished {
+        let mut all = Finished { notes: std::mem::take(&mut self.notes), ..Finished::default() };
+        let beside = self.beside.as_mut().map(|beside| beside.finish());
+        for finished in std::iter::once(self.main.finish()).chain(beside) {
+            match finished {
+                Ok(finished) => add(&mut all, finished),
+                Err(error) => all.notes.push(format!("The recorder failed, and the recording is not complete: {error}.")),
+            }
+        }
+        all
+    }
+}
+
+/// Adds up what two recorders say: sentences are joined, times of the recorders summed, anything else is the first one's.
+fn add(all: &mut Finished, more: Finished) {
+    all.dropped_events += more.dropped_events;
+    all.notes.extend(more.notes);
+    for (name, value) in more.attributes {
+        match all.attributes.iter_mut().find(|(known, _)| *known == name) {
+            None => all.attributes.push((name, value)),
+            Some((_, known)) if name == "not_seen" => *known = format!("{known} {value}"),
+            Some((_, known)) if name == "recorder.cpu_ns" => {
+                let sum = known.parse::<u64>().unwrap_or(0) + value.parse::<u64>().unwrap_or(0);
+                *known = sum.to_string();
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Auto => "auto",
+        Method::Bpf => "bpf",
+        Method::Preload => "preload",
+        Method::Proc => "proc",
+    }
+}
+
+fn make(method: Method, executable: Option<&Executable>) -> Result<Box<dyn Recorder>, RecordError> {
+    match method {
+        Method::Auto | Method::Bpf => bpf_recorder(),
+        Method::Preload => match cannot_preload(executable) {
+            Some(why) => Err(RecordError::NotAllowed(why)),
+            None => Ok(Box::new(PreloadRecorder::new()?)),
+        },
+        Method::Proc => Ok(Box::new(ProcRecorder::new())),
+    }
+}

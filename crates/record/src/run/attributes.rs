@@ -1,0 +1,183 @@
+//! What a recording says of itself: the machine, limits, ceilings, and what was left running.
+
+use super::Options;
+use crate::command::Exit;
+use crate::proc::processes;
+use crate::{RecordError, Tier};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use thalweg_trace::{Host, HostId};
+
+/// What identifies this boot of this machine; `unknown` where the kernel does not tell.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// This machine, as a row of a recording.
+pub fn host_here(host: HostId, node: &str) -> Host {
+    let uname = rustix::system::uname();
+    Host {
+        host,
+        name: uname.nodename().to_string_lossy().into_owned(),
+        node: node.to_owned(),
+        clock: format!("monotonic:{}", boot_id()),
+        kernel: uname.release().to_string_lossy().into_owned(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+    }
+}
+
+/// The label of this machine: as given, else `THALWEG_NODE`, else its host name.
+pub(super) fn node(given: Option<&str>) -> String {
+    let environment = || std::env::var("THALWEG_NODE").ok().filter(|node| !node.is_empty());
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    given.map(str::to_owned).or_else(environment).unwrap_or_else(host)
+}
+
+/// Reads a file of measured ceilings as attributes `ceiling.NAME`.
+pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {
+    let problem = |problem: String| RecordError::File { path: path.to_owned(), problem };
+    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let expected = "an object of names (`device.vda.read`) and bytes per second was expected";
+    let map: BTreeMap<String, f64> = serde_json::from_str(&text).map_err(|error| problem(format!("{expected}: {error}")))?;
+    if let Some((name, value)) = map.iter().find(|(_, value)| **value <= 0.0) {
+        return Err(problem(format!("`{name}` is {value}; a rate in bytes per second above zero was expected")));
+    }
+    let name = |name: String| if name.starts_with("ceiling.") { name } else { format!("ceiling.{name}") };
+    Ok(map.into_iter().map(|(key, value)| (name(key), format!("{value:.0}"))).collect())
+}
+
+/// Processors that a process may use because of its control groups; `None`: as many as there are.
+pub fn cpu_quota(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines().filter_map(|line| quota_of_line(line)).reduce(f64::min)
+}
+
+/// The least quota on the way from a group of `/proc/PID/cgroup` up to its root.
+fn quota_of_line(line: &str) -> Option<f64> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
+    let group = group.trim_start_matches('/');
+    let (roots, read): (&[&str], fn(&Path) -> Option<f64>) = match controllers {
+        "" => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], quota_v2),
+        c if c.split(',').any(|c| c == "cpu") => (&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"], quota_v1),
+        _ => return None,
+    };
+    let root = roots.iter().map(Path::new).find(|root| root.is_dir())?;
+    let mut directory: PathBuf = root.join(group);
+    let mut least = None;
+    loop {
+        least = [least, read(&directory)].into_iter().flatten().reduce(f64::min);
+        if directory == root || !directory.pop() {
+            return least;
+        }
+    }
+}
+
+fn quota_v2(directory: &Path) -> Option<f64> {
+    let text = fs::read_to_string(directory.join("cpu.max")).ok()?;
+    let (quota, period) = text.trim().split_once(' ')?;
+    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}
+
+fn quota_v1(directory: &Path) -> Option<f64> {
+    let number = |file: &str| fs::read_to_string(directory.join(file)).ok()?.trim().parse::<f64>().ok();
+    let quota = number("cpu.cfs_quota_us").filter(|quota| *quota > 0.0)?;
+    Some(quota / number("cpu.cfs_period_us")?)
+}
+
+/// A note of processes that the command, which has ended, has left: those of its process group and session, younger than it.
+/// It may leave others that made a session of their own; nothing in /proc says whose they were.
+pub(super) fn left_behind(command: u32) -> Option<String> {
+    let table = processes::all();
+    let ours = table.get(&std::process::id())?;
+    let command_is_ours = |p: &&processes::Process| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
+    let started_by_us = |p: &&processes::Process| p.parent == ours.pid;
+    let left: Vec<_> = table
+        .values()
+        .filter(|p| p.state != 'Z' && p.pid != command && p.started_ticks >= ours.started_ticks)
+        .filter(|p| p.group == command || (command_is_ours(p) && !started_by_us(p) && !is_ancestor(&table, p.pid, ours.pid)))
+        .filter(|p| p.parent == 1 || !table.contains_key(&p.parent) || p.group == command)
+        .map(|p| format!("{} ({})", p.name, p.pid))
+        .collect();
+    match left.as_slice() {
+        [] => None,
+        [one] => Some(format!("The command has ended; {one}, which it started, goes on and is not recorded any longer.")),
+        many => Some(format!("The command has ended; {} processes that it started go on unrecorded: {}.", many.len(), first_few(many))),
+    }
+}
+
+fn first_few(names: &[String]) -> String {
+    let shown = names.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > 4 { format!("{shown}, ...") } else { shown }
+}
+
+fn is_ancestor(table: &BTreeMap<u32, processes::Process>, candidate: u32, of: u32) -> bool {
+    let mut at = of;
+    for _ in 0..table.len() {
+        match table.get(&at) {
+            Some(process) if process.parent == candidate => return true,
+            Some(process) if process.parent > 1 => at = process.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Adds what [`super::run`] itself knows, unless a recorder has said it.
+pub(super) fn describe(
+    attributes: &mut Vec<(String, String)>,
+    options: &Options,
+    exit: Option<Exit>,
+    quota: Option<f64>,
+    notes: &[String],
+) {
+    let tier = match options.tier {
+        Tier::Lean => "lean",
+        Tier::Syscall => "syscall",
+        Tier::Packet => "packet",
+    };
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|_| !attributes.iter().any(|(known, _)| known == name)) {
+            attributes.push((name.to_owned(), value));
+        }
+    };
+    add("tier", Some(tier.to_owned()));
+    add("notes", (!notes.is_empty()).then(|| notes.join("\n")));
+    add("cgroup.cpu_quota", quota.map(|quota| quota.to_string()));
+    add("signal", exit.and_then(|exit| if let Exit::Signal(signal) = exit { Some(signal.to_string()) } else { None }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ceilings_become_attributes_and_nonsense_is_refused_with_its_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ceilings.json");
+        fs::write(&path, r#"{"device.vda.read": 1.5e9, "ceiling.path.a>b": 117000000}"#).expect("written");
+        let read = ceilings(&path).expect("read");
+        assert!(read.contains(&("ceiling.device.vda.read".to_owned(), "1500000000".to_owned())), "{read:?}");
+        assert!(read.contains(&("ceiling.path.a>b".to_owned(), "117000000".to_owned())), "{read:?}");
+        for text in ["[]", r#"{"a": "fast"}"#, r#"{"a": 0}"#, ""] {
+            fs::write(&path, text).expect("written");
+            let error = ceilings(&path).expect_err(text).to_string();
+            assert!(error.contains("ceilings.json"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_quota_is_the_least_on_the_way_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("cpu.max"), "50000 100000\n").expect("written");
+        assert_eq!(quota_v2(directory.path()), Some(0.5));
+        fs::write(directory.path().join("cpu.max"), "max 100000\n").expect("written");
+        assert_eq!(quota_v2(directory.path()), None);
+        fs::write(directory.path().join("cpu.cfs_quota_us"), "-1\n").expect("written");
+        fs::write(directory.path().join("cpu.cfs_period_us"), "100000\n").expect("written");
+        assert_eq!(quota_v1(directory.path()), None);
+        fs::write(directory.path().join("cpu.cfs_quota_us"), "150000\n").expect("written");
+        assert_eq!(quota_v1(directory.path()), Some(1.5));
+    }
+}

@@ -1,0 +1,333 @@
+//! The front door: runs a command, or watches what runs, and leaves a recording.
+//!
+//! The order, and why. The recording is made first: where it cannot be, nothing is run. The command's process is made and
+//! held before `execve`; recorders take hold of it; the interval to explain begins; it is let go. It is waited for through its
+//! descriptor, and signals that were meant for it are passed on. When its main process ends the recording ends, also where
+//! processes it started go on (a note says so).
+//!
+//! The command comes first. A recorder that cannot begin is replaced by the next that can, with a note; one that fails later
+//! costs the recording, not the command; from the moment the command was let go, [`run`] returns how it ended, whatever
+//! becomes of the recording. What goes wrong before that moment is an error, and nothing has run.
+//!
+//! Disk use is bounded: a recording takes at most [`Options::limit_bytes`] while it is made. What comes past it, or past the
+//! end of the disk, is counted as lost; rows that others refer to are kept in memory. Turning it into tables needs about as
+//! much again for a moment; where that is not to be had, the recording stays as it is, unfinished, and opens all the same.
+
+mod active;
+mod attributes;
+mod signals;
+
+pub use attributes::{boot_id, cpu_quota, host_here};
+
+use crate::command::{Executable, Exit, Held};
+use crate::{RecordError, Tier, Watched, WatchedProcess, also};
+use active::Active;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use signals::Signals;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_trace::{Ending, Event, FORMAT_VERSION, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time};
+
+/// Which recorder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The best one this machine allows: `Bpf`, else `Preload` for a dynamic program, else `Proc`.
+    #[default]
+    Auto,
+    /// The kernel's tracepoints. Needs privilege.
+    Bpf,
+    /// A library in the program's processes; others are watched as by `Proc`.
+    Preload,
+    /// Looking at /proc every few milliseconds.
+    Proc,
+}
+
+/// What to record, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command's words; empty: none, only others are watched.
+    pub command: Vec<OsString>,
+    /// Other processes: number, command name, or port they listen on ([`also::resolve`]).
+    pub also: Vec<String>,
+    /// Watch who listens on `ports`, as servers; without a command.
+    pub server: bool,
+    /// The ports of `server`.
+    pub ports: Vec<u16>,
+    /// How much is recorded.
+    pub tier: Tier,
+    /// With what.
+    pub method: Method,
+    /// Where the recording is made: must not exist, or be an empty directory.
+    pub output: PathBuf,
+    /// The most it may take on disk while it is made.
+    pub limit_bytes: u64,
+    /// Ends the recording after this time. A command goes on, and is waited for.
+    pub duration: Option<Duration>,
+    /// How often events are fetched.
+    pub drain: Duration,
+    /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
+    pub node: Option<String>,
+    /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
+    pub ceilings: Option<PathBuf>,
+}
+
+impl Options {
+    /// Records `command` into `output`, with everything else as it is best for most.
+    pub fn new(command: Vec<OsString>, output: PathBuf) -> Options {
+        Options {
+            command,
+            also: Vec::new(),
+            server: false,
+            ports: Vec::new(),
+            tier: Tier::default(),
+            method: Method::default(),
+            output,
+            limit_bytes: 4 << 30,
+            duration: None,
+            drain: Duration::from_millis(10),
+            node: None,
+            ceilings: None,
+        }
+    }
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the command ended; `None` where there was none.
+    pub exit: Option<Exit>,
+    /// The recording.
+    pub path: PathBuf,
+    /// Which recorder made it.
+    pub recorder: &'static str,
+    /// Whether it was turned into tables; if not it opens all the same, and a note says why it was not.
+    pub finished: bool,
+    /// Events that were lost.
+    pub dropped_events: u64,
+    /// What a person should know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Runs and records.
+///
+/// While it runs, SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process are passed on to the command (those that the terminal
+/// sent to both are not sent twice); without a command SIGINT and SIGTERM end the recording.
+///
+/// # Errors
+/// Nothing was run: the command cannot be (127, 126), the recording cannot be made, what was asked for makes no sense, or no
+/// recorder that was asked for is allowed.
+pub fn run(options: &Options) -> Result<Outcome, RecordError> {
+    check(options)?;
+    let others = if options.server { also::resolve_ports(&options.ports)? } else { also::resolve(&options.also)? };
+    let ceilings = options.ceilings.as_deref().map(attributes::ceilings).transpose()?.unwrap_or_default();
+    let executable = match options.command.first() {
+        Some(word) => Some(Executable::look(&crate::command::find(word)?.path)),
+        None => None,
+    };
+    let mut active = Active::choose(options, executable.as_ref(), !others.is_empty())?;
+    let existed = options.output.exists();
+    let writer = RecordingWriter::create_bounded(&options.output, meta(options, active.name()), options.limit_bytes)?;
+    let started = Session::start(options, &mut active, others, &writer);
+    let session = started.inspect_err(|_| {
+        // Nothing was run: leave nothing behind.
+        let made = std::fs::read_dir(&options.output).into_iter().flatten().flatten();
+        made.for_each(|entry| drop(std::fs::remove_file(entry.path()).or_else(|_| std::fs::remove_dir_all(entry.path()))));
+        if !existed {
+            let _ = std::fs::remove_dir(&options.output);
+        }
+    })?;
+    Ok(session.finish(options, active, &writer, ceilings))
+}
+
+fn check(options: &Options) -> Result<(), RecordError> {
+    let usage = |text: &str| Err(RecordError::Usage(text.to_owned()));
+    match (options.server, options.command.is_empty()) {
+        (true, false) => usage("a server is recorded without a command: name its ports, and start the command elsewhere"),
+        (true, true) if options.ports.is_empty() => usage("name at least one port that the server listens on"),
+        (false, true) if options.also.is_empty() => usage("nothing to record: give a command, or processes to watch"),
+        _ => Ok(()),
+    }
+}
+
+fn meta(options: &Options, recorder: &str) -> Meta {
+    Meta {
+        format: FORMAT_VERSION,
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        recorder: recorder.to_owned(),
+        start: Time::now(),
+        end: None,
+        exit_code: None,
+        dropped_events: 0,
+        attributes: Vec::new(),
+    }
+}
+
+/// A recording under way.
+struct Session {
+    signals: Signals,
+    held: Option<Held>,
+    /// Of what else is watched: readable when it has ended.
+    others: Vec<OwnedFd>,
+    quota: Option<f64>,
+    started: Instant,
+}
+
+/// How a session's interval ended.
+struct Ended {
+    at: Time,
+    exit: Option<Exit>,
+    notes: Vec<String>,
+}
+
+impl Session {
+    fn start(
+        options: &Options,
+        active: &mut Active,
+        others: Vec<WatchedProcess>,
+        writer: &Arc<RecordingWriter>,
+    ) -> Result<Session, RecordError> {
+        let signals = Signals::catch()?;
+        let sink = Arc::clone(writer) as Arc<dyn Sink>;
+        sink.take(&mut vec![Event::Host(host_here(HostId(0), &attributes::node(options.node.as_deref())))]);
+        let mut held = match options.command.is_empty() {
+            true => None,
+            false => Some(Held::spawn(&options.command, signals.before())?),
+        };
+        let pidfds = others.iter().filter_map(|process| pidfd(process.pid)).collect();
+        let watched = Watched {
+            command: held.as_ref().map(|held| WatchedProcess { pid: held.pid(), role: Role::Client }),
+            others,
+            tier: options.tier,
+            host: HostId(0),
+            space: IdSpace(1),
+            drain: options.drain,
+            sink,
+        };
+        active.begin(watched)?;
+        writer.begin_at(Time::now(), active.name())?;
+        let quota = cpu_quota(held.as_ref().map_or_else(std::process::id, Held::pid));
+        if let Some(held) = &mut held {
+            held.release(&active.environment())?;
+        }
+        Ok(Session { signals, held, others: pidfds, quota, started: Instant::now() })
+    }
+
+    /// Waits for the end of the interval.
+    fn watch(&mut self, duration: Option<Duration>) -> Ended {
+        let deadline = duration.map(|duration| self.started + duration);
+        loop {
+            let ended = match (&self.held, self.others.is_empty()) {
+                (Some(held), _) => wait_any(&[held.pidfd()], &self.signals, deadline),
+                (None, false) => wait_any(&[self.others[0].as_fd()], &self.signals, deadline),
+                (None, true) => return self.ended(vec!["All the processes that were watched have ended.".to_owned()]),
+            };
+            match ended {
+                Woken::Process if self.held.is_some() => return self.command_ended(),
+                Woken::Process => drop(self.others.swap_remove(0)),
+                Woken::Deadline => return self.ended(Vec::new()),
+                Woken::Signal => {
+                    if !self.pass_on_signals() {
+                        return self.ended(Vec::new());
+                    }
+                }
+            }
+        }
+    }
+
+    fn ended(&self, notes: Vec<String>) -> Ended {
+        Ended { at: Time::now(), exit: None, notes }
+    }
+
+    fn command_ended(&mut self) -> Ended {
+        let at = Time::now();
+        let Some(held) = &mut self.held else { return self.ended(Vec::new()) };
+        match held.wait() {
+            Ok(exit) => Ended { at, exit: Some(exit), notes: Vec::new() },
+            Err(error) => Ended { at, exit: Some(Exit::Code(1)), notes: vec![error.to_string()] },
+        }
+    }
+
+    /// Passes signals on to the command; `false`: there is none, and one of them ends the recording.
+    fn pass_on_signals(&self) -> bool {
+        let caught = self.signals.take();
+        let Some(held) = &self.held else {
+            return !caught.iter().any(|signal| matches!(signal.number, libc::SIGINT | libc::SIGTERM));
+        };
+        caught.iter().filter(|signal| !signal.reached(held.pid())).for_each(|signal| held.signal(signal.number));
+        true
+    }
+
+    /// Waits, ends the recorders and the recording, and says how it all went. Nothing in here fails: the command has run.
+    fn finish(mut self, options: &Options, mut active: Active, writer: &RecordingWriter, ceilings: Vec<(String, String)>) -> Outcome {
+        let mut ended = self.watch(options.duration);
+        let goes_on = self.held.is_some() && ended.exit.is_none();
+        let pid = self.held.as_ref().map(Held::pid);
+        if let Some(pid) = pid.filter(|_| !goes_on) {
+            ended.notes.extend(attributes::left_behind(pid));
+            // From here on Ctrl-C means us: it leaves an unfinished recording, which opens.
+            self.signals.restore();
+        }
+        let finished = active.finish();
+        let mut notes = std::mem::take(&mut ended.notes);
+        notes.splice(0..0, finished.notes);
+        if goes_on {
+            notes.push("The recording ended before the command did: it covers the time asked for only.".to_owned());
+        }
+        let lost = writer.lost_events();
+        if lost > 0 {
+            let limit = options.limit_bytes >> 20;
+            notes.push(format!("{lost} events were lost because the recording reached its limit ({limit} MiB) or the disk is full."));
+        }
+        let mut attributes = finished.attributes;
+        attributes.extend(ceilings);
+        attributes::describe(&mut attributes, options, ended.exit, self.quota, &notes);
+        let exit_code = ended.exit.map(Exit::shell_code);
+        let ending = Ending { end: ended.at, exit_code, dropped_events: finished.dropped_events, attributes };
+        let written = writer.finish(ending);
+        if let Err(error) = &written {
+            notes.push(format!("The recording could not be finished and stays as it is, which opens too: {error}"));
+        }
+        let exit = if goes_on { self.wait_on() } else { ended.exit };
+        let dropped_events = finished.dropped_events + lost;
+        let path = options.output.clone();
+        Outcome { exit, path, recorder: active.name(), finished: written.is_ok(), dropped_events, notes }
+    }
+
+    /// The recording has ended; the command goes on, and signals for it are still passed on.
+    fn wait_on(&mut self) -> Option<Exit> {
+        self.watch(None).exit
+    }
+}
+
+enum Woken {
+    Process,
+    Signal,
+    Deadline,
+}
+
+fn wait_any(processes: &[rustix::fd::BorrowedFd<'_>], signals: &Signals, deadline: Option<Instant>) -> Woken {
+    loop {
+        let mut fds: Vec<PollFd<'_>> = processes.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        fds.push(PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+        let ready = poll(&mut fds, timeout.as_ref());
+        let readable = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        match ready {
+            Ok(0) => return Woken::Deadline,
+            Ok(_) if fds[..processes.len()].iter().any(readable) => return Woken::Process,
+            Ok(_) => return Woken::Signal,
+            // A handler interrupted it; its pipe is readable now.
+            Err(_) => {}
+        }
+    }
+}
+
+fn pidfd(pid: u32) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}

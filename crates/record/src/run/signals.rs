@@ -1,0 +1,122 @@
+//! Signals that come to us and are meant for the command.
+//!
+//! A handler writes number, origin and sender to a pipe. What the terminal sends (Ctrl-C, Ctrl-\, a hang-up) goes to its whole
+//! foreground process group, which the command shares with us: it has it already, and a second one would be one too many.
+//! Signals that were ignored when we were started (nohup) stay ignored.
+
+use crate::RecordError;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Where the handler writes; −1: nowhere. One session at a time catches signals.
+static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// Bytes of one signal in the pipe: number, code.
+const RECORD_BYTES: usize = 8;
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Caught {
+    pub number: c_int,
+    code: c_int,
+}
+
+impl Caught {
+    /// Whether `pid` got it as well: the terminal sent it to a group that both are in.
+    pub fn reached(self, pid: u32) -> bool {
+        // SAFETY: plain system calls.
+        let (ours, theirs) = unsafe { (libc::getpgrp(), libc::getpgid(pid as libc::pid_t)) };
+        self.code == libc::SI_KERNEL && ours == theirs
+    }
+}
+
+/// Catches signals while it lives; then what was before is again.
+pub(super) struct Signals {
+    read: OwnedFd,
+    _write: OwnedFd,
+    before: Vec<(c_int, libc::sigaction)>,
+    caught: bool,
+}
+
+extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    let pipe = PIPE.load(Ordering::Relaxed);
+    if pipe < 0 {
+        return;
+    }
+    // SAFETY: the kernel gives a valid siginfo; errno is this thread's, and put back; write may be called in a handler.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let mut record = [0_u8; RECORD_BYTES];
+        record[..4].copy_from_slice(&number.to_ne_bytes());
+        record[4..].copy_from_slice(&(*info).si_code.to_ne_bytes());
+        libc::write(pipe, record.as_ptr().cast(), RECORD_BYTES);
+        *libc::__errno_location() = errno;
+    }
+}
+
+impl Signals {
+    /// Catches them from now on.
+    pub fn catch() -> Result<Signals, RecordError> {
+        let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+        let (read, write) = rustix::pipe::pipe_with(flags).map_err(|e| RecordError::Failed(format!("a pipe for signals: {e}")))?;
+        let taken = PIPE.compare_exchange(-1, write.as_raw_fd(), Ordering::SeqCst, Ordering::SeqCst);
+        if taken.is_err() {
+            return Err(RecordError::Failed("this process records already".to_owned()));
+        }
+        let mut signals = Signals { read, _write: write, before: Vec::new(), caught: true };
+        for number in PASSED_ON {
+            // SAFETY: zero is a valid sigaction; the handler does what a handler may.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(number, std::ptr::null(), &mut old);
+                if old.sa_sigaction == libc::SIG_IGN {
+                    continue;
+                }
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = handler as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                libc::sigaction(number, &new, std::ptr::null_mut());
+                signals.before.push((number, old));
+            }
+        }
+        Ok(signals)
+    }
+
+    /// What was before: what the command is to have.
+    pub fn before(&self) -> &[(c_int, libc::sigaction)] {
+        &self.before
+    }
+
+    /// Readable when one came.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    /// Those that came.
+    pub fn take(&self) -> Vec<Caught> {
+        let mut bytes = [0_u8; 64 * RECORD_BYTES];
+        let n = rustix::io::read(&self.read, &mut bytes).unwrap_or(0);
+        let word = |b: &[u8]| c_int::from_ne_bytes([b[0], b[1], b[2], b[3]]);
+        bytes[..n].chunks_exact(RECORD_BYTES).map(|b| Caught { number: word(b), code: word(&b[4..]) }).collect()
+    }
+
+    /// Puts back what was before.
+    pub fn restore(&mut self) {
+        if std::mem::take(&mut self.caught) {
+            for (number, old) in &self.before {
+                // SAFETY: what the kernel gave us.
+                unsafe { libc::sigaction(*number, old, std::ptr::null_mut()) };
+            }
+            PIPE.store(-1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
