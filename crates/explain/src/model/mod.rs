@@ -9,6 +9,7 @@ pub mod calibrate;
 pub mod changes;
 pub mod copy;
 pub mod engine;
+pub mod graph;
 pub mod load;
 
 use crate::assemble::Parts;
@@ -46,7 +47,13 @@ pub fn not_asked() -> Prediction {
 }
 
 /// Replays the run, and what changes would give.
-pub fn predict(_source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+    // Only the store says what its requests are; what other programs do shows in what they wait for.
+    if meta.recorder == "store" || !parts.seen.asked.is_empty() { predict_copy(parts, meta) } else { graph::predict(source, parts, meta) }
+}
+
+/// The same for a copy of the store.
+fn predict_copy(parts: &Parts<'_>, meta: &Meta) -> Prediction {
     let refuse = |replayed_wall_s, error, reason| Prediction {
         model: Model { replayed_wall_s, error, reason: Some(reason) },
         what_if: Vec::new(),

@@ -148,6 +148,14 @@ impl Line<'_> {
         self.span.size_bytes = Some(bytes);
         self
     }
+    pub fn offset(mut self, bytes: u64) -> Self {
+        self.span.offset_bytes = Some(bytes);
+        self
+    }
+    pub fn woken_in(mut self, context: WakerContext) -> Self {
+        self.span.waker_context = Some(context);
+        self
+    }
     pub fn request(mut self, number: u64) -> Self {
         self.span.request = RequestId::new(number);
         self

@@ -1,0 +1,461 @@
+//! From timelines to programs: what each wait depended on, and what of its length was somebody's doing.
+//!
+//! Every wait ends where it did in the recording when nothing is changed: what no dependency explains is kept as a
+//! lag. So a replay without a change is the recorded run, but for queueing at processors, which comes out anew.
+
+use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
+use super::regime::{Regime, Regimes};
+use super::rows::Rows;
+use super::streams::{Streams, ways};
+use super::timeline::{Piece, Timeline, Wait, timelines};
+use crate::cast::Cast;
+use crate::cause::End;
+use crate::index::NONE;
+use std::collections::HashMap;
+use thalweg_trace::{Role, SpanKind};
+
+/// What is known of the run besides its rows.
+pub struct Facts {
+    /// The network's part.
+    pub regimes: Regimes,
+    /// Least round-trip time by connection, in nanoseconds, where TCP said it.
+    pub min_rtt_ns: HashMap<u32, f64>,
+    /// The largest receive window by connection, in bytes.
+    pub receive_window_bytes: HashMap<u32, f64>,
+    /// By end: whether a processor quota stopped it.
+    pub quota: [bool; 2],
+}
+
+impl Facts {
+    /// Nanoseconds a byte takes with the largest window in flight all the time, on the best connection; 0 where TCP said nothing.
+    fn window_ns_per_byte(&self) -> f64 {
+        let each = self.receive_window_bytes.iter().filter_map(|(c, bytes)| Some(self.min_rtt_ns.get(c)? / bytes));
+        each.reduce(f64::min).unwrap_or(0.0)
+    }
+}
+
+/// A wait with what it depends on.
+struct Linked {
+    timeline: usize,
+    piece: usize,
+    op: Op,
+    woken: f64,
+    end: f64,
+    /// When what it waited for was sent or asked for.
+    since: f64,
+}
+
+struct Builder<'a> {
+    cast: &'a Cast,
+    facts: &'a Facts,
+    streams: Streams,
+    timelines: Vec<Timeline>,
+    /// Track → timeline.
+    of_track: Vec<u32>,
+    marks: Vec<Vec<(i64, u32)>>,
+    mark_count: u32,
+    devices: Vec<Device>,
+    busy: Vec<Busy>,
+    from: i64,
+}
+
+/// How many threads of ours ran, over time.
+struct Busy {
+    times: Vec<i64>,
+    running: Vec<i32>,
+}
+
+impl Busy {
+    fn of(cast: &Cast, timelines: &[Timeline], machine: u32) -> Busy {
+        let ours = timelines.iter().filter(|t| cast.actors[t.track as usize].machine == machine);
+        let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
+        let mut changes: Vec<(i64, i32)> = runs.flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
+        changes.sort_unstable();
+        let mut running = 0;
+        let running = changes.iter().map(|c| {
+            running += c.1;
+            running
+        });
+        Busy { running: running.collect(), times: changes.iter().map(|c| c.0).collect() }
+    }
+
+    fn at(&self, instant: i64) -> i32 {
+        let after = self.times.partition_point(|&t| t <= instant);
+        after.checked_sub(1).map_or(0, |i| self.running[i])
+    }
+}
+
+/// The graph of a recorded run; `None` where its main thread has no time.
+pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
+    let from = rows.from;
+    let timelines = timelines(cast, rows, from, end);
+    let main = timelines.iter().position(|t| t.track == cast.main)?;
+    let mut of_track = vec![NONE; cast.actors.len()];
+    timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
+    let busy = (0..cast.machines.len() as u32).map(|m| Busy::of(cast, &timelines, m)).collect();
+    let mut builder = Builder {
+        cast,
+        facts,
+        streams: Streams::of(cast, &rows.rows),
+        marks: vec![Vec::new(); timelines.len()],
+        timelines,
+        of_track,
+        mark_count: 0,
+        devices: Vec::new(),
+        busy,
+        from,
+    };
+    let mut linked = builder.link();
+    let latency = builder.latencies(&linked);
+    linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
+    time_services(&mut linked, &latency, &builder);
+    let programs = builder.programs(linked);
+    let busy_ns = |i: usize| rows.devices.iter().map(|d| d[i].busy_ns).max().unwrap_or(0) as f64;
+    Some(Graph {
+        programs,
+        main,
+        marks: builder.mark_count as usize,
+        latency,
+        devices: builder.devices,
+        cpus: cast.machines.iter().map(|m| m.cpus.max(1)).collect(),
+        wall_ns: (end - from) as f64,
+        device_busy_ns: [busy_ns(0), busy_ns(1)],
+        exchanges: builder.streams.exchanges(),
+        window_ns_per_byte: facts.window_ns_per_byte(),
+    })
+}
+
+impl Builder<'_> {
+    fn at(&self, instant: i64) -> f64 {
+        (instant - self.from) as f64
+    }
+
+    fn link(&mut self) -> Vec<Linked> {
+        let mut linked = Vec::new();
+        for timeline in 0..self.timelines.len() {
+            for piece in 0..self.timelines[timeline].pieces.len() {
+                let Piece::Wait(wait) = self.timelines[timeline].pieces[piece] else { continue };
+                let (op, since) = self.dependency(timeline, piece, &wait);
+                linked.push(Linked {
+                    timeline,
+                    piece,
+                    op,
+                    woken: self.at(wait.woken),
+                    end: self.at(wait.end),
+                    since: self.at(since.unwrap_or(wait.start)),
+                });
+            }
+        }
+        linked
+    }
+
+    /// A mark on another thread's time, at or before this instant where it ran; with the instant it got.
+    fn mark(&mut self, timeline: u32, instant: i64) -> (u32, i64) {
+        let at = self.timelines[timeline as usize].ran_at(instant);
+        let mark = self.mark_count;
+        self.mark_count += 1;
+        self.marks[timeline as usize].push((at, mark));
+        (mark, at)
+    }
+
+    fn timeline_of(&self, track: u32) -> Option<u32> {
+        self.of_track.get(track as usize).copied().filter(|&t| t != NONE)
+    }
+
+    fn dependency(&mut self, timeline: usize, piece: usize, wait: &Wait) -> (Op, Option<i64>) {
+        use SpanKind as K;
+        let ns = (wait.end - wait.start) as f64;
+        let end = self.cast.actors[wait.row.track as usize].end;
+        let think = if end == End::Client { Class::ClientThink } else { Class::ServerThink };
+        let delay = |class| (Op::Delay { class, ns }, None);
+        match wait.row.kind {
+            K::FileRead => self.device(timeline, piece, wait, Class::Read),
+            K::FileWrite => self.device(timeline, piece, wait, Class::Write),
+            K::FileSync => self.device(timeline, piece, wait, Class::Sync),
+            K::WaitDisk => self.device(timeline, piece, wait, Class::Read),
+            K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => self.device(timeline, piece, wait, Class::Metadata),
+            K::WaitMemory => delay(Class::Memory),
+            K::WaitTimer => delay(think),
+            K::WaitOther if wait.row.stopped => delay(Class::Stopped),
+            K::WaitLock => self.follow(timeline, wait).unwrap_or(delay(Class::Lock)),
+            K::WaitRunqueue => delay(self.queue_class(wait)),
+            K::NetSend => self.room(wait).unwrap_or(delay(Class::FarEnd)),
+            K::NetConnect => delay(Class::Connect),
+            K::NetReceive | K::WaitNetwork => self.bytes(timeline, wait),
+            _ => delay(Class::Other),
+        }
+    }
+
+    fn queue_class(&self, wait: &Wait) -> Class {
+        const THROTTLED_NS: i64 = 1_000_000;
+        let actor = &self.cast.actors[wait.row.track as usize];
+        if self.facts.quota[actor.end as usize] && wait.end - wait.start >= THROTTLED_NS {
+            return Class::Quota;
+        }
+        match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
+            Some(Role::Recorder) => Class::Recorder,
+            Some(Role::Client | Role::Server) => Class::Queue,
+            Some(_) => Class::Foreign,
+            None => Class::Queue,
+        }
+    }
+
+    fn follow(&mut self, timeline: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
+        const EARLY_NS: i64 = 1_000_000;
+        let waker = self.timeline_of(wait.row.waker).filter(|&w| w != timeline as u32 && wait.row.by_task)?;
+        let at = self.timelines[waker as usize].ran_at(wait.woken);
+        if at < wait.start - EARLY_NS {
+            return None;
+        }
+        let (mark, at) = self.mark(waker, wait.woken);
+        let lock = self.facts.regimes.is_lock(wait.start, wait.woken);
+        Some((Op::Follow { mark, lag: (wait.end - at) as f64, lock }, Some(at)))
+    }
+
+    fn device(&mut self, timeline: usize, piece: usize, wait: &Wait, class: Class) -> (Op, Option<i64>) {
+        let actor = &self.cast.actors[wait.row.track as usize];
+        if let Some(followed) = self.follow(timeline, wait) {
+            return followed;
+        }
+        let by = self.cast.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.clone());
+        let attribute = |name: &str| {
+            let thing = self.cast.things.get(wait.row.object as usize)?;
+            thing.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+        };
+        let name = attribute("device").or(by).unwrap_or_else(|| "a disk".to_owned());
+        let device = Device { machine: actor.machine, name };
+        let device = self.devices.iter().position(|d| *d == device).unwrap_or_else(|| {
+            self.devices.push(device);
+            self.devices.len() - 1
+        });
+        let before = class == Class::Read && self.reads_on(timeline, piece, wait);
+        (Op::Serve { device: device as u32, class, service: 0.0, lag: (wait.end - wait.woken) as f64, ahead: before }, None)
+    }
+
+    /// Whether the device read on while the thread ran: the last wait was for the same file, and not long ago.
+    fn reads_on(&self, timeline: usize, piece: usize, wait: &Wait) -> bool {
+        let pieces = &self.timelines[timeline].pieces;
+        let (Some(run), Some(before)) = (piece.checked_sub(1), piece.checked_sub(2)) else { return false };
+        let (Piece::Run(from, to), Piece::Wait(last)) = (pieces[run], pieces[before]) else { return false };
+        last.row.kind == SpanKind::FileRead && last.row.object == wait.row.object && to - from <= wait.woken - wait.start
+    }
+
+    /// A thread that waits for a connection: for bytes, or for room, whichever it used first afterwards.
+    fn bytes(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
+        let ns = (wait.end - wait.start) as f64;
+        let end = self.cast.actors[wait.row.track as usize].end;
+        let think = if end == End::Client { Class::ClientThink } else { Class::ServerThink };
+        let Some((out, back)) = ways(self.cast, wait.row.object, wait.row.track) else {
+            if wait.row.by_timer {
+                return (Op::Delay { class: think, ns }, None);
+            }
+            return self.some_event(timeline, wait);
+        };
+        let taken = self.streams.taken_from(back, wait.row.track, wait.woken).copied();
+        let sends = wait.row.kind == SpanKind::WaitNetwork && {
+            let stream = &self.streams.streams[out as usize].sent;
+            let next = stream[stream.partition_point(|m| m.end < wait.woken)..].iter().take(16).find(|m| m.track == wait.row.track);
+            next.is_some_and(|n| taken.is_none_or(|t| n.end < t.end))
+        };
+        if sends && let Some(room) = self.room(wait) {
+            return room;
+        }
+        let regime = self.facts.regimes.within(wait.start, wait.woken);
+        let arrive = |mark, bytes: u64| Op::Arrive {
+            mark,
+            way: back,
+            service: 0.0,
+            bytes: bytes as f64,
+            regime,
+            lag: (wait.end - wait.woken) as f64,
+            polls: wait.polls,
+        };
+        let sender = taken.and_then(|t| self.streams.sender_of(back, t.from).map(|s| (s, t)));
+        match sender.and_then(|((track, at), t)| Some((self.timeline_of(track)?, at, t))) {
+            Some((sender, at, taken)) if sender != timeline as u32 => {
+                let latest = wait.woken - self.one_way_ns(back) as i64;
+                let (mark, at) = self.mark(sender, at.min(latest));
+                (arrive(mark, taken.to - taken.from), Some(at))
+            }
+            _ if !self.far_end_recorded(back) && self.facts.regimes.is_network(wait.start, wait.woken) => {
+                (arrive(NO_MARK, taken.map_or(0, |t| t.to - t.from)), None)
+            }
+            _ if !self.far_end_recorded(back) => (Op::Delay { class: Class::FarEnd, ns }, None),
+            // The connection's end, or its beginning: somebody at the far end did something.
+            _ => self.some_event(timeline, wait),
+        }
+    }
+
+    fn far_end_recorded(&self, way: u32) -> bool {
+        self.streams.streams.get(way as usize).is_some_and(|s| !s.sent.is_empty())
+    }
+
+    fn one_way_ns(&self, way: u32) -> f64 {
+        self.facts.min_rtt_ns.get(&(way / 2)).map_or(0.0, |ns| ns / 2.0)
+    }
+
+    /// Something ended the wait that is not known: whoever ran last at the other end.
+    fn some_event(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
+        const RECENT_NS: i64 = 200_000_000;
+        let ns = (wait.end - wait.start) as f64;
+        let own = self.cast.actors[wait.row.track as usize].end;
+        let mut best: Option<(i64, u32)> = None;
+        for (i, other) in self.timelines.iter().enumerate() {
+            if i == timeline || self.cast.actors[other.track as usize].end == own || other.start() > wait.woken {
+                continue;
+            }
+            let at = other.ran_at(wait.woken);
+            best = best.max(Some((at, i as u32)));
+        }
+        match best {
+            Some((at, other)) if at >= wait.start && wait.woken - at <= RECENT_NS => {
+                let (mark, at) = self.mark(other, at);
+                (Op::Follow { mark, lag: (wait.end - at) as f64, lock: false }, Some(at))
+            }
+            _ => (Op::Delay { class: Class::Other, ns }, None),
+        }
+    }
+
+    /// A thread that waits for room: until the far end has taken what it had by then.
+    fn room(&mut self, wait: &Wait) -> Option<(Op, Option<i64>)> {
+        let (out, _) = ways(self.cast, wait.row.object, wait.row.track)?;
+        let latest = wait.woken - self.one_way_ns(out) as i64;
+        let taken = *self.streams.taken_by(out, latest)?;
+        let taker = self.timeline_of(taken.track)?;
+        let regime = self.facts.regimes.within(wait.start, wait.woken);
+        let window = self.streams.sent_by(out, wait.woken).max(taken.to) - taken.to;
+        let (mark, at) = self.mark(taker, taken.end.min(latest));
+        let wide = taken.to.saturating_sub(3 * window);
+        let wide = match self.streams.taken_past(out, wide).copied() {
+            Some(before) if wide > 0 => {
+                let before_taker = self.timeline_of(before.track)?;
+                self.mark(before_taker, before.end).0
+            }
+            _ => NO_MARK,
+        };
+        Some((Op::Room { mark, wide, lag: (wait.end - at) as f64, regime }, Some(at)))
+    }
+
+    /// The least time bytes took, by direction.
+    fn latencies(&self, linked: &[Linked]) -> Vec<f64> {
+        let mut least = vec![f64::INFINITY; self.streams.streams.len()];
+        for l in linked {
+            if let Op::Arrive { way, mark, polls: false, .. } = l.op
+                && mark != NO_MARK
+                && l.woken > l.since
+            {
+                least[way as usize] = least[way as usize].min(l.woken - l.since);
+            }
+        }
+        let told = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
+        told.zip(least).map(|(told, least)| told.unwrap_or(f64::INFINITY).min(least)).map(|l| if l.is_finite() { l } else { 0.0 }).collect()
+    }
+
+    fn programs(&mut self, linked: Vec<Linked>) -> Vec<Program> {
+        let starts = self.starts();
+        let mut ops: Vec<Vec<Op>> = self.timelines.iter().map(|t| vec![Op::Run(0.0); t.pieces.len()]).collect();
+        for l in linked {
+            ops[l.timeline][l.piece] = l.op;
+        }
+        let marks = std::mem::take(&mut self.marks);
+        let threads = self.timelines.iter().zip(ops).zip(starts.into_iter().zip(marks));
+        threads.map(|((timeline, ops), (start, marks))| self.program(timeline, &ops, start, marks)).collect()
+    }
+
+    /// One thread's operations, with others' marks where they fall.
+    fn program(&self, timeline: &Timeline, ops: &[Op], start: Option<Op>, mut marks: Vec<(i64, u32)>) -> Program {
+        marks.sort_unstable();
+        let actor = &self.cast.actors[timeline.track as usize];
+        let mut program = Program { track: timeline.track, machine: actor.machine as usize, end: actor.end, ops: Vec::new() };
+        program.ops.extend(start);
+        let mut marks = marks.iter().peekable();
+        for (piece, op) in timeline.pieces.iter().zip(ops) {
+            let mut at = piece.start();
+            let until = if let Piece::Run(_, end) = piece { *end } else { at };
+            while let Some(&(when, mark)) = marks.next_if(|m| m.0 <= until) {
+                if when > at {
+                    program.ops.push(Op::Run((when - at) as f64));
+                    at = when;
+                }
+                program.ops.push(Op::Mark(mark));
+            }
+            match *piece {
+                Piece::Run(_, end) if end > at => program.ops.push(Op::Run((end - at) as f64)),
+                Piece::Wait(wait) if !self.comes_out_anew(&wait) => program.ops.push(*op),
+                _ => {}
+            }
+        }
+        program.ops.extend(marks.map(|m| Op::Mark(m.1)));
+        program
+    }
+
+    /// Queueing while threads of ours had all processors is an outcome of the replay, not an input.
+    fn comes_out_anew(&self, wait: &Wait) -> bool {
+        if wait.row.kind != SpanKind::WaitRunqueue || self.queue_class(wait) != Class::Queue {
+            return false;
+        }
+        let machine = self.cast.actors[wait.row.track as usize].machine as usize;
+        self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32
+    }
+
+    /// What threads that began during the run waited for: whoever of their process, or else of the client, ran then.
+    fn starts(&mut self) -> Vec<Option<Op>> {
+        const AT_ONCE_NS: i64 = 1_000_000;
+        let mut starts = Vec::new();
+        for i in 0..self.timelines.len() {
+            let at = self.timelines[i].start();
+            if self.timelines[i].track == self.cast.main || at <= self.from {
+                starts.push(None);
+                continue;
+            }
+            let own = &self.cast.actors[self.timelines[i].track as usize];
+            let mut best: Option<(bool, i64, u32)> = None;
+            for (j, other) in self.timelines.iter().enumerate() {
+                let actor = &self.cast.actors[other.track as usize];
+                if j == i || other.start() >= at {
+                    continue;
+                }
+                let ran = other.ran_at(at);
+                let likely = actor.pid == own.pid && actor.pid != 0 && at - ran < AT_ONCE_NS;
+                best = best.max(Some((likely, ran, j as u32)));
+            }
+            starts.push(match best {
+                Some((_, _, other)) => {
+                    let (mark, ran) = self.mark(other, at);
+                    Some(Op::Follow { mark, lag: (at - ran) as f64, lock: false })
+                }
+                None => Some(Op::Delay { class: Class::Other, ns: self.at(at) }),
+            });
+        }
+        starts
+    }
+}
+
+/// Gives connections and devices their service times, in the order in which waits ended: what lay between the
+/// later of being asked and having done what came before, and being done.
+fn time_services(linked: &mut [Linked], latency: &[f64], builder: &Builder<'_>) {
+    let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
+    let mut device_free = vec![f64::NEG_INFINITY; builder.devices.len()];
+    for l in linked {
+        let after_waking = l.end - l.woken;
+        match &mut l.op {
+            Op::Arrive { way, service, lag, polls, regime, .. } => {
+                let (way, there) = (*way as usize, latency[*way as usize]);
+                let began = way_free[way].max(l.since);
+                let arrived = l.woken - there;
+                *service = if *polls || *regime == Regime::Latency && arrived - began < there { 0.0 } else { (arrived - began).max(0.0) };
+                way_free[way] = began + *service;
+                *lag = arrived - way_free[way] + after_waking;
+            }
+            Op::Serve { device, service, lag, ahead, .. } => {
+                let free = device_free[*device as usize];
+                let began = if *ahead { free } else { free.max(l.since) };
+                let began = if began.is_finite() { began } else { l.since };
+                *service = (l.woken - began).max(0.0);
+                *lag = after_waking;
+                device_free[*device as usize] = l.end;
+            }
+            _ => {}
+        }
+    }
+}

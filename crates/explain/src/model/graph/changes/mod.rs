@@ -1,0 +1,111 @@
+//! Changes of any program's run: one file for each thing that can be changed, and one line in [`ALL`].
+
+mod devices;
+mod far_end;
+mod link;
+mod locks;
+mod overlap;
+mod pauses;
+mod processors;
+mod requests;
+mod streams;
+mod sync;
+
+use super::program::{Class, Graph};
+use super::scale::Scale;
+use super::stages::Stages;
+use crate::cause::Cause;
+use thalweg_trace::Meta;
+
+/// What proposals are made from.
+pub struct Run<'a> {
+    /// The recorded run.
+    pub graph: &'a Graph,
+    /// How busy its stages were.
+    pub stages: &'a Stages,
+    /// How long a replay without a change takes, in nanoseconds.
+    pub replayed_ns: f64,
+    /// What was said of the recording.
+    pub meta: &'a Meta,
+}
+
+/// How a prediction is made.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// Replaying under a scale.
+    Replay(Box<Scale>),
+    /// From how busy the stages were: so many nanoseconds, where the replay without a change takes `replayed_ns`.
+    Stages(f64),
+}
+
+/// A change.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// What kind of change, for programs.
+    pub id: &'static str,
+    /// In words.
+    pub change: String,
+    /// What makes it, where nothing is known of the program.
+    pub how: String,
+    /// Its prediction.
+    pub by: By,
+}
+
+impl Proposal {
+    fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
+        Proposal { id, change: change.into(), how: how.into(), by: By::Replay(Box::new(scale)) }
+    }
+}
+
+impl Run<'_> {
+    /// Whether so many nanoseconds are worth looking at.
+    fn matters(&self, ns: f64) -> bool {
+        ns >= self.replayed_ns * 0.005
+    }
+
+    fn delayed(&self, classes: &[Class]) -> bool {
+        self.matters(classes.iter().map(|&c| self.stages.delays[c as usize]).sum())
+    }
+}
+
+/// Proposals of one kind.
+pub type Change = fn(&Run<'_>) -> Vec<Proposal>;
+
+/// Every kind of change.
+pub const ALL: &[Change] = &[
+    devices::propose,
+    sync::propose,
+    pauses::propose,
+    locks::propose,
+    processors::propose,
+    link::propose,
+    streams::propose,
+    requests::propose,
+    overlap::propose,
+    far_end::propose,
+];
+
+/// The changes that are aimed at a cause, best known first.
+pub const fn aimed_at(cause: Cause) -> &'static [&'static str] {
+    use Cause as C;
+    match cause {
+        C::ClientRead | C::ServerRead => &["device.read.x2", "overlap.read_send"],
+        C::ClientWrite | C::ServerWrite => &["device.write.x2"],
+        C::ClientSync | C::ServerSync => &["no_sync", "device.write.x2"],
+        C::ClientMetadata | C::ServerMetadata => &["metadata.x2", "requests.x4"],
+        C::ClientMemory | C::ServerMemory => &["no_throttle", "device.write.x2"],
+        C::ClientCpu => &["cpu.client.x2", "processors.x2"],
+        C::ServerCpu => &["cpu.server.x2", "processors.x2"],
+        C::ClientRunqueue | C::ServerRunqueue => &["no_cpu_quota", "no_hog", "processors.x2"],
+        C::ClientLock | C::ServerLock => &["no_lock"],
+        C::ClientThink | C::ServerThink => &["no_think", "no_stop", "no_poll"],
+        C::ServerUnknown => &["server.x2", "requests.x4"],
+        C::NetworkLoss => &["no_loss", "streams.x4"],
+        C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
+        C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
+        C::NetworkLatency => &["rtt.half", "requests.x4"],
+        C::NetworkBandwidth => &["link.x2"],
+        C::Recorder => &["no_recorder"],
+        C::Unknown => &[],
+    }
+}

@@ -1,0 +1,15 @@
+//! Four times as many connections: where each is limited by its own window, or by its own losses.
+
+use super::{Proposal, Run};
+use crate::model::graph::facts::ceiling_ns_per_byte;
+use crate::model::graph::regime::Regime;
+use crate::model::graph::scale::Scale;
+
+pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
+    if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
+        return Vec::new();
+    }
+    let scale = Scale { wide: true, least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..Scale::none().services(&own, 0.25) };
+    vec![Proposal::replay("streams.x4", "four times as many connections", "use more connections at once", scale)]
+}

@@ -1,0 +1,13 @@
+//! Without waiting for media.
+
+use super::{Proposal, Run};
+use crate::model::graph::program::Class;
+use crate::model::graph::scale::Scale;
+
+pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    if !run.matters(run.stages.at_devices(Class::Sync)) {
+        return Vec::new();
+    }
+    let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
+    vec![Proposal::replay("no_sync", "not waiting for data to be on media", how, Scale::none().devices(&[Class::Sync], 0.0))]
+}

@@ -1,0 +1,125 @@
+//! The replay model of any program: its recorded threads as programs that run, wait for each other, for
+//! bytes and for devices, replayed with one thing changed at a time.
+//!
+//! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
+//! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
+//! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
+//! a scale ([`scale`]) on what it is about, and the prediction is the observed time, times the ratio of the two replays. What cannot be
+//! replayed (more requests in flight than there were) is predicted from how busy each stage was ([`stages`]).
+
+pub mod build;
+pub mod changes;
+pub mod facts;
+pub mod how;
+pub mod program;
+pub mod regime;
+pub mod rows;
+pub mod scale;
+pub mod simulate;
+pub mod stages;
+pub mod streams;
+pub mod timeline;
+
+use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
+use crate::ExplainError;
+use crate::assemble::Parts;
+use crate::cause::Cause;
+use crate::document::{MAX_WHAT_IFS, Model, WhatIf};
+use changes::{By, Proposal, Run, aimed_at};
+use program::Graph;
+use scale::Scale;
+use simulate::simulate;
+use stages::Stages;
+use std::collections::HashMap;
+use thalweg_trace::{Meta, Source};
+
+/// Replays the run, and what changes would give.
+pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+    match graph(source, parts, meta) {
+        Ok(Some(graph)) => predict_from(&graph, parts, meta),
+        Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
+        Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
+    }
+}
+
+/// The recorded run as a graph.
+pub fn graph(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Option<Graph>, ExplainError> {
+    let facts = facts::facts(source, parts, meta)?;
+    let rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
+    Ok(build::build(parts.cast, &rows, &facts, parts.end))
+}
+
+fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
+    Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
+}
+
+fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+    let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
+        return refuse(
+            None,
+            None,
+            "the replay of this run does not come to an end: too much of what threads waited for was not recorded".into(),
+        );
+    };
+    let wall_s = parts.wall_s();
+    // Where only the end of a long run is replayed, it stands for all of it.
+    let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
+    let error = (replayed_s - wall_s).abs() / wall_s;
+    if error > MOST_ERROR {
+        let reason = format!(
+            "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
+        );
+        return refuse(Some(replayed_s), Some(error), reason);
+    }
+    let stages = Stages::of(graph);
+    let run = Run { graph, stages: &stages, replayed_ns, meta };
+    let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
+    let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
+    let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
+        .then(|| format!("The run is long: predictions are from its last {:.1} s, taken to be like the rest.", graph.wall_ns / 1e9));
+    Prediction {
+        model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
+        what_if: best(all, aimed_at(largest_cause(parts))),
+        note,
+    }
+}
+
+fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
+    let ns = match &proposal.by {
+        By::Replay(scale) => {
+            let reading = run.graph.device_busy_ns[0] * scale.device[program::Class::Read as usize];
+            simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
+        }
+        By::Stages(ns) => *ns,
+    };
+    let predicted_wall_s = wall_s * (ns / run.replayed_ns).clamp(0.0, 1.0);
+    Some(WhatIf {
+        id: proposal.id.to_owned(),
+        change: proposal.change,
+        predicted_wall_s,
+        speedup: wall_s / predicted_wall_s.max(1e-9),
+        how: how::how(proposal.id, run.meta).map_or(proposal.how, str::to_owned),
+        flags: Vec::new(),
+    })
+}
+
+/// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
+fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
+    let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
+    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.speedup >= 1.001);
+    // Faster processors are what one can buy, not what one can change.
+    let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
+    let rank = |w: &WhatIf| (!is_aimed(w), is_bought(w));
+    all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    all.truncate(MAX_WHAT_IFS);
+    all.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));
+    all
+}
+
+fn largest_cause(parts: &Parts<'_>) -> Cause {
+    let mut sums: HashMap<Cause, u64> = HashMap::new();
+    for entry in &parts.ledger.entries {
+        *sums.entry(entry.cause).or_default() += entry.runs.total_ns;
+    }
+    sums.into_iter().max_by_key(|&(cause, ns)| (ns, std::cmp::Reverse(cause))).map_or(Cause::Unknown, |(cause, _)| cause)
+}

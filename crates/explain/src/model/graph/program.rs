@@ -1,0 +1,152 @@
+//! What the simulator runs: each thread's time as operations, with what each wait depends on.
+
+use super::regime::Regime;
+use crate::cause::End;
+
+/// No mark.
+pub const NO_MARK: u32 = u32::MAX;
+
+/// What a wait of a fixed length, or at a device, was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Class {
+    Read,
+    Write,
+    Sync,
+    Metadata,
+    /// Dirty throttling, reclaim.
+    Memory,
+    ClientThink,
+    ServerThink,
+    Stopped,
+    Lock,
+    /// Stopped by a processor quota.
+    Quota,
+    /// A processor held by another program.
+    Foreign,
+    /// A processor held by the recorder.
+    Recorder,
+    /// A processor held by a thread of ours while another was free.
+    Queue,
+    Connect,
+    /// The far end, of which nothing was recorded.
+    FarEnd,
+    Other,
+}
+
+/// How many classes there are.
+pub const CLASSES: usize = Class::Other as usize + 1;
+
+/// One step of a thread. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    /// Runs.
+    Run(f64),
+    /// Passes an instant that others wait for.
+    Mark(u32),
+    /// Waits so long.
+    Delay {
+        /// For what.
+        class: Class,
+        /// How long.
+        ns: f64,
+    },
+    /// Waits for another thread to pass a mark.
+    Follow {
+        /// The mark.
+        mark: u32,
+        /// From there to running again.
+        lag: f64,
+        /// Whether it waited for a lock.
+        lock: bool,
+    },
+    /// Waits for bytes: `service` after the later of their being sent and the bytes before them, then the way there.
+    Arrive {
+        /// Where they were sent; [`NO_MARK`]: that was not recorded, they were on their way when the wait began.
+        mark: u32,
+        /// The direction of the connection.
+        way: u32,
+        /// How long the connection took for them.
+        service: f64,
+        /// How many they were.
+        bytes: f64,
+        /// What made it as long.
+        regime: Regime,
+        /// From their arrival to running again.
+        lag: f64,
+        /// Whether that was a matter of looking now and then.
+        polls: bool,
+    },
+    /// Waits for room in a connection: for the far end to take what was sent before.
+    Room {
+        /// Where the far end had taken enough.
+        mark: u32,
+        /// The same with windows four times as large; [`NO_MARK`]: no need to wait.
+        wide: u32,
+        /// From there to running again.
+        lag: f64,
+        /// What made the connection full.
+        regime: Regime,
+    },
+    /// Waits for a device.
+    Serve {
+        /// Which.
+        device: u32,
+        /// Doing what.
+        class: Class,
+        /// How long the device took.
+        service: f64,
+        /// From there to running again.
+        lag: f64,
+        /// Whether the device began when it had done the last, without being asked.
+        ahead: bool,
+    },
+}
+
+/// A thread's operations.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its dense number.
+    pub track: u32,
+    /// Its machine.
+    pub machine: usize,
+    /// Its end.
+    pub end: End,
+    /// In order.
+    pub ops: Vec<Op>,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Its machine.
+    pub machine: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// The recorded run.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// Threads.
+    pub programs: Vec<Program>,
+    /// Which of them ends the run.
+    pub main: usize,
+    /// How many marks there are.
+    pub marks: usize,
+    /// One-way time by direction of a connection, without queueing.
+    pub latency: Vec<f64>,
+    /// Devices.
+    pub devices: Vec<Device>,
+    /// Processors by machine.
+    pub cpus: Vec<u32>,
+    /// How long the run was.
+    pub wall_ns: f64,
+    /// How long reading, and writing, was under way at some device: nothing makes the run shorter than the longest.
+    pub device_busy_ns: [f64; 2],
+    /// How often a client sent something and then took what came back.
+    pub exchanges: u64,
+    /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
+    pub window_ns_per_byte: f64,
+}

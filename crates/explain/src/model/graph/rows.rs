@@ -1,0 +1,161 @@
+//! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
+//! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
+
+use crate::ExplainError;
+use crate::index::{DenseIndex, NONE};
+use thalweg_trace::source::{ABSENT, ABSENT_RESULT};
+use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
+
+/// More rows than this are not kept: of a longer recording the end is replayed.
+pub const MAX_ROWS: usize = 400_000;
+
+/// A receive that found nothing.
+const EAGAIN: i64 = -11;
+
+/// One span that matters.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Row {
+    pub start: i64,
+    /// Until when its thread did not run: its end, or the end less its running time.
+    pub off_until: i64,
+    pub end: i64,
+    pub id: u64,
+    pub runqueue_ns: u64,
+    /// Position in the stream where it began, or [`ABSENT`].
+    pub offset: u64,
+    pub bytes: u64,
+    /// Dense number of the track; also of the waker (a thread or a device), or [`NONE`].
+    pub track: u32,
+    pub waker: u32,
+    /// Dense number of the object, or [`NONE`].
+    pub object: u32,
+    pub kind: SpanKind,
+    /// Whether a task ended it (or it is not known what did).
+    pub by_task: bool,
+    pub by_timer: bool,
+    /// A fruitless receive.
+    pub fruitless: bool,
+    /// Ended by a signal that stopped the process.
+    pub stopped: bool,
+}
+
+impl Row {
+    /// Whether its thread did not run in some of it.
+    pub fn waits(&self) -> bool {
+        self.off_until > self.start
+    }
+
+    /// Whether it moved bytes of a connection.
+    pub fn moves(&self) -> bool {
+        matches!(self.kind, SpanKind::NetSend | SpanKind::NetReceive) && self.bytes > 0
+    }
+}
+
+/// How long a device had requests under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceUse {
+    low: Option<i64>,
+    /// Time with at least one request under way.
+    pub busy_ns: i64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl DeviceUse {
+    /// Adds a request; they come by descending end.
+    fn add(&mut self, start: i64, end: i64, bytes: u64) {
+        let low = self.low.unwrap_or(i64::MAX);
+        self.busy_ns += (end.min(low) - start).max(0);
+        self.low = Some(low.min(start));
+        self.bytes += bytes;
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Rows {
+    /// By descending end.
+    pub rows: Vec<Row>,
+    /// By track: reading, and writing or flushing.
+    pub devices: Vec<[DeviceUse; 2]>,
+    /// Spans that others are parts of.
+    pub parents: std::collections::HashSet<u64>,
+    /// From where on everything was read; the start, unless there was too much.
+    pub from: i64,
+}
+
+/// Reads what the graph needs of the interval, from its end.
+pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
+    let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
+    let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
+    let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
+    let mut read =
+        Rows { rows: Vec::new(), devices: vec![<[DeviceUse; 2]>::default(); device.len()], parents: Default::default(), from: start };
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            let track = tracks.get(batch.track[row]);
+            if track == NONE || batch.start_ns[row] >= end {
+                continue;
+            }
+            if device[track as usize] {
+                let writes = batch.kind[row] != SpanKind::DiskRead;
+                let bytes = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
+                read.devices[track as usize][usize::from(writes)].add(batch.start_ns[row].max(start), batch.end_ns[row].min(end), bytes);
+                continue;
+            }
+            let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
+            if batch.parent[row] != 0 && kept.waits() {
+                read.parents.insert(batch.parent[row]);
+            }
+            read.rows.push(kept);
+            if read.rows.len() >= most {
+                read.from = kept.end.max(start);
+                return Ok(read);
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, objects: &mut DenseIndex) -> Option<Row> {
+    use SpanKind as K;
+    let kind = batch.kind[row];
+    if matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun) {
+        return None;
+    }
+    let (start, end) = (batch.start_ns[row].min(batch.end_ns[row]), batch.end_ns[row]);
+    let fruitless = batch.result[row] == EAGAIN;
+    let size = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
+    let bytes = if batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT { 0 } else { size };
+    let cpu_ns = match batch.cpu_ns[row] {
+        // A run of calls that never blocked ran; one call of which nothing is known waited.
+        ABSENT if batch.count[row] > 1 || matches!(kind, K::AppOther | K::AppChecksum) => end - start,
+        ABSENT => 0,
+        known => (known as i64).min(end - start),
+    };
+    let grain_ns = if kind.name().starts_with("wait.") { 0 } else { 2_000 };
+    let mut off_until = end - cpu_ns;
+    if off_until - start <= grain_ns {
+        off_until = start;
+    }
+    let row = Row {
+        start,
+        off_until,
+        end,
+        id: batch.span[row],
+        runqueue_ns: if batch.runqueue_ns[row] == ABSENT { 0 } else { batch.runqueue_ns[row] },
+        offset: batch.offset_bytes[row],
+        bytes,
+        track,
+        waker: tracks.get(batch.waker_track[row]),
+        object: objects.get(batch.object[row]),
+        kind,
+        by_task: matches!(batch.waker_context[row], u8::MAX) || batch.waker_context[row] == WakerContext::Task as u8,
+        by_timer: batch.waker_context[row] == WakerContext::Timer as u8,
+        fruitless: fruitless && kind == K::NetReceive,
+        stopped: kind == K::WaitOther && batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT,
+    };
+    (row.waits() || row.moves() || row.fruitless && end > start).then_some(row)
+}

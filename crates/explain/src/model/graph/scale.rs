@@ -1,0 +1,89 @@
+//! What a change changes: factors on what the recorded run was made of. Everything at 1 is the run as it was.
+
+use super::program::{CLASSES, Class};
+use super::regime::{REGIMES, Regime};
+
+/// Factors and switches for one replay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// On waits of a fixed length, by class.
+    pub delay: [f64; CLASSES],
+    /// On a device's time, by class.
+    pub device: [f64; CLASSES],
+    /// The device that `device` is about; `None`: all of them.
+    pub only_device: Option<u32>,
+    /// On running, by end.
+    pub run: [f64; 2],
+    /// On the number of processors.
+    pub processors: f64,
+    /// On a connection's time for bytes, by what made it as long.
+    pub service: [f64; REGIMES],
+    /// Nanoseconds a byte takes on a connection, where the regime's factor is 0.
+    pub steady_ns_per_byte: f64,
+    /// Nanoseconds a byte takes on a connection at the very least.
+    pub least_ns_per_byte: f64,
+    /// On the way there.
+    pub latency: f64,
+    /// Windows four times as large.
+    pub wide: bool,
+    /// No lock is waited for.
+    pub no_lock: bool,
+    /// Bytes are noticed when they come.
+    pub no_polls: bool,
+}
+
+impl Scale {
+    /// The run as it was.
+    pub fn none() -> Scale {
+        Scale {
+            delay: [1.0; CLASSES],
+            device: [1.0; CLASSES],
+            only_device: None,
+            run: [1.0; 2],
+            processors: 1.0,
+            service: [1.0; REGIMES],
+            steady_ns_per_byte: 0.0,
+            least_ns_per_byte: 0.0,
+            latency: 1.0,
+            wide: false,
+            no_lock: false,
+            no_polls: false,
+        }
+    }
+
+    /// With waits of these classes so many times as long.
+    #[must_use]
+    pub fn delays(mut self, classes: &[Class], factor: f64) -> Scale {
+        classes.iter().for_each(|&c| self.delay[c as usize] = factor);
+        self
+    }
+
+    /// With a device's time for these classes so many times as long.
+    #[must_use]
+    pub fn devices(mut self, classes: &[Class], factor: f64) -> Scale {
+        classes.iter().for_each(|&c| self.device[c as usize] = factor);
+        self
+    }
+
+    /// With a connection's time in these regimes so many times as long.
+    #[must_use]
+    pub fn services(mut self, regimes: &[Regime], factor: f64) -> Scale {
+        regimes.iter().for_each(|&r| self.service[r as usize] = factor);
+        self
+    }
+
+    /// How long a connection takes for bytes that took `ns`.
+    pub fn service_ns(&self, regime: Regime, ns: f64, bytes: f64) -> f64 {
+        let factor = self.service[regime as usize];
+        if factor == 1.0 {
+            return ns;
+        }
+        let least = if factor == 0.0 { self.steady_ns_per_byte } else { self.least_ns_per_byte };
+        (ns * factor).max((least * bytes).min(ns))
+    }
+
+    /// How long a device takes for what took `ns`.
+    pub fn device_ns(&self, device: u32, class: Class, ns: f64) -> f64 {
+        if self.only_device.is_some_and(|d| d != device) { ns } else { ns * self.device[class as usize] }
+    }
+}

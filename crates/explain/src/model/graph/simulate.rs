@@ -1,0 +1,325 @@
+//! The replay: programs run, wait for each other, for bytes and for devices, under a [`Scale`].
+//!
+//! Processors are shared equally: k threads that want n processors each get n/k of one, so queueing comes out. Each machine
+//! has a clock of work done per thread, on which a running thread's end is known when it begins; so an
+//! event costs a logarithm, however many run. A replay that stands still (a wait for something that, after a change,
+//! nobody does any more) is helped on where it stood longest, and counted.
+
+use super::program::{Class, Graph, NO_MARK, Op};
+use super::scale::Scale;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// More often than this part of its steps a replay may not be helped on.
+const MOST_HELP: f64 = 0.01;
+
+/// An instant, ordered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct At(f64);
+
+impl Eq for At {}
+
+impl PartialOrd for At {
+    fn partial_cmp(&self, other: &At) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for At {
+    fn cmp(&self, other: &At) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// One machine's processors.
+struct Processors {
+    count: f64,
+    /// Work done per running thread.
+    done: f64,
+    updated: f64,
+    running: BinaryHeap<Reverse<(At, u32)>>,
+}
+
+impl Processors {
+    fn speed(&self) -> f64 {
+        (self.count / self.running.len().max(1) as f64).min(1.0)
+    }
+
+    fn advance(&mut self, now: f64) {
+        self.done += (now - self.updated) * self.speed();
+        self.updated = now;
+    }
+
+    fn next(&self) -> Option<f64> {
+        self.running.peek().map(|Reverse((at, _))| self.updated + ((at.0 - self.done) / self.speed()).max(0.0))
+    }
+}
+
+struct Replay<'a> {
+    graph: &'a Graph,
+    scale: &'a Scale,
+    now: f64,
+    /// By program: its next operation.
+    next: Vec<usize>,
+    asleep: BinaryHeap<Reverse<(At, u32)>>,
+    machines: Vec<Processors>,
+    passed: Vec<f64>,
+    /// By mark: the program that waits for it.
+    waiting: Vec<u32>,
+    way_free: Vec<f64>,
+    device_free: Vec<f64>,
+    /// By program: dirty throttling that a change took away, which a later sync has to wait for.
+    owed: Vec<f64>,
+    ended: Option<f64>,
+    helped: usize,
+}
+
+/// How long the run is under this scale, in nanoseconds; `None` where the replay does not hold together.
+pub fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
+    let mut replay = Replay {
+        graph,
+        scale,
+        now: 0.0,
+        next: vec![0; graph.programs.len()],
+        asleep: BinaryHeap::new(),
+        machines: graph
+            .cpus
+            .iter()
+            .map(|&n| Processors { count: f64::from(n) * scale.processors, done: 0.0, updated: 0.0, running: BinaryHeap::new() })
+            .collect(),
+        passed: vec![f64::NAN; graph.marks],
+        waiting: vec![u32::MAX; graph.marks],
+        way_free: vec![f64::NEG_INFINITY; graph.latency.len()],
+        device_free: vec![f64::NEG_INFINITY; graph.devices.len()],
+        owed: vec![0.0; graph.programs.len()],
+        ended: None,
+        helped: 0,
+    };
+    (0..graph.programs.len() as u32).for_each(|p| replay.go_on(p));
+    let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
+    while replay.ended.is_none() {
+        if !replay.step() && !replay.help() {
+            return None;
+        }
+    }
+    (replay.helped as f64 <= 1.0 + MOST_HELP * steps as f64).then_some(replay.ended?)
+}
+
+/// A wait's outcome.
+enum Then {
+    /// At once.
+    Now,
+    /// At an instant.
+    Until(f64),
+    /// When somebody passes a mark.
+    Mark(u32),
+}
+
+impl Replay<'_> {
+    /// The next event; `false` when there is none.
+    fn step(&mut self) -> bool {
+        let slept = self.asleep.peek().map(|Reverse((at, _))| at.0);
+        let ran = self.machines.iter().enumerate().filter_map(|(i, m)| m.next().map(|at| (at, i))).min_by(|a, b| a.0.total_cmp(&b.0));
+        match (slept, ran) {
+            (None, None) => return false,
+            (Some(at), ran) if ran.is_none_or(|(r, _)| at <= r) => {
+                self.now = self.now.max(at);
+                if let Some(Reverse((_, program))) = self.asleep.pop() {
+                    self.go_on(program);
+                }
+            }
+            (_, Some((at, machine))) => {
+                self.now = self.now.max(at);
+                self.machines[machine].advance(self.now);
+                if let Some(Reverse((_, program))) = self.machines[machine].running.pop() {
+                    self.go_on(program);
+                }
+            }
+            (Some(_), None) => unreachable!("the first arm takes it"),
+        }
+        true
+    }
+
+    /// Runs a program's operations until one takes time.
+    fn go_on(&mut self, program: u32) {
+        let graph = self.graph;
+        let code = &graph.programs[program as usize];
+        loop {
+            let Some(&op) = code.ops.get(self.next[program as usize]) else {
+                if program as usize == graph.main {
+                    self.ended = Some(self.now);
+                }
+                return;
+            };
+            if let Op::Run(ns) = op {
+                self.next[program as usize] += 1;
+                let ns = ns * self.scale.run[code.end as usize];
+                if ns > 0.0 {
+                    let machine = &mut self.machines[code.machine];
+                    machine.advance(self.now);
+                    machine.running.push(Reverse((At(machine.done + ns), program)));
+                    return;
+                }
+                continue;
+            }
+            match self.wait(op, program) {
+                Then::Now => self.next[program as usize] += 1,
+                Then::Until(at) => {
+                    self.next[program as usize] += 1;
+                    if at > self.now {
+                        self.asleep.push(Reverse((At(at), program)));
+                        return;
+                    }
+                }
+                Then::Mark(mark) => {
+                    self.waiting[mark as usize] = program;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, mark: u32) {
+        self.passed[mark as usize] = self.now;
+        let waiter = std::mem::replace(&mut self.waiting[mark as usize], u32::MAX);
+        if waiter != u32::MAX {
+            self.asleep.push(Reverse((At(self.now), waiter)));
+        }
+    }
+
+    fn wait(&mut self, op: Op, program: u32) -> Then {
+        match op {
+            Op::Run(_) => Then::Now,
+            Op::Mark(mark) => {
+                self.pass(mark);
+                Then::Now
+            }
+            Op::Delay { class, ns } => {
+                let factor = self.scale.delay[class as usize];
+                if class == Class::Memory {
+                    self.owed[program as usize] += ns * (1.0 - factor);
+                }
+                Then::Until(self.now + ns * factor)
+            }
+            Op::Follow { lock: true, .. } if self.scale.no_lock => Then::Now,
+            Op::Follow { mark, lag, .. } => match self.passed[mark as usize] {
+                at if at.is_nan() => Then::Mark(mark),
+                at => Then::Until(at + lag),
+            },
+            Op::Arrive { .. } => self.arrive(op),
+            Op::Room { mark, wide, lag, regime } => {
+                let mark = if self.scale.wide && regime == super::regime::Regime::Window { wide } else { mark };
+                if mark == NO_MARK {
+                    return Then::Now;
+                }
+                match self.passed[mark as usize] {
+                    at if at.is_nan() => Then::Mark(mark),
+                    at => Then::Until(at + lag),
+                }
+            }
+            Op::Serve { device, class, service, lag, ahead } => self.serve(program, device, class, service, lag, ahead),
+        }
+    }
+
+    fn arrive(&mut self, op: Op) -> Then {
+        let Op::Arrive { mark, way, service, bytes, regime, lag, polls } = op else { return Then::Now };
+        let sent = if mark == NO_MARK { self.now } else { self.passed[mark as usize] };
+        if sent.is_nan() {
+            return Then::Mark(mark);
+        }
+        let free = self.way_free[way as usize].max(sent) + self.scale.service_ns(regime, service, bytes);
+        self.way_free[way as usize] = free;
+        let lag = if polls && self.scale.no_polls { lag.min(20_000.0) } else { lag };
+        Then::Until(free + self.graph.latency[way as usize] * self.scale.latency + lag)
+    }
+
+    fn serve(&mut self, program: u32, device: u32, class: Class, service: f64, lag: f64, ahead: bool) -> Then {
+        let mut service = self.scale.device_ns(device, class, service);
+        if class == Class::Sync && service > 0.0 {
+            service += std::mem::take(&mut self.owed[program as usize]);
+        }
+        if service == 0.0 && self.scale.device[class as usize] == 0.0 {
+            return Then::Now;
+        }
+        let free = &mut self.device_free[device as usize];
+        let began = if ahead && free.is_finite() { *free } else { free.max(self.now) };
+        let at = (began + service).max(self.now) + lag;
+        *free = at;
+        Then::Until(at)
+    }
+
+    /// Lets the program go on that has waited longest for a mark.
+    fn help(&mut self) -> bool {
+        let stuck = self.waiting.iter().enumerate().filter(|(_, p)| **p != u32::MAX);
+        let Some((mark, _)) = stuck.min_by_key(|(_, p)| self.next[**p as usize]) else { return false };
+        self.helped += 1;
+        self.pass(mark as u32);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::{Device, Program};
+    use super::*;
+    use crate::cause::End;
+
+    fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
+        let programs = programs.into_iter().map(|ops| Program { track: 0, machine: 0, end: End::Client, ops }).collect();
+        Graph {
+            programs,
+            main: 0,
+            marks: 4,
+            latency: vec![5.0; 2],
+            devices: vec![Device { machine: 0, name: "vda".into() }],
+            cpus: vec![cpus],
+            wall_ns: 0.0,
+            device_busy_ns: [0.0; 2],
+            exchanges: 0,
+            window_ns_per_byte: 0.0,
+        }
+    }
+
+    fn ns(cpus: u32, programs: Vec<Vec<Op>>) -> f64 {
+        simulate(&graph(cpus, programs), &Scale::none()).unwrap()
+    }
+
+    #[test]
+    fn processors_are_shared_equally() {
+        assert_eq!(ns(2, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 100.0);
+        assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 200.0);
+        assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(30.0)]]), 130.0);
+    }
+
+    #[test]
+    fn waits_end_when_what_they_depend_on_happens() {
+        let giver = vec![Op::Run(100.0), Op::Mark(0), Op::Run(50.0)];
+        let taker = vec![Op::Follow { mark: 0, lag: 5.0, lock: false }, Op::Run(10.0)];
+        assert_eq!(ns(2, vec![taker, giver]), 115.0);
+    }
+
+    #[test]
+    fn bytes_arrive_one_after_the_other() {
+        let arrive = |mark, service| Op::Arrive { mark, way: 0, service, bytes: 1.0, regime: Regime::Bandwidth, lag: 0.0, polls: false };
+        let giver = vec![Op::Mark(0), Op::Mark(1)];
+        assert_eq!(ns(2, vec![vec![arrive(0, 40.0), arrive(1, 40.0)], giver.clone()]), 85.0);
+        let faster = Scale::none().services(&[Regime::Bandwidth], 0.5);
+        assert_eq!(simulate(&graph(2, vec![vec![arrive(0, 40.0), arrive(1, 40.0)], giver]), &faster), Some(45.0));
+    }
+
+    #[test]
+    fn a_device_serves_one_after_the_other_and_reads_on_while_the_thread_runs() {
+        let read = |ahead| Op::Serve { device: 0, class: Class::Read, service: 50.0, lag: 0.0, ahead };
+        assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(false)]]), 120.0);
+        assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(true)]]), 100.0);
+        assert_eq!(ns(2, vec![vec![read(false)], vec![Op::Run(10.0), read(false)]]), 50.0);
+    }
+
+    #[test]
+    fn a_wait_for_what_nobody_does_is_helped_on_once_and_not_for_ever() {
+        let waits = |n: usize| vec![Op::Follow { mark: 3, lag: 0.0, lock: false }; n];
+        assert_eq!(ns(1, vec![[vec![Op::Run(1.0)], waits(1)].concat()]), 1.0);
+    }
+
+    use super::super::regime::Regime;
+}

@@ -1,0 +1,137 @@
+//! Bytes through connections: who had handed over, and who had taken, how many of a stream's bytes when.
+
+use super::rows::Row;
+use crate::cast::Cast;
+use crate::cause::End;
+use crate::index::NONE;
+use std::collections::HashMap;
+use thalweg_trace::SpanKind;
+use thalweg_trace::source::ABSENT;
+
+/// One direction of one connection: `2 × connection`, plus one for what the server's end sends.
+pub type Way = u32;
+
+/// Bytes handed over, or taken, by one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// When it began.
+    pub start: i64,
+    /// When it was done.
+    pub end: i64,
+    /// Position of the first byte.
+    pub from: u64,
+    /// Position after the last one.
+    pub to: u64,
+    /// By which track.
+    pub track: u32,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// What its sender handed over, in order of time.
+    pub sent: Vec<Moved>,
+    /// What its receiver took, in order of time.
+    pub taken: Vec<Moved>,
+}
+
+/// All streams.
+#[derive(Debug)]
+pub struct Streams {
+    /// By [`Way`].
+    pub streams: Vec<Stream>,
+}
+
+/// At which end of its connection a thread stands when it uses this object.
+pub fn end_of(cast: &Cast, object: u32, track: u32) -> End {
+    let attribute = cast.things.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
+    match attribute.map(|(_, v)| v.as_str()) {
+        Some("server") => End::Server,
+        Some("client") => End::Client,
+        _ => cast.actors[track as usize].end,
+    }
+}
+
+/// The direction a thread at this end of the object's connection sends in, and the one it receives from.
+pub fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
+    let connection = cast.connection_of(object);
+    (connection != NONE).then(|| match end_of(cast, object, track) {
+        End::Client => (2 * connection, 2 * connection + 1),
+        End::Server => (2 * connection + 1, 2 * connection),
+    })
+}
+
+impl Streams {
+    /// From all rows that moved bytes.
+    pub fn of(cast: &Cast, rows: &[Row]) -> Streams {
+        let mut streams: Vec<Stream> = Vec::new();
+        streams.resize_with(cast.connections.len() * 2, Stream::default);
+        // Where positions were not recorded, bytes are counted.
+        let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
+        for row in rows.iter().rev().filter(|r| r.moves()) {
+            let Some((out, back)) = ways(cast, row.object, row.track) else { continue };
+            let sends = row.kind == SpanKind::NetSend;
+            let way = if sends { out } else { back };
+            let position = counted.entry((way, sends)).or_default();
+            let from = if row.offset == ABSENT { *position } else { row.offset };
+            *position = from + row.bytes;
+            // What the thread waited at its beginning brought nothing yet.
+            let start = if sends { row.start } else { row.off_until };
+            let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
+            let stream = &mut streams[way as usize];
+            if sends { stream.sent.push(moved) } else { stream.taken.push(moved) }
+        }
+        for stream in &mut streams {
+            stream.sent.sort_by_key(|m| (m.to, m.end));
+            stream.taken.sort_by_key(|m| (m.end, m.to));
+        }
+        Streams { streams }
+    }
+
+    /// Who handed over the byte at this position, and when it was done with it as far as was recorded.
+    pub fn sender_of(&self, way: Way, position: u64) -> Option<(u32, i64)> {
+        let sent = &self.streams.get(way as usize)?.sent;
+        let moved = sent.get(sent.partition_point(|m| m.to <= position))?;
+        (moved.from <= position).then(|| {
+            let part = (position - moved.from) as f64 / (moved.to - moved.from).max(1) as f64;
+            (moved.track, moved.start + ((moved.end - moved.start) as f64 * part) as i64)
+        })
+    }
+
+    /// The first bytes this thread took at or after an instant.
+    pub fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        taken[taken.partition_point(|m| m.end < instant)..].iter().take(64).find(|m| m.track == track)
+    }
+
+    /// The last bytes anyone had taken by an instant.
+    pub fn taken_by(&self, way: Way, instant: i64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        taken.get(taken.partition_point(|m| m.end <= instant).checked_sub(1)?)
+    }
+
+    /// When the stream's taken bytes passed a position.
+    pub fn taken_past(&self, way: Way, position: u64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        taken.get(taken.partition_point(|m| m.to < position))
+    }
+
+    /// How many bytes the sender had handed over by an instant.
+    pub fn sent_by(&self, way: Way, instant: i64) -> u64 {
+        let Some(stream) = self.streams.get(way as usize) else { return 0 };
+        let after = stream.sent.partition_point(|m| m.start <= instant);
+        after.checked_sub(1).map_or(0, |i| stream.sent[i].to)
+    }
+
+    /// How often clients sent something and then took what came back: requests that were answered.
+    pub fn exchanges(&self) -> u64 {
+        let of = |pair: &[Stream]| {
+            let [out, back] = pair else { return 0 };
+            let mut events: Vec<(i64, bool)> = out.sent.iter().map(|m| (m.end, true)).collect();
+            events.extend(back.taken.iter().map(|m| (m.end, false)));
+            events.sort_unstable();
+            events.windows(2).filter(|w| w[0].1 && !w[1].1).count() as u64
+        };
+        self.streams.chunks(2).map(of).sum()
+    }
+}

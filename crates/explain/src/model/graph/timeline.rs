@@ -1,0 +1,182 @@
+//! Each thread's time in order: stretches in which it ran, and waits between them.
+//!
+//! Waits that are one to a person are made one: a poll that timed out and was begun again waited for what ended
+//! the last of them; so did looks at a connection with sleeps between them, and receives that found nothing
+//! one after the other (spinning), which are no running at all: they wait for what comes next.
+
+use super::rows::{Row, Rows};
+use crate::cast::Cast;
+use crate::index::NONE;
+use thalweg_trace::{Role, SpanKind};
+
+/// Between two looks a thread runs no longer than this.
+const BETWEEN_LOOKS_NS: i64 = 200_000;
+
+/// A wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// What was recorded of it (of its last part).
+    pub row: Row,
+    /// Where it began.
+    pub start: i64,
+    /// Where its blocked part ended.
+    pub woken: i64,
+    /// Where the thread ran again.
+    pub end: i64,
+    /// Looked now and then, or all the time, instead of waiting to be told.
+    pub polls: bool,
+}
+
+/// A stretch of a thread's time.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece {
+    /// It ran.
+    Run(i64, i64),
+    /// It waited.
+    Wait(Wait),
+}
+
+impl Piece {
+    /// Where it begins.
+    pub fn start(&self) -> i64 {
+        match self {
+            Piece::Run(start, _) => *start,
+            Piece::Wait(w) => w.start,
+        }
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> i64 {
+        match self {
+            Piece::Run(_, end) => *end,
+            Piece::Wait(w) => w.end,
+        }
+    }
+}
+
+/// A thread's time.
+#[derive(Debug)]
+pub struct Timeline {
+    /// Its dense number.
+    pub track: u32,
+    /// In order, touching.
+    pub pieces: Vec<Piece>,
+}
+
+impl Timeline {
+    /// The piece at an instant; at a boundary the earlier one.
+    pub fn at(&self, instant: i64) -> usize {
+        self.pieces.partition_point(|p| p.end() < instant).min(self.pieces.len().saturating_sub(1))
+    }
+
+    /// The latest instant up to `instant` at which the thread ran, or where it began.
+    pub fn ran_at(&self, instant: i64) -> i64 {
+        let Some(first) = self.pieces.first() else { return instant };
+        match self.pieces[self.at(instant)] {
+            Piece::Run(start, end) => instant.clamp(start, end),
+            Piece::Wait(w) => w.start.min(instant.max(first.start())),
+        }
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> i64 {
+        self.pieces.first().map_or(0, Piece::start)
+    }
+
+    /// How long it ran.
+    pub fn ran_ns(&self) -> i64 {
+        let runs = self.pieces.iter().filter(|p| matches!(p, Piece::Run(..)));
+        runs.map(|p| p.end() - p.start()).sum()
+    }
+}
+
+/// The timelines of all threads that work for client or server.
+pub fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline> {
+    let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); cast.actors.len()];
+    for row in rows.rows.iter().rev() {
+        let actor = &cast.actors[row.track as usize];
+        if actor.thread && matches!(actor.role, Role::Client | Role::Server) {
+            of_track[row.track as usize].push(*row);
+        }
+    }
+    let mut timelines = Vec::new();
+    for (track, mut rows_of) in of_track.into_iter().enumerate() {
+        let main = track as u32 == cast.main;
+        if rows_of.is_empty() && !main {
+            continue;
+        }
+        rows_of.sort_by_key(|r| (r.start, std::cmp::Reverse(r.end)));
+        let life =
+            if main { (start, end) } else { (rows_of[0].start.max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end)) };
+        let mut pieces = pieces(&rows_of, rows, life);
+        merge_looks(&mut pieces);
+        timelines.push(Timeline { track: track as u32, pieces });
+    }
+    timelines
+}
+
+fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut cursor = start;
+    for row in rows_of {
+        let off_until = if row.fruitless { row.end } else { row.off_until }.min(end);
+        let is_wait = (row.waits() || row.fruitless) && !rows.parents.contains(&row.id);
+        if !is_wait || off_until <= cursor {
+            continue;
+        }
+        let from = row.start.max(cursor);
+        if from > cursor {
+            pieces.push(Piece::Run(cursor, from));
+        }
+        let queued = if row.kind == SpanKind::WaitRunqueue { 0 } else { (row.runqueue_ns as i64).min(off_until - from) };
+        pieces.push(Piece::Wait(Wait { row: *row, start: from, woken: off_until - queued, end: off_until, polls: row.fruitless }));
+        cursor = off_until;
+    }
+    if cursor < end {
+        pieces.push(Piece::Run(cursor, end));
+    }
+    pieces
+}
+
+/// Whether a wait is only a pause before looking again.
+fn is_look(wait: &Wait) -> bool {
+    wait.row.fruitless || wait.row.kind == SpanKind::WaitNetwork && wait.row.by_timer
+}
+
+/// What may end a row of looks: another look at the same, or a wait for a connection.
+fn continues(look: &Wait, next: &Wait) -> bool {
+    let connection = matches!(next.row.kind, SpanKind::WaitNetwork | SpanKind::NetReceive);
+    connection && (look.row.object == NONE || next.row.object == NONE || look.row.object == next.row.object)
+}
+
+/// Makes looks one after the other, with next to no running between them, one wait.
+fn merge_looks(pieces: &mut Vec<Piece>) {
+    let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for piece in pieces.drain(..) {
+        let Piece::Wait(next) = piece else {
+            merged.push(piece);
+            continue;
+        };
+        let run = match merged.last() {
+            Some(&Piece::Run(from, to)) if to - from <= BETWEEN_LOOKS_NS => 1,
+            _ => 0,
+        };
+        let before = merged.len().checked_sub(1 + run).map(|i| merged[i]);
+        match before {
+            Some(Piece::Wait(look)) if is_look(&look) && continues(&look, &next) => {
+                merged.truncate(merged.len() - 1 - run);
+                let mut row = next.row;
+                if row.object == NONE {
+                    row.object = look.row.object;
+                }
+                let polls = look.polls || is_look(&next) && look.row.object != NONE;
+                merged.push(Piece::Wait(Wait { row, start: look.start, polls, ..next }));
+            }
+            _ => {
+                let polls = next.polls || is_look(&next) && next.row.object != NONE;
+                merged.push(Piece::Wait(Wait { polls, ..next }));
+            }
+        }
+    }
+    *pieces = merged;
+}

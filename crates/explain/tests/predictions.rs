@@ -1,0 +1,196 @@
+//! What changes of any program's run would give, on recordings whose truth is known in closed form.
+
+mod common;
+use common::*;
+use thalweg_explain::Explanation;
+use thalweg_trace::{ObjectId, ObjectKind, SpanKind as K, TrackId, WakerContext};
+
+/// Milliseconds predicted for a change.
+#[track_caller]
+fn predicted_ms(e: &Explanation, id: &str) -> f64 {
+    let what_if = e.what_if.iter().find(|w| w.id == id);
+    1e3 * what_if.unwrap_or_else(|| panic!("no {id} in {:#?}, {:?}", e.what_if, e.model)).predicted_wall_s
+}
+
+/// Asserts a prediction, within a hundredth; and that the run without a change is replayed as it was.
+#[track_caller]
+fn assert_predicted(e: &Explanation, id: &str, ms: f64) {
+    let error = e.model.error.unwrap_or_else(|| panic!("{:?}", e.model));
+    assert!(error <= 0.02, "replayed {error} off");
+    let is = predicted_ms(e, id);
+    assert!((is / ms - 1.0).abs() < 0.01, "{id}: {is} ms, expected {ms} ms");
+}
+
+fn ends(tale: &mut Tale, name: &str) -> (ObjectId, ObjectId) {
+    let near = tale.object(ObjectKind::Connection, name, &[("end", "client")]);
+    (near, tale.object(ObjectKind::Connection, name, &[("end", "server")]))
+}
+
+fn on_device(tale: &mut Tale, path: &str, device: &str) -> ObjectId {
+    tale.object(ObjectKind::File, path, &[("device", device)])
+}
+
+/// Bytes moved while running, without length, at an instant.
+fn moved(tale: &mut Tale, track: TrackId, kind: K, at_us: u64, object: ObjectId, from: u64, bytes: u64) {
+    tale.span(track, kind, at_us, at_us).on(object).bytes(bytes).offset(from).end();
+}
+
+#[test]
+fn a_reader_gains_half_of_what_it_waited_for_its_device() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("cp");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    for n in 0..10 {
+        // 2 ms of work, 8 ms of waiting; another wait between, so that nothing is read ahead.
+        tale.span(main, K::FileRead, n * 10_000 + 1_000, n * 10_000 + 9_000).blocked().on(file).end();
+        tale.span(main, K::WaitTimer, n * 10_000 + 9_500, n * 10_000 + 9_900).blocked().end();
+    }
+    assert_predicted(&tale.explain(), "device.read.x2", 60.0);
+}
+
+#[test]
+fn a_device_that_reads_on_while_the_thread_runs_gives_half_of_the_whole_time() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("cp");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    for n in 0..10 {
+        tale.span(main, K::FileRead, n * 10_000 + 3_000, (n + 1) * 10_000).blocked().on(file).end();
+    }
+    // The first is not read ahead (3 ms, then 3.5); then 5 ms each, of which the thread runs 3.
+    assert_predicted(&tale.explain(), "device.read.x2", 6.5 + 9.0 * 5.0);
+}
+
+#[test]
+fn without_sleeps_or_syncs_a_program_is_as_much_faster_as_they_were_long() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("dd");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    for n in 0..10 {
+        tale.span(main, K::WaitTimer, n * 10_000 + 1_000, n * 10_000 + 4_000).blocked().end();
+        tale.span(main, K::FileSync, n * 10_000 + 5_000, n * 10_000 + 9_000).blocked().on(file).end();
+    }
+    let e = tale.explain();
+    assert_predicted(&e, "no_think", 70.0);
+    assert_predicted(&e, "no_sync", 60.0);
+    assert_predicted(&e, "device.write.x2", 80.0);
+}
+
+/// A client that sends 1 MiB and waits for the answer, `count` times: 2 ms of its own, 1 ms there, 5 ms of the server's (3 of them
+/// in a sync), 1 ms back.
+fn serial(count: u64) -> Tale {
+    let mut tale = Tale::new(count * 9_000, 2);
+    let main = tale.client("nfs-cp");
+    let server = tale.server("nfsd");
+    let (near, far) = ends(&mut tale, "127.0.0.1:5 > 127.0.0.1:6");
+    let file = on_device(&mut tale, "/srv/x", "vdb");
+    for n in 0..count {
+        let (t, mib) = (n * 9_000, 1 << 20);
+        moved(&mut tale, main, K::NetSend, t + 2_000, near, n * mib, mib);
+        tale.span(main, K::WaitNetwork, t + 2_000, t + 9_000).blocked().on(near).woken_in(WakerContext::Softirq).end();
+        moved(&mut tale, main, K::NetReceive, t + 9_000, near, n * 100, 100);
+        tale.span(server, K::WaitNetwork, if n == 0 { 0 } else { t - 1_000 }, t + 3_000).blocked().on(far).end();
+        moved(&mut tale, server, K::NetReceive, t + 3_000, far, n * mib, mib);
+        tale.span(server, K::FileSync, t + 4_000, t + 7_000).blocked().on(file).end();
+        moved(&mut tale, server, K::NetSend, t + 8_000, far, n * 100, 100);
+    }
+    tale
+}
+
+#[test]
+fn what_a_server_does_less_its_serial_client_waits_less() {
+    let e = serial(20).explain();
+    assert_predicted(&e, "no_sync", 20.0 * 6.0);
+    assert_predicted(&e, "device.write.x2", 20.0 * 7.5);
+    assert_predicted(&e, "rtt.half", 20.0 * 8.0);
+}
+
+#[test]
+fn more_requests_in_flight_give_what_the_busiest_stage_leaves() {
+    let e = serial(20).explain();
+    // The device is busy for a third of the time; a fourth of the time is less.
+    let is = predicted_ms(&e, "requests.x4");
+    assert!((60.0..70.0).contains(&is), "{is}");
+}
+
+/// 100 receives of 100 KB that a link brings at 1 MB/ms; all was sent at once into a large buffer.
+fn download() -> Tale {
+    let mut tale = Tale::new(10_000, 2);
+    let main = tale.client("curl");
+    let server = tale.server("nginx");
+    let (near, far) = ends(&mut tale, "127.0.0.1:5 > 127.0.0.1:6");
+    moved(&mut tale, main, K::NetSend, 0, near, 0, 100);
+    tale.span(server, K::AppOther, 0, 10).end();
+    moved(&mut tale, server, K::NetSend, 10, far, 0, 10_000_000);
+    tale.span(server, K::WaitTimer, 10, 10_000).blocked().end();
+    for n in 0..100 {
+        tale.span(main, K::NetReceive, n * 100 + 10 * u64::from(n > 0), n * 100 + 100).blocked().on(near).end();
+        moved(&mut tale, main, K::NetReceive, n * 100 + 110.min(100 + 10 * (n + 1)), near, n * 100_000, 100_000);
+    }
+    tale
+}
+
+#[test]
+fn a_link_twice_as_fast_brings_bytes_in_half_the_time() {
+    let is = predicted_ms(&download().explain(), "link.x2");
+    assert!((4.9..5.3).contains(&is), "{is}");
+}
+
+#[test]
+fn a_thread_that_waits_for_a_lock_gains_its_holders_time() {
+    let mut tale = Tale::new(50_000, 2);
+    let main = tale.client("main");
+    let holder = tale.client("main/holder");
+    for n in 0..5 {
+        let t = n * 10_000;
+        tale.span(main, K::WaitLock, t + 2_000, t + 9_000).blocked().woken_by(holder).end();
+        tale.span(holder, K::WaitTimer, t + 1_000, t + 9_000).blocked().end();
+    }
+    let e = tale.explain();
+    assert!(e.model.error.unwrap() < 0.02, "{:?}", e.model);
+    assert!(e.what_if.iter().any(|w| w.id == "no_lock" || w.id == "no_think"), "{:?}", e.what_if);
+}
+
+#[test]
+fn a_poll_that_times_out_waits_for_what_comes_in_the_end() {
+    let mut tale = Tale::new(260_000, 2);
+    let main = tale.client("nfs-cp");
+    let server = tale.server("nfsd");
+    let (near, far) = ends(&mut tale, "127.0.0.1:5 > 127.0.0.1:6");
+    let file = on_device(&mut tale, "/srv/x", "vdb");
+    moved(&mut tale, main, K::NetSend, 1_000, near, 0, 100);
+    // Two polls of 100 ms, then the answer.
+    for n in 0..2 {
+        tale.span(main, K::WaitNetwork, 1_000 + n * 100_000, 1_000 + (n + 1) * 100_000).blocked().woken_in(WakerContext::Timer).end();
+    }
+    tale.span(main, K::WaitNetwork, 201_010, 250_000).blocked().on(near).end();
+    moved(&mut tale, main, K::NetReceive, 250_000, near, 0, 100);
+    tale.span(server, K::WaitNetwork, 0, 1_000).blocked().on(far).end();
+    moved(&mut tale, server, K::NetReceive, 1_000, far, 0, 100);
+    tale.span(server, K::FileSync, 2_000, 242_000).blocked().on(file).end();
+    moved(&mut tale, server, K::NetSend, 250_000, far, 0, 100);
+    assert_predicted(&tale.explain(), "no_sync", 20.0);
+}
+
+#[test]
+fn queueing_for_processors_of_our_own_comes_out_anew() {
+    // Two threads with 10 ms of work each on one processor, in turns of 1 ms.
+    let mut tale = Tale::new(20_000, 1);
+    let main = tale.client("main");
+    let other = tale.client("main/other");
+    for n in 0..10 {
+        tale.span(main, K::WaitRunqueue, n * 2_000, n * 2_000 + 1_000).blocked().woken_by(other).end();
+        tale.span(other, K::WaitRunqueue, n * 2_000 + 1_000, n * 2_000 + 2_000).blocked().woken_by(main).end();
+    }
+    assert_predicted(&tale.explain(), "processors.x2", 10.0);
+}
+
+#[test]
+fn a_processor_quota_taken_away_gives_back_what_it_took() {
+    let mut tale = Tale::new(100_000, 2);
+    tale.meta.attributes.push(("cgroup.cpu_quota".into(), "0.5".into()));
+    let main = tale.client("main");
+    for n in 0..10 {
+        tale.span(main, K::WaitRunqueue, n * 10_000 + 5_000, n * 10_000 + 10_000).blocked().end();
+    }
+    assert_predicted(&tale.explain(), "no_cpu_quota", 50.0);
+}
