@@ -35,6 +35,14 @@ pub enum Error {
         /// The end of what it wrote to standard error, or nothing.
         said: String,
     },
+    /// A ceiling cannot be measured there.
+    #[error("{path}: {problem}")]
+    Ceiling {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        problem: &'static str,
+    },
     /// One run of one arm failed, so the pair it belongs to has no ratio.
     #[error("{experiment}: {arm}, run {run}: {source}")]
     Arm {

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod cache;
+pub mod ceiling;
 pub mod command;
 pub mod error;
 pub mod experiment;
