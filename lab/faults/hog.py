@@ -1,0 +1,31 @@
+"""Somebody else on the same processor: a program that computes, pinned beside the client (or the server)."""
+
+import os
+from contextlib import contextmanager
+
+from faults.base import Fault
+from laboratory.errors import NotRun
+from servers.process import Server
+
+
+class Hog(Fault):
+    """`count` programs that burn processor `cpu` for as long as the run takes."""
+
+    def __init__(self, cpu, count=1):
+        self.cpu = cpu
+        self.count = count
+
+    @contextmanager
+    def applied(self, stage):
+        program = os.path.join(stage.lab_programs, "hog")
+        if not os.access(program, os.X_OK):
+            raise NotRun("the hog is not built: make -C lab")
+        hogs = []
+        try:
+            for number in range(self.count):
+                log = os.path.join(stage.directory, f"hog-{number}.log")
+                hogs.append(Server([program, "--cpu", str(self.cpu)], log))
+            yield
+        finally:
+            for hog in hogs:
+                hog.stop()

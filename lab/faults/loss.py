@@ -1,0 +1,29 @@
+"""Packets that are lost at random: an nftables rule in the namespace of the one who receives the data."""
+
+from contextlib import contextmanager
+
+from faults.base import Fault
+from laboratory import shell
+
+TABLE = "thalweg_lab"
+
+
+class Loss(Fault):
+    """One in `one_in` packets that come to `at` (client, server) is dropped. Large segments count as one packet."""
+
+    def __init__(self, at, one_in):
+        self.at = at
+        self.one_in = one_in
+
+    @contextmanager
+    def applied(self, stage):
+        host = stage.host(self.at)
+        chain = "{ type filter hook input priority 0; }"
+        try:
+            shell.run(*host.inside(["nft", "add", "table", "inet", TABLE]))
+            shell.run(*host.inside(["nft", "add", "chain", "inet", TABLE, "input", chain]))
+            rule = f"add rule inet {TABLE} input tcp flags & syn == 0 meta length > 1000 numgen random mod {self.one_in} == 0 drop"
+            shell.run(*host.inside(["nft", *rule.split()]))
+            yield
+        finally:
+            shell.run(*host.inside(["nft", "delete", "table", "inet", TABLE]), check=False)

@@ -1,0 +1,24 @@
+"""A slow disk: one of the laboratory's own, given a rate and a latency."""
+
+from contextlib import contextmanager
+
+from faults.base import Fault
+from laboratory.units import seconds, size_bytes
+
+
+class SlowDisk(Fault):
+    """`disk` (source, sink, server) gives `rate` bytes per second to `operation` (read, write, both); `latency` for each request."""
+
+    def __init__(self, disk, operation, rate="0", latency="0s"):
+        self.disk = disk
+        operations = ("read", "write") if operation == "both" else (operation,)
+        self.speed = {**dict.fromkeys(operations, size_bytes(rate)), "latency": int(seconds(latency) * 1e9)}
+
+    @contextmanager
+    def applied(self, stage):
+        disk = stage.disk(self.disk)
+        try:
+            disk.slow(**self.speed)
+            yield
+        finally:
+            disk.slow(**dict.fromkeys(self.speed, 0))

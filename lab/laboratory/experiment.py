@@ -1,0 +1,139 @@
+"""One scenario's experiment: all variants, interleaved, as often as asked, and the document of what came out."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+import traceback
+
+from harness import machine
+from laboratory import score
+from laboratory.errors import Broken, NotRun
+from laboratory.result import SCHEMA
+from laboratory.stage import Stage
+
+
+class Experiment:
+    """What all scenarios of one call have in common: the program, the machine, how often, recorded or not."""
+
+    def __init__(self, world, arguments):
+        self.world = world
+        self.recorded = not arguments.timing
+        self.short = arguments.short
+        self.repeat = 1 if arguments.short else arguments.repeat
+        self.keep = arguments.keep
+        self.keep_all = arguments.keep_all
+        self.begun = time.monotonic()
+        self.common = None
+
+    def seconds(self):
+        """Since the laboratory was begun."""
+        return int(time.monotonic() - self.begun)
+
+    def is_done(self, document):
+        """Whether a document is a whole result of this very program."""
+        return document.get("state") in ("passed", "failed") and document.get("build") == self._common()["build"]
+
+    def of(self, scenario):
+        """Run a scenario; its document, whatever happened to it."""
+        begun = time.monotonic()
+        document = self._head(scenario)
+        raw = {"walls": {}, "explanations": [], "runs": []}
+        try:
+            with Stage(self.world, scenario) as stage:
+                self._repeat(stage, scenario, raw)
+            state = {}
+        except NotRun as reason:
+            state = {"state": "not run", "reason": str(reason)}
+        except Broken as reason:
+            state = {"state": "failed", "reason": str(reason)}
+        except Exception as reason:
+            traceback.print_exc()
+            state = {"state": "failed", "reason": f"the laboratory itself: {reason!r}"}
+        told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
+        found = score.checks(scenario, told)
+        if not state:
+            wrong = [words for _, met, words in found if not met]
+            state = {"state": "failed", "reason": "; ".join(wrong)} if wrong else {"state": "passed"}
+        self._keep(scenario, raw, state["state"])
+        took = round(time.monotonic() - begun, 1)
+        return {**document, **state, "took_s": took, "figures": told, "checks": found, "runs": raw["runs"]}
+
+    def not_run(self, scenario, reason):
+        """The document of a scenario that nothing was tried of."""
+        return {**self._head(scenario), "state": "not run", "reason": reason, "figures": {}, "checks": [], "runs": []}
+
+    def _repeat(self, stage, scenario, raw):
+        variants = scenario.variants()
+        if self.short:
+            variants = [variant for variant in variants if variant.name in ("fault", "twin")]
+        # The first run of all warms up servers, disks and memory, and is not counted.
+        stage.run(variants[-1], recorded=False)
+        for number in range(self.repeat):
+            for variant in variants if number % 2 == 0 else reversed(variants):
+                run = stage.run(variant, self.recorded)
+                if self.recorded and variant.name == "fault":
+                    stage.explain(run)
+                    raw["explanations"].append(run.explanation)
+                    raw.setdefault("recordings", []).append(run.recording)
+                elif run.recording:
+                    shutil.rmtree(run.recording, ignore_errors=True)
+                raw["walls"].setdefault(variant.name, []).append(run.wall_s)
+                raw["runs"].append(_told(variant, run))
+
+    def _keep(self, scenario, raw, state):
+        recordings = raw.get("recordings", [])
+        if self.keep and recordings and (self.keep_all or state == "failed"):
+            os.makedirs(self.keep, exist_ok=True)
+            target = os.path.join(self.keep, f"{scenario.name}.thw")
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(recordings[-1], target)
+        for recording in recordings:
+            shutil.rmtree(recording, ignore_errors=True)
+
+    def _head(self, scenario):
+        injected = [dict(fault) for fault in scenario.faults]
+        return {
+            "schema": SCHEMA,
+            "scenario": scenario.name,
+            "title": scenario.title,
+            "story": scenario.story.strip(),
+            "injected": injected,
+            "causes": [" or ".join(sorted(causes)) for causes in scenario.causes],
+            "serial": scenario.expect.get("serial", False),
+            "predicts": "id" in scenario.predict,
+            "command": scenario.copy["command"],
+            **self._common(),
+        }
+
+    def _common(self):
+        if self.common is None:
+            revision = ["git", "-C", self.world.repository, "describe", "--always", "--dirty", "--exclude=*"]
+            self.common = {
+                "machine": machine.describe("/dev/shm"),
+                "build": {
+                    "revision": subprocess.run(revision, capture_output=True, text=True, check=False).stdout.strip() or "unknown",
+                    "thalweg_sha256": _digest(self.world.thalweg),
+                },
+                "recorded": self.recorded,
+                "repeat": self.repeat,
+            }
+        return self.common
+
+
+def _told(variant, run):
+    told = {"variant": variant.name, "wall_s": run.wall_s, "notes": run.notes}
+    if run.explanation:
+        told["explained_in_s"] = run.explained_in_s
+        document = run.explanation
+        kept = ("wall_s", "dropped_events", "verdict", "critical_path", "what_if", "model", "notes")
+        told["explanation"] = {key: document[key] for key in kept if key in document}
+    return told
+
+
+def _digest(path):
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,0 +1,340 @@
+"""A scenario's stage: its hosts, disks and server, and one run on it at a time.
+
+Before every run the caches are put in the same state (and shown to be), as much memory is used as the run will need (a virtual
+machine gives memory back that it has not used, and whoever needs it next waits for it), and the sink gets a name that was never
+used. The command's time is from its start to its end; where it is recorded, the recording says both.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import ExitStack
+
+from harness import files
+from laboratory import shell
+from laboratory.disks import make_cold
+from laboratory.errors import Broken, NotRun
+from laboratory.hosts import Network
+from laboratory.serving import Files, Program, Store, process_group
+from servers import SERVERS
+
+RUN_TIMEOUT_S = 60
+EXPLAIN_TIMEOUT_S = 120
+
+
+class Run:
+    """One run: what the faults may look at while it goes on, and what came of it."""
+
+    def __init__(self, name, sink):
+        self.name = name
+        self.sink = sink
+        self.process = None
+        self.over = threading.Event()
+        self.notes = []
+        self.wall_s = None
+        self.recording = None
+        self.explanation = None
+
+    def progress_bytes(self):
+        """How much of the sink there is."""
+        for path in (self.sink, f"{self.sink}.partial"):
+            try:
+                return os.stat(path).st_blocks * 512
+            except OSError:
+                continue
+        return 0
+
+    def client_pids(self):
+        """The client's processes: those below the one we started, but for `thalweg record` itself and what leads to it."""
+        below = [self.process.pid]
+        for pid in below:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                below += [int(word) for word in (shell.read(f"/proc/{pid}/task/{thread}/children") or "").split()]
+        return [pid for pid in below if (shell.read(f"/proc/{pid}/comm") or "") not in ("thalweg", "nsenter", "sh")]
+
+
+class Stage:
+    """Entered once for a scenario; then `run` as often as wanted."""
+
+    def __init__(self, world, scenario):
+        self.world = world
+        self.scenario = scenario
+        self.directory = os.path.join(world.directory, scenario.name)
+        self.network = None
+        self.server = None
+        self.groups = {"client": None, "server": None}
+        self.runs = 0
+        self.undo = ExitStack()
+
+    def __enter__(self):
+        os.makedirs(self.directory)
+        self.undo.callback(self.world.empty_disks)
+        self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        try:
+            self._set_up()
+        except BaseException:
+            self.undo.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.undo.close()
+
+    def _set_up(self):
+        scenario = self.scenario
+        for who in ("client", "server"):
+            if self._needs_group(who):
+                self.groups[who] = self.world.group(who)
+        link = scenario.hosts["link"]
+        self.network = Network(link, self.world.prefix, self.groups, self.world.relay, self.directory)
+        self.undo.callback(self.network.remove)
+        self.network.make()
+        self.network.start_relay(scenario.hosts.get("relay", {}))
+        if scenario.server.get("kind"):
+            self.server = self._make_server(scenario.server)
+            self.server.start()
+            self.undo.callback(self.server.stop)
+        if scenario.copy["direction"] == "from" and isinstance(self.server, Store):
+            self.server.put(self.client_source(), "source")
+
+    def _needs_group(self, who):
+        return any(fault["kind"] == "cpu_quota" and fault.get("who") == who for fault in self.scenario.faults)
+
+    def _make_server(self, told):
+        kind, root, host = told["kind"], self.disk("server").path, self.network.server
+        if "cpu" in told:
+            host = Pinned(host, told["cpu"])
+        options = told.get("options", {})
+        if kind in SERVERS:
+            return Files(kind, self.directory, root, host, options)
+        if kind == "store":
+            return Store(self.world.thalweg, self.directory, root, host, options)
+        return Program(self.directory, root, host)
+
+    # What faults ask for.
+
+    def disk(self, name):
+        """One of the laboratory's disks."""
+        return self.world.disk(name)
+
+    def host(self, who):
+        """`client` or `server`."""
+        return self.network.client if who == "client" else self.network.server
+
+    def group(self, who):
+        """Its control group."""
+        if self.groups[who] is None:
+            raise NotRun(f"the {who} is in no control group")
+        return self.groups[who]
+
+    def server_pids(self):
+        """The server's processes."""
+        return process_group(self.server.leader())
+
+    @property
+    def lab_programs(self):
+        """Where the laboratory's own programs are."""
+        return self.world.lab_programs
+
+    # One run.
+
+    def client_source(self):
+        """A file of the scenario's size on the client's disk."""
+        return self.disk("source").file(f"source-{self.scenario.copy['size']}", self.scenario.size)
+
+    def run(self, variant, recorded):
+        """Run one variant; `Broken` when its command fails."""
+        self.runs += 1
+        name = f"{self.scenario.name}-{self.runs}"
+        sink = self._sink_path(name)
+        run = Run(name, sink)
+        with ExitStack() as undo:
+            if self.network.link == "relay":
+                self.network.stop_relay()
+                parameters = dict(self.scenario.hosts.get("relay", {}))
+                for fault in variant.faults:
+                    parameters.update(fault.relay())
+                self.network.start_relay(parameters)
+            words = self.words(name)
+            if isinstance(self.server, Program):
+                self.server.begin([word.format(**words) for word in variant.server_command])
+                undo.callback(self.server.stop)
+            undo.callback(self._remove_sink, name)
+            cold_share = self._prepare_caches()
+            for fault in variant.faults:
+                undo.enter_context(fault.applied(self))
+            argv = [word.format(**words) for word in variant.command]
+            self._execute(run, variant, argv, recorded)
+            run.notes += [f"cold: {cold_share:.0%} of the source in memory"] if cold_share else []
+            self._check(run)
+        return run
+
+    def words(self, name):
+        """What stands in braces in a command."""
+        scenario = self.scenario
+        words = {
+            "name": name,
+            "size": str(scenario.size),
+            "lab": self.world.lab_programs,
+            "thalweg": self.world.thalweg,
+            "directory": self.directory,
+            "scripts": self.world.scripts,
+            "recording": os.path.join(self.world.recordings, f"{name}.thw"),
+        }
+        if scenario.copy["direction"] == "from":
+            words |= {"sink": os.path.join(self.disk("sink").path, name)}
+            if self.server:
+                words |= {"url": self.server.url(self._server_source()), "source_name": self._server_source()}
+        else:
+            words |= {"source": self.client_source(), "sink": os.path.join(self.disk("sink").path, name)}
+            if self.server:
+                words |= {"url": self.server.url(name)}
+        if self.server:
+            words |= {"server_path": os.path.join(self.disk("server").path, name), **self.server.words()}
+        return words
+
+    def _server_source(self):
+        if isinstance(self.server, Store):
+            return "source"
+        return os.path.basename(self.disk("server").file(f"source-{self.scenario.copy['size']}", self.scenario.size))
+
+    def _sink_path(self, name):
+        if self.scenario.copy["direction"] == "to":
+            return self.server.path(name) or ""
+        return os.path.join(self.disk("sink").path, name)
+
+    def _prepare_caches(self):
+        copy = self.scenario.copy
+        for disk in self.world.disks.values():
+            disk.sync()
+        from_server = copy["direction"] == "from"
+        if from_server and isinstance(self.server, Store):
+            self.server.cold() if copy.get("cold") else None
+            share = 0
+        else:
+            path = self.server.path(self._server_source()) if from_server else self.client_source()
+            share = make_cold(path) if copy.get("cold") else 0
+            files.warm([path]) if not copy.get("cold") else None
+        files.use_memory(os.path.join(self.world.directory, "memory"), 2 * self.scenario.size + (64 << 20))
+        return share
+
+    def _execute(self, run, variant, argv, recorded):
+        group = self.groups["client"]
+        if "cpu" in self.scenario.copy:
+            argv = ["taskset", "-c", str(self.scenario.copy["cpu"]), *argv]
+        if group and not recorded:
+            argv = group.joined(argv)
+        if recorded and not any("{recording}" in word for word in variant.command):
+            argv = group.joined(argv) if group else argv
+            argv = [*self._record_words(run, variant), "--", *argv]
+        argv = self.network.client.inside(argv)
+        log_path = os.path.join(self.directory, "client.log")
+        acting = []
+        with open(log_path, "wb") as log:
+            begun = time.perf_counter()
+            run.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=self._environment())
+            # Waiting with a timeout polls, and so rounds times up; killing it from a timer does not.
+            too_long = threading.Timer(RUN_TIMEOUT_S, run.process.kill)
+            too_long.start()
+            try:
+                for fault in variant.faults:
+                    acting.append(threading.Thread(target=fault.during, args=(self, run)))
+                    acting[-1].start()
+                code = run.process.wait()
+                run.wall_s = time.perf_counter() - begun
+            except BaseException:
+                run.process.kill()
+                run.process.wait()
+                raise
+            finally:
+                too_long.cancel()
+                run.over.set()
+                for thread in acting:
+                    thread.join()
+        if code != 0:
+            if run.wall_s >= RUN_TIMEOUT_S:
+                raise Broken(f"{' '.join(argv)}: still running after {RUN_TIMEOUT_S} s")
+            raise Broken(f"{' '.join(argv)}: exit code {code}: {_last_line(log_path)}")
+        if recorded:
+            run.recording = os.path.join(self.world.recordings, f"{run.name}.thw")
+            run.wall_s = _recorded_wall_s(run.recording)
+
+    def _environment(self):
+        """GridFTP's programs look their host's name up, which a namespace of our own cannot."""
+        return dict(os.environ, GLOBUS_HOSTNAME=self.network.client.address)
+
+    def _record_words(self, run, variant):
+        record = self.scenario.record
+        words = [self.world.thalweg, "record", "-o", os.path.join(self.world.recordings, f"{run.name}.thw")]
+        if self.scenario.server.get("recorded") and self.server:
+            words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
+        if "tier" in record:
+            words += ["--tier", record["tier"]]
+        if record.get("ceilings"):
+            words += ["--ceilings", self.world.ceilings(record["ceilings"])]
+        words += record.get("flags", [])
+        for fault in variant.faults:
+            words += fault.record_flags()
+        if record.get("cpu") is not None:
+            words = ["taskset", "-c", str(record["cpu"]), *words]
+        return words
+
+    def explain(self, run):
+        """Have the recording explained; how long that took is kept beside the document."""
+        begun = time.perf_counter()
+        argv = [self.world.thalweg, "explain", run.recording, "--json"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=EXPLAIN_TIMEOUT_S, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            last = ([line for line in done.stderr.splitlines() if line.strip()] or ["no message"])[-1]
+            raise Broken(f"thalweg explain: exit code {done.returncode}: {last}")
+        run.explanation = json.loads(done.stdout)
+        run.explained_in_s = time.perf_counter() - begun
+
+    def _check(self, run):
+        """What was copied is whole: its size each time, its bytes the first time."""
+        if not self.scenario.copy.get("checked", True) or not run.sink:
+            return
+        size = os.path.getsize(run.sink) if os.path.exists(run.sink) else None
+        if size != self.scenario.size:
+            raise Broken(f"{run.sink}: {size} bytes arrived of {self.scenario.size}")
+        if self.runs == 1:
+            from_server = self.scenario.copy["direction"] == "from"
+            source = self.server.path(self._server_source()) if from_server else self.client_source()
+            if source and not files.same_bytes(source, run.sink):
+                raise Broken(f"{run.sink}: other bytes than the source's")
+
+    def _remove_sink(self, name):
+        if self.scenario.copy["direction"] == "to" and self.server:
+            self.server.remove(name)
+        path = os.path.join(self.disk("sink").path, name)
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+class Pinned:
+    """A host on which everything is started on one processor."""
+
+    def __init__(self, host, cpu):
+        self.host, self.cpu = host, cpu
+
+    def __getattr__(self, name):
+        return getattr(self.host, name)
+
+    def argv(self, argv):
+        """The command, pinned."""
+        return self.host.argv(["taskset", "-c", str(self.cpu), *argv])
+
+
+def _recorded_wall_s(recording):
+    with open(os.path.join(recording, "meta.json")) as source:
+        meta = json.load(source)
+    return (meta["end"] - meta["start"]) / 1e9
+
+
+def _last_line(path):
+    with open(path, errors="replace") as source:
+        lines = [line.strip() for line in source if line.strip()]
+    return lines[-1] if lines else "no message"
