@@ -5,9 +5,13 @@
 //! | 0 | done |
 //! | 1 | failed: what was asked for was not done; the message says what, and what to do next |
 //! | 2 | usage: the command line asks for something that cannot be meant |
+//! | 126, 127 | `record` and `explain -- COMMAND`: the command is not executable, was not found (as shells say it) |
 //! | 130 | interrupted (SIGINT or SIGTERM): nothing half-made was left under the name asked for |
+//!
+//! `record` and `explain -- COMMAND` end as the command did: with its exit code, or by the signal that ended it.
 
 use std::process::ExitCode;
+use thalweg_record::Exit;
 
 /// A verb did not do what it was asked.
 #[derive(Debug)]
@@ -18,6 +22,10 @@ pub enum Failure {
     Failed(String),
     /// A person or the system asked to stop.
     Interrupted(String),
+    /// Nothing was run; the message says why, and the exit code is what a shell would give.
+    NotRun(String, u8),
+    /// The command that was run ended so; everything else went well.
+    Ended(Exit),
     /// Whoever reads the standard output went away (`| head`): nothing to say.
     NobodyReads,
 }
@@ -39,10 +47,23 @@ impl Failure {
             Failure::Usage(message) => (message, 2),
             Failure::Failed(message) => (message, 1),
             Failure::Interrupted(message) => (message, 130),
+            Failure::NotRun(message, code) => (message, *code),
+            Failure::Ended(exit) => return crate::ending::as_the_command(*exit),
             Failure::NobodyReads => return ExitCode::from(1),
         };
         crate::output::note(&format!("thalweg {verb}: {message}"));
         ExitCode::from(code)
+    }
+}
+
+impl From<thalweg_record::RecordError> for Failure {
+    fn from(error: thalweg_record::RecordError) -> Failure {
+        use thalweg_record::RecordError;
+        match error {
+            RecordError::Command { exit_code, .. } => Failure::NotRun(error.to_string(), u8::try_from(exit_code).unwrap_or(1)),
+            RecordError::Usage(message) => Failure::Usage(message),
+            other => Failure::failed(other),
+        }
     }
 }
 

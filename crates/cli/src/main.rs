@@ -4,6 +4,7 @@
 //! ([`failure`]). **Never:** a rule about layouts, causes or copies: those are the crates' it calls. One verb is one file in
 //! [`verbs`], and one line in its list.
 
+mod ending;
 mod failure;
 mod interrupt;
 mod layout_flags;
@@ -11,19 +12,21 @@ mod listing;
 mod operand;
 mod output;
 mod progress;
+mod recording;
 mod session;
 mod size;
+mod temporary;
 mod tree;
 mod verbs;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
 
-/// Copies files into a striped store, and says of every millisecond where it went.
+/// Says why a transfer is slow and what to change: records any program, explains where its time went, moves the data better.
 #[derive(Parser)]
 #[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "Sizes: whole bytes, or with Ki, Mi, Gi, Ti. A store: thal://HOST:PORT, or its store.toml, or THALWEG_STORE.\n\
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted. NO_COLOR is honoured.")]
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; record and explain -- COMMAND: the command's own. NO_COLOR is honoured.")]
 struct CommandLine {
     #[command(subcommand)]
     verb: verbs::Verb,

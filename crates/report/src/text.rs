@@ -29,7 +29,15 @@ impl TextOptions {
     /// For standard output as it is: its width (at most 120; 80 where it is no terminal), colour only on
     /// a terminal, without `NO_COLOR` and not on a dumb one.
     pub fn for_stdout() -> TextOptions {
-        let output = std::io::stdout();
+        TextOptions::for_output(std::io::stdout())
+    }
+
+    /// The same for standard error.
+    pub fn for_stderr() -> TextOptions {
+        TextOptions::for_output(std::io::stderr())
+    }
+
+    fn for_output(output: impl IsTerminal + std::os::fd::AsFd) -> TextOptions {
         let terminal = output.is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");

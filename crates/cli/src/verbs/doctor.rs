@@ -12,6 +12,12 @@ pub struct Arguments {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// Measure instead what the devices under --path and the loopback reach, and print it as JSON for `record --ceilings`
+    #[arg(long, conflicts_with = "json")]
+    ceilings: bool,
+    /// A directory on a device to measure (without it: the current one). Repeat it for more
+    #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
+    path: Vec<std::path::PathBuf>,
 }
 
 /// What a probe found.
@@ -68,6 +74,9 @@ struct Package {
 
 /// Looks, and tells.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.ceilings {
+        return ceilings(&arguments.path);
+    }
     let document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
     if arguments.json {
         return output::json(&document);
@@ -94,6 +103,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     output::result(&text)
+}
+
+/// Measures, says on standard error what it is doing, and prints the figures as one JSON object.
+fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
+    use thalweg_measure::ceiling;
+    let here = [std::path::PathBuf::from(".")];
+    let paths = if paths.is_empty() { &here } else { paths };
+    let mut devices = std::collections::BTreeMap::new();
+    for path in paths {
+        devices.entry(ceiling::device_name(path).map_err(Failure::failed)?).or_insert(path);
+    }
+    let mut all = ceiling::loopback().map_err(Failure::failed)?;
+    for (device, path) in devices {
+        output::note(&format!("thalweg doctor: measuring {device}, through {}", path.display()));
+        all.extend(ceiling::device(path).map_err(Failure::failed)?);
+    }
+    let rounded: std::collections::BTreeMap<String, u64> = all.into_iter().map(|(name, rate)| (name, rate.round() as u64)).collect();
+    output::json(&rounded)
 }
 
 fn findings() -> Vec<Finding> {

@@ -1,30 +1,76 @@
 //! `thalweg explain RECORDING`: where the time went, and what a change would give; with `--after EARLIER`, what an earlier
-//! recording's explanation predicted for this one, against what was achieved.
+//! recording's explanation predicted for this one, against what was achieved. `thalweg explain CLIENT SERVER` merges the recordings
+//! of both ends first; `thalweg explain -- COMMAND` runs and records first.
+//!
+//! With a command, standard output is the command's: the explanation goes to standard error, as with `time` and `perf stat`, or to the
+//! file that `--to` names. JSON was asked for by a program, so it goes to standard output after all the command wrote, unless `--to`
+//! names a file.
 
-use crate::{failure::Failure, output};
+use crate::failure::Failure;
+use crate::recording::{RecordFlags, tell};
+use crate::temporary::Temporary;
+use crate::{output, verbs};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thalweg_explain::Explanation;
+use thalweg_record::Exit;
 use thalweg_report::{Prediction, TextOptions};
-use thalweg_trace::Source;
+use thalweg_trace::{Recording, Source};
 
 /// Arguments of `thalweg explain`.
 #[derive(clap::Args)]
+#[command(override_usage = "thalweg explain [OPTIONS] RECORDING...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
+#[command(
+    after_help = "With a command: ends with its exit code, or by the signal that ended it; 127: not found, 126: not executable. The explanation\n\
+goes to standard error, or to the file that --to names; with --json to standard output, after what the command wrote."
+)]
 pub struct Arguments {
-    /// The recording: a directory NAME.thw
-    recording: PathBuf,
+    /// The recording: a directory NAME.thw; several: the client's first, then the servers'
+    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
+    recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
     json: bool,
+    /// Write the explanation to this file
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
     /// Print what the explanation of EARLIER predicted for the change made since, against what was achieved
-    #[arg(long, value_name = "EARLIER", conflicts_with = "json")]
+    #[arg(long, value_name = "EARLIER", conflicts_with_all = ["json", "command"])]
     after: Option<PathBuf>,
+    /// Keep the recording (of the command, or of several merged): a directory that does not exist yet
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    flags: RecordFlags,
+    /// What to run, record and explain, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// Explains.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (recording, explanation) = explained(&arguments.recording)?;
-    match &arguments.after {
-        None => print(&explanation, arguments.json),
+    if !arguments.command.is_empty() {
+        return run_and_explain(arguments);
+    }
+    if arguments.flags.any_given() {
+        return Err(Failure::usage("what is to be recorded, and how, is for a command: `thalweg explain [OPTIONS] -- COMMAND`"));
+    }
+    match (arguments.recordings.as_slice(), &arguments.after) {
+        ([recording], after) => {
+            if let Some(output) = &arguments.output {
+                return Err(Failure::usage(format!("-o {}: one recording is kept as it is; leave it out", output.display())));
+            }
+            explain_one(arguments, recording, after.as_deref())
+        }
+        (_, Some(_)) => Err(Failure::usage("--after holds one recording against an earlier one; merge those of both ends first")),
+        (several, None) => explain_merged(arguments, several),
+    }
+}
+
+fn explain_one(arguments: &Arguments, recording: &Path, after: Option<&Path>) -> Result<(), Failure> {
+    let (recording, explanation) = explained(recording)?;
+    match after {
+        None => hand_over(&explanation, arguments, false),
         Some(earlier) => {
             let (_, before) = explained(earlier)?;
             output::result(&against(&before, &explanation, &recording.meta().command, earlier)?)
@@ -32,9 +78,46 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Merges the recordings of several ends, and explains them as one.
+fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), Failure> {
+    let temporary = Temporary::new()?;
+    temporary.guard();
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
+    let merged = verbs::merge::merged(recordings, &path)?;
+    for note in &merged.notes {
+        output::note(&format!("thalweg explain: {note}"));
+    }
+    hand_over(&explained(&path)?.1, arguments, false)
+}
+
+/// Runs a command, records it and explains the recording; ends as the command did.
+fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
+    // The file is made first: that it cannot be is better known before the command has run.
+    if let Some(to) = &arguments.to {
+        std::fs::write(to, "").map_err(|e| Failure::failed(format!("{}: {e}", to.display())))?;
+    }
+    let temporary = Temporary::new()?;
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
+    let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
+    temporary.guard();
+    tell("explain", &outcome);
+    let told = explained(&outcome.path).and_then(|(_, explanation)| hand_over(&explanation, arguments, true));
+    drop(temporary);
+    match (outcome.exit, told) {
+        (None | Some(Exit::Code(0)), told) => told,
+        (Some(exit), told) => {
+            // How the command ended counts for more than what could be said about it.
+            if let Err(failure) = told {
+                failure.tell("explain");
+            }
+            Err(Failure::Ended(exit))
+        }
+    }
+}
+
 /// Opens a recording and explains it.
-pub fn explained(path: &Path) -> Result<(thalweg_trace::Recording, Explanation), Failure> {
-    let recording = thalweg_trace::Recording::open(path).map_err(Failure::failed)?;
+pub fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
+    let recording = Recording::open(path).map_err(Failure::failed)?;
     let explanation = thalweg_explain::explain(&recording, &thalweg_explain::Options::default())
         .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     Ok((recording, explanation))
@@ -45,6 +128,22 @@ pub fn print(explanation: &Explanation, json: bool) -> Result<(), Failure> {
     match json {
         true => output::line(&explanation.to_json()),
         false => output::result(&thalweg_report::text(explanation, &TextOptions::for_stdout())),
+    }
+}
+
+/// Puts an explanation where the arguments say; `after_command`: standard output has been the command's.
+fn hand_over(explanation: &Explanation, arguments: &Arguments, after_command: bool) -> Result<(), Failure> {
+    match (&arguments.to, arguments.json) {
+        (Some(to), json) => {
+            let text =
+                if json { format!("{}\n", explanation.to_json()) } else { thalweg_report::text(explanation, &TextOptions::default()) };
+            std::fs::write(to, text).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
+        }
+        (None, false) if after_command => {
+            output::note(thalweg_report::text(explanation, &TextOptions::for_stderr()).trim_end());
+            Ok(())
+        }
+        (None, json) => print(explanation, json),
     }
 }
 

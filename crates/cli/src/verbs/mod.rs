@@ -8,8 +8,10 @@ pub mod explain;
 pub mod export;
 pub mod layout;
 pub mod ls;
+pub mod merge;
 pub mod mkdir;
 pub mod mv;
+pub mod record;
 pub mod report;
 pub mod rm;
 pub mod serve;
@@ -43,8 +45,12 @@ macro_rules! verbs {
 
 verbs! {
     "Explain" {
-        /// Say where a recording's time went, and what a change would give
+        /// Say where the time of a command or a recording went, and what a change would give
         Explain = explain,
+        /// Run a command, or watch a server, and keep what happened as a recording
+        Record = record,
+        /// Make one recording of those of both ends, on one time axis
+        Merge = merge,
         /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
         Report = report,
         /// Turn a recording into a file for Perfetto, or into CSV

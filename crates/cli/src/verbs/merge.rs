@@ -1,0 +1,94 @@
+//! `thalweg merge CLIENT SERVER... -o OUT`: recordings of both ends become one, on one time axis.
+
+use crate::failure::Failure;
+use crate::output;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use thalweg_trace::Recording;
+use thalweg_trace::merge::{ClockFrom, Merged, Part, merge};
+
+/// Arguments of `thalweg merge`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "The first recording is the one to explain, and its clock is the axis. The others are placed by the bytes that both ends of their\n\
+connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once."
+)]
+pub struct Arguments {
+    /// The recordings: the client's first, then the servers'
+    #[arg(required = true, num_args = 2.., value_name = "NAME.thw")]
+    recordings: Vec<PathBuf>,
+    /// The merged recording: a directory that does not exist yet
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: PathBuf,
+    /// Print how each was placed as JSON (thalweg.merge/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    recording: String,
+    parts: Vec<Placed>,
+    notes: Vec<String>,
+}
+
+/// One recording on the axis.
+#[derive(Serialize)]
+struct Placed {
+    recording: String,
+    /// `reference`, `same_boot`, `connections` or `wall_clock`.
+    clock_from: &'static str,
+    connections: usize,
+    offset_ns: i64,
+    drift_ppb: i64,
+    error_ns: u64,
+}
+
+/// Merges.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let merged = merged(&arguments.recordings, &arguments.output)?;
+    let parts: Vec<Placed> = merged.parts.iter().map(placed).collect();
+    if arguments.json {
+        let recording = arguments.output.display().to_string();
+        return output::json(&Document { schema: "thalweg.merge/1", recording, parts, notes: merged.notes });
+    }
+    for note in &merged.notes {
+        output::note(&format!("thalweg merge: {note}"));
+    }
+    output::result(&parts.iter().map(sentence).collect::<String>())
+}
+
+/// Merges recordings into one at `output`.
+pub fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
+    let opened: Vec<Recording> = recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>().map_err(Failure::failed)?;
+    let name = |path: &Path| path.display().to_string();
+    let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source }).collect();
+    merge(&parts, output).map_err(Failure::failed)
+}
+
+fn placed(part: &thalweg_trace::merge::MergedPart) -> Placed {
+    let (clock_from, connections) = match part.clock {
+        ClockFrom::Reference => ("reference", 0),
+        ClockFrom::SameBoot => ("same_boot", 0),
+        ClockFrom::Connections { connections, .. } => ("connections", connections),
+        ClockFrom::WallClock => ("wall_clock", 0),
+    };
+    let (offset_ns, drift_ppb, error_ns) = (part.offset_ns, part.drift_ppb, part.error_ns);
+    Placed { recording: part.name.clone(), clock_from, connections, offset_ns, drift_ppb, error_ns }
+}
+
+fn sentence(part: &Placed) -> String {
+    let name = &part.recording;
+    match part.clock_from {
+        "reference" => format!("{name}: the axis\n"),
+        "same_boot" => format!("{name}: of a machine that is on the axis already\n"),
+        by => {
+            let by = if by == "wall_clock" { "wall clocks".to_owned() } else { format!("{} connections", part.connections) };
+            let offset_s = part.offset_ns as f64 / 1e9;
+            let drift_ppm = part.drift_ppb as f64 / 1e3;
+            format!("{name}: {offset_s:+.6} s, {drift_ppm:+.2} ppm, within {:.1} µs, by {by}\n", part.error_ns as f64 / 1e3)
+        }
+    }
+}
