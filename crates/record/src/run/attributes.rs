@@ -124,6 +124,12 @@ fn is_ancestor(table: &BTreeMap<u32, processes::Process>, candidate: u32, of: u3
     false
 }
 
+/// What the wall clock is ahead of the monotonic clock: the last resort where recordings of two machines are merged.
+fn realtime_ns() -> i64 {
+    let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    wall.tv_sec.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec).saturating_sub(thalweg_trace::Time::now().ns())
+}
+
 /// Adds what [`super::run`] itself knows, unless a recorder has said it.
 pub(super) fn describe(
     attributes: &mut Vec<(String, String)>,
@@ -143,6 +149,7 @@ pub(super) fn describe(
         }
     };
     add("tier", Some(tier.to_owned()));
+    add("realtime_ns", Some(realtime_ns().to_string()));
     add("notes", (!notes.is_empty()).then(|| notes.join("\n")));
     add("cgroup.cpu_quota", quota.map(|quota| quota.to_string()));
     add("signal", exit.and_then(|exit| if let Exit::Signal(signal) = exit { Some(signal.to_string()) } else { None }));

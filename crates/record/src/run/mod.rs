@@ -71,6 +71,8 @@ pub struct Options {
     pub drain: Duration,
     /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
     pub node: Option<String>,
+    /// Called once everything is watched: without a command, whoever waits may now begin.
+    pub begun: Option<fn()>,
     /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
     pub ceilings: Option<PathBuf>,
 }
@@ -90,6 +92,7 @@ impl Options {
             duration: None,
             drain: Duration::from_millis(10),
             node: None,
+            begun: None,
             ceilings: None,
         }
     }
@@ -209,6 +212,9 @@ impl Session {
         };
         active.begin(watched)?;
         writer.begin_at(Time::now(), active.name())?;
+        if let Some(begun) = options.begun {
+            begun();
+        }
         let quota = cpu_quota(held.as_ref().map_or_else(std::process::id, Held::pid));
         if let Some(held) = &mut held {
             held.release(&active.environment())?;
