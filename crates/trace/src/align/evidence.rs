@@ -2,8 +2,9 @@
 //!
 //! Each `net.send` gives a *not yet*: at that instant the byte at its offset had not been sent. Each `net.receive` gives a
 //! *by then*: at that instant the bytes before its end had been received. Which instants, SCHEMA.md says: a span of a call gives its
-//! start and its end; a wait stands still at its offset from start to end; a span that merely tells what a thread did while it ran
-//! lies somewhere between the waits around it, so these count.
+//! start and its end; a wait stands still at its offset from start to end. A span that tells what a thread did while it ran ends when its
+//! last call did, and may have begun long before its start, also before waits for room in the send buffer; so its *not yet* is the end of
+//! the last wait that was surely no part of the call, or of the send before it.
 //!
 //! The two are joined in order of position (an external sort, so memory is bounded): whatever is received was sent after the last
 //! *not yet* of a position at or before it.
@@ -12,7 +13,7 @@ use super::bounds::Bounds;
 use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
 use crate::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Axis, HostId, ObjectKind, Role, Source, SpanBatch, SpanKind, TraceError, WakerContext};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// One thing said of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,10 +74,21 @@ pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) ->
     Ok((bounds, used))
 }
 
-/// The names of connections that both have, numbered.
+/// The names of connections that both have, numbered. A name that was used again (the same ports, later) has two streams, and which is which
+/// in the other recording cannot be known: it is left out.
 fn shared(one: &dyn Source, other: &dyn Source) -> HashMap<String, u32> {
-    let theirs: std::collections::HashSet<String> = super::connections(other).into_iter().collect();
-    super::connections(one).into_iter().filter(|name| theirs.contains(name)).zip(0..).collect()
+    let once = |source: &dyn Source| {
+        let mut seen: HashMap<(String, Option<String>), u32> = HashMap::new();
+        for object in source.objects().iter().filter(|object| object.kind == ObjectKind::Connection) {
+            let end = object.attributes.iter().find(|(name, _)| name == "end").map(|(_, end)| end.clone());
+            *seen.entry((object.name.clone(), end)).or_default() += 1;
+        }
+        let twice: HashSet<String> = seen.iter().filter(|(_, count)| **count > 1).map(|((name, _), _)| name.clone()).collect();
+        let names: BTreeSet<String> = seen.into_keys().map(|(name, _)| name).filter(|name| !twice.contains(name)).collect();
+        names
+    };
+    let theirs = once(other);
+    once(one).into_iter().filter(|name| theirs.contains(name)).zip(0..).collect()
 }
 
 /// Which end of which connection an object is.
@@ -87,12 +99,10 @@ struct EndOf {
     client: Option<bool>,
 }
 
-/// A thread, as seen from behind: the stream of spans comes backward.
+/// A thread, as seen from behind (the stream of spans comes backward): positions that were not yet sent when the wait ended that
+/// precedes them.
 #[derive(Default)]
 struct Thread {
-    /// When the wait began that follows in time.
-    next_wait_ns: Option<i64>,
-    /// Positions that were not yet sent when the wait ended that precedes them.
     unsent: Vec<(u32, u64)>,
 }
 
@@ -111,8 +121,7 @@ fn points(
             Some((object.object.number(), EndOf { connection: *shared.get(&object.name)?, client: end }))
         })
         .collect();
-    let servers: std::collections::HashSet<u64> =
-        source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+    let servers: HashSet<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
     // Where each call is traced, also one that never blocked stands where it was.
     let exact = source.meta().attributes.iter().any(|(name, tier)| name == "tier" && tier != "lean");
     let mut threads: HashMap<u64, Thread> = HashMap::new();
@@ -121,15 +130,12 @@ fn points(
         for row in 0..batch.len() {
             let thread = threads.entry(batch.track[row]).or_default();
             let told = Told::of(&batch, row, exact);
-            if told != Told::WhileRunning {
+            let kind = batch.kind[row];
+            if told == Told::Call || told == Told::Wait && is_between_sends(kind) {
                 for (stream, position) in thread.unsent.drain(..) {
                     each(Point { stream, position, at_ns: batch.end_ns[row], sender: true, reference: false })?;
                 }
-                if told == Told::Wait {
-                    thread.next_wait_ns = Some(batch.start_ns[row]);
-                }
             }
-            let kind = batch.kind[row];
             if !matches!(kind, SpanKind::NetSend | SpanKind::NetReceive) || batch.offset_bytes[row] >= MOST_POSITION {
                 continue;
             }
@@ -179,6 +185,13 @@ fn is_wait(kind: SpanKind) -> bool {
     matches!(kind, WaitDisk | WaitLock | WaitMemory | WaitNetwork | WaitOther | WaitRunqueue | WaitTimer)
 }
 
+/// Whether a thread that waits so is surely not within a call that sends. (A page of the buffer that is sent may be read from a file, or
+/// a processor or memory be waited for.)
+fn is_between_sends(kind: SpanKind) -> bool {
+    use SpanKind::{NetConnect, NetReceive, WaitLock, WaitNetwork, WaitTimer};
+    matches!(kind, NetConnect | NetReceive | WaitNetwork | WaitLock | WaitTimer)
+}
+
 /// Gives the points of one `net.send` or `net.receive`.
 fn spoken(
     batch: &SpanBatch,
@@ -196,14 +209,15 @@ fn spoken(
     let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row]);
     let mut say = |position, at_ns| each(Point { stream, position, at_ns, sender: sends, reference: false });
     match (told, sends) {
-        (Told::WhileRunning, true) => thread.unsent.push((stream, position)),
-        (Told::WhileRunning, false) => {
-            if let Some(at_ns) = thread.next_wait_ns {
-                say(after, at_ns)?;
-            }
+        (Told::WhileRunning, true) => {
+            // What it sent afterwards begins where this ended.
+            let (later, others): (Vec<_>, Vec<_>) = thread.unsent.drain(..).partition(|(of, from)| *of == stream && *from >= after);
+            thread.unsent = others;
+            later.into_iter().try_for_each(|(_, from)| say(from, end_ns))?;
+            thread.unsent.push((stream, position));
         }
         (Told::Call, true) => say(position, start_ns)?,
-        (Told::Call, false) => say(after, end_ns)?,
+        (Told::WhileRunning | Told::Call, false) => say(after, end_ns)?,
         // A wait that says no size stands still at its position from its start to its end.
         (Told::Wait, true) => say(position, if size.is_none() { end_ns } else { start_ns })?,
         (Told::Wait, false) if size.is_some() => say(after, end_ns)?,
