@@ -3,6 +3,7 @@
 use crate::cast::Cast;
 use crate::cause::{Cause, End};
 use crate::channels::{Gathered, Idle, period_of};
+use crate::circumstances::{Circumstances, how_to_record};
 use crate::curve::{Curve, phases};
 use crate::document::*;
 use crate::evidence;
@@ -20,6 +21,8 @@ pub struct Parts<'a> {
     pub ledger: &'a Ledger,
     /// What was seen.
     pub seen: &'a Observation,
+    /// What was seen around what was charged.
+    pub around: &'a Circumstances,
     /// Start of the interval.
     pub start: i64,
     /// End of it.
@@ -50,8 +53,12 @@ impl Parts<'_> {
         let bytes = |way| self.seen.stream(way).all.bytes;
         let back = if bytes(Way::ServerSends) > 0 { Way::ServerSends } else { Way::ClientReceives };
         let mut ways = vec![Way::ClientSends, back];
-        if ways.iter().all(|&w| bytes(w) == 0) {
-            ways = vec![Way::ClientWrites];
+        // Files are the channel of what has no network to speak of.
+        let network: u64 = ways.iter().map(|&w| bytes(w)).sum();
+        for files in [Way::ClientWrites, Way::ClientReads] {
+            if bytes(files) > 4 * network && ways.len() > 1 {
+                ways = vec![files];
+            }
         }
         let most = ways.iter().map(|&w| bytes(w)).max().unwrap_or(0);
         ways.retain(|&w| bytes(w) > 0 && bytes(w) * 100 >= most);
@@ -98,7 +105,7 @@ impl Parts<'_> {
                 seconds: ns / 1e9,
                 share: ns / wall_ns,
                 slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
-                evidence: evidence::of(*cause, &entries, idle_ns as f64 / ns.max(1.0)),
+                evidence: evidence::of(*cause, &entries, idle_ns as f64 / ns.max(1.0), &self.around.of(self, *cause, members)),
             }
         });
         Charges { list: list.collect(), of_entry }
@@ -156,6 +163,7 @@ impl Parts<'_> {
                 Way::ClientSends => "all to servers",
                 Way::ServerSends | Way::ClientReceives => "all from servers",
                 Way::ClientWrites => "all written",
+                Way::ClientReads => "all read",
             };
             channels.push(self.channel(name.to_owned(), true, None, &stream.all.finish(), charges));
             let objects = stream.by_object.iter().enumerate().filter_map(|(o, g)| g.as_ref().map(|g| (way, o, g)));
@@ -252,46 +260,6 @@ impl Parts<'_> {
         charged
     }
 
-    /// Transfers, by source.
-    pub fn transfers(&self, meta: &thalweg_trace::Meta) -> Vec<Transfer> {
-        let mut asked: Vec<_> = self.seen.asked.values().collect();
-        asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
-        let attribute = |name: &str| meta.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-        let mut transfers: Vec<Transfer> = asked
-            .iter()
-            .take(MAX_TRANSFERS)
-            .map(|a| {
-                let thing = self.cast.things.get(a.object as usize);
-                let of = |name: &str| thing.and_then(|t| t.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()));
-                let from = thing.map(|t| t.name.clone()).or_else(|| attribute("from"));
-                Transfer {
-                    from: from.unwrap_or_else(|| "an unnamed source".to_owned()),
-                    to: of("to").or_else(|| attribute("to").filter(|_| asked.len() == 1)),
-                    size_bytes: a.bytes,
-                    requests: a.requests,
-                    start_s: self.seconds(a.start),
-                    wall_s: (a.end - a.start) as f64 / 1e9,
-                }
-            })
-            .collect();
-        if transfers.is_empty()
-            && let Some(&way) = self.ways().first()
-            && let Some((first, last)) = self.seen.stream(way).all.extent()
-        {
-            let all = &self.seen.stream(way).all;
-            transfers.push(Transfer {
-                from: attribute("from").unwrap_or_else(|| "an unnamed source".to_owned()),
-                to: attribute("to"),
-                size_bytes: all.bytes,
-                requests: all.sends,
-                start_s: self.seconds(first),
-                wall_s: (last - first) as f64 / 1e9,
-            });
-        }
-        transfers.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        transfers
-    }
-
     /// Phases of the way that moved most.
     pub fn phases(&self) -> Vec<Phase> {
         let Some(&way) = self.ways().first() else { return Vec::new() };
@@ -311,20 +279,16 @@ impl Parts<'_> {
         let s = |ns: u64| ns as f64 / 1e9;
         let threads = self.cast.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
         let mut tracks: Vec<Utilisation> = threads
-            .map(|(actor, did)| {
-                // Between its first span and its last, what no span covers is running.
-                let alive_ns = (did.last_end.min(self.end) - did.first_start.max(self.start)).max(0) as u64;
-                Utilisation {
-                    track: actor.id,
-                    name: actor.name.clone(),
-                    role: role_name(actor.role).to_owned(),
-                    cpu_s: s(did.cpu_ns + alive_ns.saturating_sub(did.in_leaves_ns)),
-                    runqueue_s: s(did.runqueue_ns),
-                    file_s: s(did.file_ns),
-                    network_s: s(did.network_ns),
-                    lock_s: s(did.lock_ns),
-                    spans: did.spans,
-                }
+            .map(|(actor, did)| Utilisation {
+                track: actor.id,
+                name: actor.name.clone(),
+                role: role_name(actor.role).to_owned(),
+                cpu_s: s(did.cpu_ns + did.uncovered_ns),
+                runqueue_s: s(did.runqueue_ns),
+                file_s: s(did.file_ns),
+                network_s: s(did.network_ns),
+                lock_s: s(did.lock_ns),
+                spans: did.spans,
             })
             .collect();
         tracks.sort_by(|a, b| (b.cpu_s + b.file_s).total_cmp(&(a.cpu_s + a.file_s)).then(a.track.cmp(&b.track)));
@@ -336,7 +300,7 @@ impl Parts<'_> {
     pub fn busiest_machine(&self) -> f64 {
         let mut cpu = vec![0_u64; self.cast.machines.len()];
         for (actor, did) in self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
-            cpu[actor.machine as usize] += did.cpu_ns;
+            cpu[actor.machine as usize] += did.cpu_ns + if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
         }
         let wall = (self.end - self.start).max(1) as f64;
         let parts = cpu.iter().zip(&self.cast.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
@@ -346,12 +310,13 @@ impl Parts<'_> {
     /// What a reader must know of what was recorded.
     pub fn notes(&self, unrecorded: Option<(End, u32)>, meta: &thalweg_trace::Meta) -> Vec<String> {
         let mut notes = Vec::new();
-        if unrecorded.is_some() || (!self.cast.has_servers && !self.cast.connections.is_empty()) {
-            notes.push(
-                "The server was not recorded, so its part is server.unknown. Record it as well: start the recorder on its machine \
-                 too, or, for a store, copy with --record against servers that allow it, and explain both recordings together."
-                    .to_owned(),
-            );
+        if let Some((end, connection)) = unrecorded {
+            notes.push(how_to_record(self.cast, end, connection));
+        } else if !self.cast.has_servers && !self.cast.connections.is_empty() {
+            notes.push(how_to_record(self.cast, End::Client, 0));
+        }
+        for (_, said) in meta.attributes.iter().filter(|(name, _)| matches!(name.as_str(), "not_seen" | "notes")) {
+            notes.extend(said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
         }
         if meta.dropped_events > 0 {
             notes.push(format!("{} events were lost while recording; what rests on them is weaker by that much.", meta.dropped_events));

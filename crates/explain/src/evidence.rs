@@ -28,8 +28,8 @@ pub fn rate(bytes_per_s: f64) -> String {
     if value < 10.0 { format!("{value:.2} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// What one charge rests on. `idle`: which part of it lay in gaps of the channel.
-pub fn of(cause: Cause, entries: &[&Entry], idle: f64) -> String {
+/// What one charge rests on. `idle`: which part of it lay in gaps of the channel; `around`: what else was seen.
+pub fn of(cause: Cause, entries: &[&Entry], idle: f64, around: &[String]) -> String {
     let count: u64 = entries.iter().map(|e| e.runs.count).sum();
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns).expect("a charge has entries");
     let median = largest.runs.quantile_ns(0.5) as f64;
@@ -44,6 +44,10 @@ pub fn of(cause: Cause, entries: &[&Entry], idle: f64) -> String {
         said.push_str(", no data under way in any of it");
     } else if idle >= 0.25 {
         said.push_str(&format!(", no data under way in {:.0} % of it", idle * 100.0));
+    }
+    for more in around {
+        said.push_str("; ");
+        said.push_str(more);
     }
     said
 }
@@ -61,7 +65,10 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Still(_), .. }) => {
             "stop: it neither ran, nor asked to, nor waited for anything"
         }
+        (C::ClientThink | C::ServerThink, Place::Thread { what: What::Stopped, .. }) => "stop by a signal",
+        (C::ClientThink, Place::FarEnd { .. }) => "wait for the client, which sent nothing",
         (C::ClientThink | C::ServerThink, _) => "sleep",
+        (C::ClientMemory | C::ServerMemory, _) => "wait for memory",
         (C::ClientCpu | C::ServerCpu, _) => "run",
         (C::ServerUnknown, _) => "wait for the server",
         (c, _) if c.name().starts_with("network.") => "wait for bytes under way",
@@ -72,6 +79,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
 fn plural(noun: &str) -> String {
     match noun.split_once(": ") {
         Some((head, tail)) => format!("{head}s: {tail}"),
+        None if noun.starts_with("stop by") => noun.replacen("stop", "stops", 1),
         None if noun.starts_with("wait for") => noun.replacen("wait", "waits", 1),
         None => format!("{noun}s"),
     }

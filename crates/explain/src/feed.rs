@@ -127,6 +127,12 @@ pub struct Known {
 }
 
 impl Known {
+    /// Whether what the thread does while it has a lock serves nobody who waits for it. Who moves data works for the transfer, and
+    /// so does who is handed work and computes.
+    pub fn serves_itself(&self, asleep: bool) -> bool {
+        !self.moves_data && (asleep || !self.is_woken)
+    }
+
     #[inline]
     fn note(&mut self, span: &LiveSpan) {
         match span.kind {

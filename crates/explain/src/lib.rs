@@ -13,7 +13,9 @@
 pub mod assemble;
 pub mod cast;
 pub mod cause;
+pub mod ceiling;
 pub mod channels;
+pub mod circumstances;
 pub mod curve;
 pub mod document;
 pub mod evidence;
@@ -25,6 +27,7 @@ pub mod observation;
 pub mod quantile;
 pub mod rules;
 pub mod sample;
+pub mod transfers;
 pub mod verdict;
 pub mod walk;
 pub mod wire;
@@ -74,7 +77,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let mut walk = walk::Walk::new(&mut cast, feed, wire, &mut seen, start, end);
     walk.run()?;
     let (ledger, unrecorded) = (walk.ledger, walk.unrecorded);
-    let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, start, end };
+    let around = circumstances::Circumstances::read(source, &mut cast, &ledger)?;
+    let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
     Ok(document(source, options, &parts, unrecorded))
 }
 
@@ -97,7 +101,7 @@ fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
 fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
-    let transfers = parts.transfers(meta);
+    let transfers = transfers::transfers(parts, meta);
     let wall_s = parts.wall_s();
     let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
@@ -114,7 +118,7 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
         wall_s,
         size_bytes,
         rate_bytes_per_s,
-        verdict: verdict::verdict(&charges.list, rate_bytes_per_s, parts.busiest_machine()),
+        verdict: verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause)),
         path: parts.path(&charges),
         transfers,
         phases: parts.phases(),

@@ -8,6 +8,7 @@ use crate::curve::Curve;
 use crate::document::MAX_BINS;
 use crate::feed::{LiveSpan, Observer};
 use crate::index::NONE;
+use crate::quantile::Lengths;
 use crate::sample::Sample;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
@@ -26,6 +27,45 @@ pub enum Way {
     ClientReceives = 2,
     /// Written to files by a client: the channel of a copy without a network.
     ClientWrites = 3,
+    /// Read from files by a client: the channel of what only reads.
+    ClientReads = 4,
+}
+
+/// How many [`Way`]s there are.
+const WAYS: usize = 5;
+
+/// Bytes that went one way between a file or connection and the threads of one end.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// How many bytes.
+    pub bytes: u64,
+    /// In how many calls.
+    pub calls: u64,
+    /// From when.
+    pub start: i64,
+    /// Until when.
+    pub end: i64,
+    /// By which process; 0 where that is not known.
+    pub pid: u32,
+}
+
+impl Default for Moved {
+    fn default() -> Moved {
+        Moved { bytes: 0, calls: 0, start: i64::MAX, end: i64::MIN, pid: 0 }
+    }
+}
+
+/// What a device did.
+#[derive(Debug, Default)]
+pub struct DeviceDid {
+    /// When it was busy, and how many bytes it moved.
+    pub all: Gatherer,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// How long its requests took.
+    pub requests: Lengths,
 }
 
 /// Everything of one way.
@@ -49,10 +89,12 @@ pub struct Did {
     pub file_ns: u64,
     pub network_ns: u64,
     pub lock_ns: u64,
-    pub in_leaves_ns: u64,
     pub in_containers_ns: u64,
     pub first_start: i64,
     pub last_end: i64,
+    pub uncovered_ns: u64,
+    /// Where what the thread did next begins.
+    pub next_start: i64,
 }
 
 /// Requests of one source object.
@@ -74,9 +116,13 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct Observation {
     /// By [`Way`].
-    pub streams: [Stream; 4],
+    pub streams: [Stream; WAYS],
     /// By actor.
     pub did: Vec<Did>,
+    /// By end and object: taken in, handed out.
+    pub moved: [Vec<[Moved; 2]>; 2],
+    /// By a device's track.
+    pub devices: HashMap<u32, DeviceDid>,
     /// By source object.
     pub asked: HashMap<u32, Asked>,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -92,8 +138,10 @@ impl Observation {
         let bins = MAX_BINS / 2;
         let stream = || Stream { all: Gatherer::default(), by_object: vec![None; cast.things.len()], curve: Curve::new(start, end, bins) };
         Observation {
-            streams: [stream(), stream(), stream(), stream()],
-            did: vec![Did { first_start: i64::MAX, ..Did::default() }; cast.actors.len()],
+            streams: [stream(), stream(), stream(), stream(), stream()],
+            did: vec![Did { first_start: i64::MAX, next_start: i64::MAX, ..Did::default() }; cast.actors.len()],
+            moved: [vec![Default::default(); cast.things.len()], vec![Default::default(); cast.things.len()]],
+            devices: HashMap::new(),
             asked: HashMap::new(),
             busy: Curve::new(start, end, BUSY_BINS),
             sample,
@@ -116,10 +164,23 @@ impl Observation {
     }
 
     fn bytes_moved(&mut self, cast: &Cast, span: &LiveSpan) {
-        if span.bytes() < PAYLOAD_BYTES || span.end > self.end {
+        if span.bytes() == 0 || span.end > self.end {
             return;
         }
-        match (span.kind, cast.actors[span.track as usize].end) {
+        let actor = &cast.actors[span.track as usize];
+        if span.object != NONE {
+            let out = matches!(span.kind, SpanKind::NetSend | SpanKind::FileWrite);
+            let moved = &mut self.moved[actor.end as usize][span.object as usize][usize::from(out)];
+            moved.bytes += span.bytes();
+            moved.calls += u64::from(span.count);
+            moved.start = moved.start.min(span.start);
+            moved.end = moved.end.max(span.end);
+            moved.pid = actor.pid;
+        }
+        if span.bytes() < PAYLOAD_BYTES {
+            return;
+        }
+        match (span.kind, actor.end) {
             (SpanKind::NetSend, End::Client) => self.moved(Way::ClientSends, span, span.start),
             (SpanKind::NetSend, End::Server) => self.moved(Way::ServerSends, span, span.start),
             (SpanKind::NetReceive, End::Client) => {
@@ -128,6 +189,19 @@ impl Observation {
                 self.moved(Way::ClientReceives, span, span.end - carried as i64);
             }
             (SpanKind::FileWrite, End::Client) => self.moved(Way::ClientWrites, span, span.start),
+            (SpanKind::FileRead, End::Client) => self.moved(Way::ClientReads, span, span.start),
+            _ => {}
+        }
+    }
+
+    /// What a device did: its requests overlap, and are no thread's doing.
+    fn device(&mut self, span: &LiveSpan) {
+        let device = self.devices.entry(span.track).or_default();
+        device.all.add(span.start, span.end, span.bytes());
+        device.requests.add(span.duration_ns());
+        match span.kind {
+            SpanKind::DiskRead => device.read_bytes += span.bytes(),
+            SpanKind::DiskWrite => device.written_bytes += span.bytes(),
             _ => {}
         }
     }
@@ -146,10 +220,22 @@ impl Observation {
         if !span.is_activity() {
             return;
         }
+        // Between what it did and what it did next the thread ran.
+        let (ran_from, ran_until) = (span.end, did.next_start);
+        did.next_start = did.next_start.min(span.start);
+        if ran_until != i64::MAX && ran_from < ran_until {
+            did.uncovered_ns += (ran_until - ran_from) as u64;
+            self.busy.spread(ran_from, ran_until, (ran_until - ran_from) as f64);
+        }
+        let did = &mut self.did[span.track as usize];
+        if span.parent != 0 && span.cpu_ns == 0 && span.ending_seen() {
+            // A wait within a call, of which the call says how long all of them took.
+            return;
+        }
         let all = span.duration_ns();
-        did.in_leaves_ns += all;
         let (cpu, runqueue, blocked) = span.division().unwrap_or((0, 0, all));
         did.cpu_ns += cpu;
+        let runqueue = if span.kind == SpanKind::WaitRunqueue { all } else { runqueue };
         did.runqueue_ns += runqueue;
         let working = match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::WaitNetwork | SpanKind::NetConnect => {
@@ -164,6 +250,7 @@ impl Observation {
                 did.file_ns += blocked;
                 all
             }
+            SpanKind::WaitTimer => 0,
             _ => all,
         };
         self.busy.spread(span.end - working as i64, span.end, working as f64);
@@ -182,9 +269,15 @@ impl Observation {
 impl Observer for Observation {
     #[inline]
     fn span(&mut self, cast: &Cast, span: &LiveSpan) {
+        if !cast.actors[span.track as usize].thread {
+            if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+                self.device(span);
+            }
+            return self.sample.take(cast, span);
+        }
         self.tally(span);
         match span.kind {
-            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite => self.bytes_moved(cast, span),
+            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
             SpanKind::AppRequest => self.ask(span),
             _ => {}
         }

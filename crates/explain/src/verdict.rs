@@ -1,14 +1,12 @@
 //! The verdict: which cause limits, how sure that is, and the one plain sentence.
 
 use crate::cause::Cause;
+use crate::ceiling::Reached;
 use crate::document::{Charge, Second, Status, Verdict};
 use crate::evidence::rate;
 
 /// The largest cause limits when it leads by so much.
 const LEAD: f64 = 0.05;
-
-/// A device that runs at this part of what it can is doing well.
-const CEILING: f64 = 0.9;
 
 /// A cause, all places together.
 struct Sum<'a> {
@@ -17,8 +15,8 @@ struct Sum<'a> {
     largest: &'a Charge,
 }
 
-/// The verdict on these charges. `busiest_machine`: which part of its processors the busiest machine used.
-pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, busiest_machine: f64) -> Verdict {
+/// The verdict on these charges. `reached`: what the largest cause's own device, path or processors reached of what they can.
+pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
     let sums = sums(charges);
     let Some(first) = sums.first() else {
         let sentence = "Nothing was recorded that could be explained.".to_owned();
@@ -32,16 +30,16 @@ pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, busiest_machin
         };
     };
     let second = sums.get(1).filter(|s| first.share - s.share < LEAD);
-    let computing = matches!(first.cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue);
+    let reached = reached(first.cause);
     let status = match second {
-        _ if computing && busiest_machine >= CEILING => Status::Healthy,
+        _ if reached.is_some() => Status::Healthy,
         Some(_) => Status::Inconclusive,
         None => Status::Limited,
     };
     let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
     sentence.push_str(&told(&sums));
-    if status == Status::Healthy {
-        sentence.push_str(&format!(" The processors were {:.0} % busy with it: this is what the machine gives.", busiest_machine * 100.0));
+    if let Some(reached) = reached {
+        sentence.push_str(&format!(" This is what the machine gives: {}.", reached.told));
     }
     Verdict {
         status,

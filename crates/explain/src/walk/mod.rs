@@ -66,6 +66,8 @@ struct Held {
     waiter: u32,
     holder: u32,
     since: i64,
+    /// Whether the holder was seen to sleep while it had it.
+    slept: bool,
 }
 
 impl<'a, 'o> Walk<'a, 'o> {
@@ -108,11 +110,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.feed.read(self.cast, self.start, self.observer)?;
         }
         let lanes = &self.feed.lanes;
-        // Who moves data works for the transfer, also while others wait for it; and so does who is handed work and computes.
-        self.ledger.settle_locks(self.cast, |holder, asleep| {
-            let known = lanes[holder as usize].known;
-            !known.moves_data && (asleep || !known.is_woken)
-        });
+        self.ledger.settle_locks(self.cast, |holder, asleep| lanes[holder as usize].known.serves_itself(asleep));
         Ok(())
     }
 
@@ -137,8 +135,8 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn step(&mut self) -> Result<(), ExplainError> {
         self.ensure(self.at)?;
         self.settle(self.track);
-        if self.held.is_some_and(|h| self.at <= h.since) {
-            self.held = None;
+        if self.held.is_some_and(|h| self.at <= h.since) && self.back_from_lock() {
+            return Ok(());
         }
         let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
@@ -248,6 +246,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             let from = from.max(self.start).max(held.since).min(self.at);
             let waiter = self.ledger.label(held.waiter);
             let place = Place::Held { waiter, holder: held.holder, what, object };
+            self.held = Some(Held { slept: held.slept || activity == Activity::Think, ..held });
             self.ledger.charge(Activity::Lock.at(self.end), place, from, self.at, self.track);
             self.at = from;
             return;

@@ -201,7 +201,18 @@ impl Walk<'_, '_> {
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         let may_be = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
-        self.held = may_be.then_some(Held { waiter, holder, since: span.start });
+        self.held = may_be.then_some(Held { waiter, holder, since: span.start, slept: false });
+    }
+
+    /// At the beginning of a wait for a lock: what its holder did before serves itself only, and delayed nobody. The walk goes
+    /// on with who waited. (A thread that works for others is the chain itself, and the walk stays with it.)
+    pub(super) fn back_from_lock(&mut self) -> bool {
+        let Some(held) = self.held.take() else { return false };
+        let itself = self.feed.lanes[held.holder as usize].known.serves_itself(held.slept);
+        if itself {
+            self.jump(held.waiter);
+        }
+        itself
     }
 
     /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that

@@ -58,6 +58,41 @@ impl Tale {
         track
     }
 
+    /// A thread of a process, on the machine of its end.
+    pub fn thread(&mut self, role: Role, name: &str, pid: u32, tid: u32) -> TrackId {
+        let track = TrackId::new(self.fresh()).unwrap();
+        let host = if role == Role::Server { HostId(1) } else { HostId(0) };
+        let row = Track { track, host, kind: TrackKind::Thread, role, pid: Some(pid), tid: Some(tid), name: name.into() };
+        self.events.push(Event::Track(row));
+        track
+    }
+
+    /// A device: its track.
+    pub fn device(&mut self, name: &str) -> TrackId {
+        let track = TrackId::new(self.fresh()).unwrap();
+        let row = Track { track, host: HostId(0), kind: TrackKind::Device, role: Role::Kernel, pid: None, tid: None, name: name.into() };
+        self.events.push(Event::Track(row));
+        self.object(ObjectKind::Device, name, &[]);
+        track
+    }
+
+    /// Both ends of a connection, told apart.
+    pub fn two_ends(&mut self, name: &str) -> (ObjectId, ObjectId) {
+        let client = self.object(ObjectKind::Connection, name, &[("end", "client")]);
+        (client, self.object(ObjectKind::Connection, name, &[("end", "server")]))
+    }
+
+    /// A value of one of TCP's counters.
+    pub fn counter(&mut self, of: ObjectId, name: CounterName, at_us: u64, value: i64) {
+        let at = Time::from_monotonic_ns((at_us * US) as i64);
+        self.events.push(Event::Counter(Counter { of: CounterOf::Object(of), name, at, value }));
+    }
+
+    /// A wait as a kernel tells it: all of it off the processor.
+    pub fn wait(&mut self, track: TrackId, kind: SpanKind, from_us: u64, to_us: u64) -> Line<'_> {
+        self.span(track, kind, from_us, to_us).blocked()
+    }
+
     pub fn client(&mut self, name: &str) -> TrackId {
         self.track(Role::Client, name)
     }
@@ -164,6 +199,35 @@ impl Line<'_> {
         self.span.waker_track = Some(track);
         self.span.waker_context = Some(WakerContext::Task);
         self
+    }
+    fn ended(mut self, by: Option<TrackId>, context: WakerContext) -> Self {
+        (self.span.waker_track, self.span.waker_context) = (by, Some(context));
+        self
+    }
+    pub fn by_device(self, device: TrackId) -> Self {
+        self.ended(Some(device), WakerContext::Hardirq)
+    }
+    pub fn by_packet(self) -> Self {
+        self.ended(None, WakerContext::Softirq)
+    }
+    pub fn by_timer(self) -> Self {
+        self.ended(None, WakerContext::Timer)
+    }
+    /// Of a run queue: who held the processor.
+    pub fn held_by(mut self, track: TrackId) -> Self {
+        self.span.waker_track = Some(track);
+        self
+    }
+    pub fn result(mut self, result: i64) -> Self {
+        self.span.result = Some(result);
+        self
+    }
+    pub fn within(mut self, parent: SpanId) -> Self {
+        self.span.parent = Some(parent);
+        self
+    }
+    pub fn id(&self) -> SpanId {
+        self.span.span
     }
     pub fn count(mut self, count: u32) -> Self {
         self.span.count = count;

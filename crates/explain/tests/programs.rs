@@ -1,0 +1,626 @@
+//! Each rule for programs whose waits a kernel told: a recording made by hand, of which the truth is known.
+
+mod common;
+use common::*;
+use thalweg_explain::{Explanation, document::Status};
+use thalweg_trace::{CounterName, Event, Mark, MarkKind, Role, SpanKind as K, Time, TrackId};
+
+const CONNECTION: &str = "10.0.0.1:5000 > 10.0.0.2:2049";
+
+fn place_of<'a>(e: &'a Explanation, cause: &str) -> &'a str {
+    &e.critical_path.iter().find(|c| c.cause.name() == cause).unwrap_or_else(|| panic!("no {cause} in {:#?}", e.critical_path)).place
+}
+
+fn evidence_of<'a>(e: &'a Explanation, cause: &str) -> &'a str {
+    &e.critical_path.iter().find(|c| c.cause.name() == cause).unwrap_or_else(|| panic!("no {cause} in {:#?}", e.critical_path)).evidence
+}
+
+fn mark(tale: &mut Tale, track: TrackId, kind: MarkKind, at_us: u64, object: thalweg_trace::ObjectId) {
+    let at = Time::from_monotonic_ns((at_us * US) as i64);
+    tale.event(Event::Mark(Mark { track, kind, at, object: Some(object), value: Some(1448) }));
+}
+
+#[test]
+fn a_cold_copy_waits_for_its_source_on_its_device() {
+    let mut tale = Tale::new(20_000, 2);
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    let vda = tale.device("vda");
+    let source = tale.object(thalweg_trace::ObjectKind::File, "/data/big", &[("device", "vda"), ("opened", "read")]);
+    let sink = tale.object(thalweg_trace::ObjectKind::File, "/scratch/big", &[("device", "vdb"), ("opened", "write")]);
+    for n in 0..10_u64 {
+        let t = n * 2_000;
+        tale.wait(cp, K::FileRead, t, t + 1_400).on(source).by_device(vda).end();
+        tale.span(vda, K::DiskRead, t, t + 1_390).observed().bytes(1 << 20).end();
+        tale.span(cp, K::FileRead, t + 1_400, t + 1_600).on(source).bytes(1 << 20).count(8).end();
+        tale.span(cp, K::FileWrite, t + 1_600, t + 2_000).on(sink).bytes(1 << 20).count(8).end();
+    }
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 14.0);
+    assert_charged(&e, "client.cpu", 6.0);
+    assert_eq!(place_of(&e, "client.read"), "client cp: file.read /data/big on vda");
+    assert!(evidence_of(&e, "client.read").contains("10 blocking reads"), "{}", evidence_of(&e, "client.read"));
+    assert!(evidence_of(&e, "client.read").contains("vda busy 70 %"), "{}", evidence_of(&e, "client.read"));
+    let [transfer] = e.transfers.as_slice() else { panic!("{:?}", e.transfers) };
+    assert_eq!((transfer.from.as_str(), transfer.to.as_deref(), transfer.size_bytes), ("/data/big", Some("/scratch/big"), 10 << 20));
+}
+
+#[test]
+fn a_device_at_its_measured_best_is_healthy_and_a_slow_one_is_not() {
+    let told = |ceiling: &str| {
+        let mut tale = Tale::new(20_000, 2);
+        tale.meta.attributes.push(("ceiling.device.vda.read".into(), ceiling.into()));
+        let cp = tale.thread(Role::Client, "cp", 100, 100);
+        let vda = tale.device("vda");
+        let source = tale.object(thalweg_trace::ObjectKind::File, "/data/big", &[("device", "vda")]);
+        for n in 0..10_u64 {
+            tale.wait(cp, K::FileRead, n * 2_000, n * 2_000 + 1_900).on(source).by_device(vda).end();
+            tale.span(vda, K::DiskRead, n * 2_000, n * 2_000 + 1_900).observed().bytes(1 << 20).end();
+        }
+        tale.explain()
+    };
+    let best = told("530000000");
+    assert_eq!(best.verdict.status, Status::Healthy);
+    assert!(best.verdict.sentence.contains("vda was read at 527 MB/s, of the 530 MB/s"), "{}", best.verdict.sentence);
+    assert_eq!(told("800000000").verdict.status, Status::Limited);
+}
+
+#[test]
+fn a_call_runs_in_what_its_waits_leave_over() {
+    let mut tale = Tale::new(10_000, 2);
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    let vda = tale.device("vda");
+    let source = tale.file("/data/big");
+    let call = tale.span(cp, K::FileRead, 0, 10_000).ran(6_000).on(source).bytes(1 << 20);
+    let id = call.id();
+    call.end();
+    tale.wait(cp, K::FileRead, 2_000, 5_000).on(source).by_device(vda).within(id).end();
+    tale.wait(cp, K::WaitRunqueue, 5_000, 6_000).within(id).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.cpu", 6.0);
+    assert_charged(&e, "client.read", 3.0);
+    assert_charged(&e, "client.runqueue", 1.0);
+    let main = e.tracks.iter().find(|t| t.name == "cp").unwrap();
+    assert!((main.cpu_s - 0.006).abs() < 1e-9, "{main:?}");
+}
+
+#[test]
+fn a_receiving_call_runs_in_what_its_waits_leave_over() {
+    let mut tale = Tale::new(10_000, 2);
+    let curl = tale.thread(Role::Client, "curl", 100, 100);
+    let nginx = tale.thread(Role::Server, "nginx", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    let call = tale.span(curl, K::NetReceive, 0, 10_000).ran(3_000).on(near).bytes(4096);
+    let id = call.id();
+    call.end();
+    tale.wait(curl, K::NetReceive, 1_000, 8_000).on(near).by_packet().within(id).end();
+    tale.wait(nginx, K::FileRead, 0, 7_900).end();
+    tale.span(nginx, K::NetSend, 7_900, 8_000).on(far).bytes(4096).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.cpu", 2.0);
+    assert_charged(&e, "server.read", 7.9);
+}
+
+#[test]
+fn who_held_the_processor_is_named_and_the_recorder_is_charged() {
+    let mut tale = Tale::new(10_000, 2);
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    let stress = tale.thread(Role::None, "stress", 900, 900);
+    let drain = tale.thread(Role::Recorder, "thalweg/drain", 901, 901);
+    tale.span(cp, K::WaitRunqueue, 1_000, 5_000).blocked().held_by(stress).end();
+    tale.span(cp, K::WaitRunqueue, 6_000, 9_000).blocked().held_by(drain).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.runqueue", 4.0);
+    assert_charged(&e, "recorder", 3.0);
+    assert_charged(&e, "client.cpu", 3.0);
+    assert!(evidence_of(&e, "client.runqueue").contains("held by `stress` in 100 %"), "{}", evidence_of(&e, "client.runqueue"));
+}
+
+#[test]
+fn queueing_while_the_recorder_holds_another_processor_is_the_recorders() {
+    let mut tale = Tale::new(10_000, 2);
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    let other = tale.thread(Role::Client, "cp", 101, 101);
+    let drain = tale.thread(Role::Recorder, "thalweg/drain", 901, 901);
+    // The recorder sleeps for the first 3 ms of the queueing, and spins for the rest.
+    tale.wait(drain, K::WaitTimer, 0, 4_000).by_timer().end();
+    tale.wait(drain, K::WaitTimer, 9_500, 10_000).by_timer().end();
+    tale.wait(other, K::WaitTimer, 0, 100).by_timer().end();
+    tale.span(cp, K::WaitRunqueue, 1_000, 9_000).blocked().held_by(other).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.runqueue", 3.0);
+    assert_charged(&e, "recorder", 5.0);
+}
+
+#[test]
+fn a_quota_is_said_where_it_stopped_somebody() {
+    let mut tale = Tale::new(100_000, 2);
+    tale.meta.attributes.push(("cgroup.cpu_quota".into(), "0.5".into()));
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    for n in 0..2_u64 {
+        tale.span(cp, K::WaitRunqueue, n * 50_000 + 20_000, n * 50_000 + 50_000).blocked().end();
+    }
+    for (at, value) in [(0, 0), (100_000, 60_000_000)] {
+        let at = Time::from_monotonic_ns(at * 1000);
+        let of = thalweg_trace::CounterOf::Track(cp);
+        tale.event(Event::Counter(thalweg_trace::Counter { of, name: CounterName::CpuThrottledNs, at, value }));
+    }
+    let e = tale.explain();
+    assert_charged(&e, "client.runqueue", 60.0);
+    assert!(evidence_of(&e, "client.runqueue").contains("a quota of 0.5 processors stopped it for 60.0 ms"));
+}
+
+/// A client that asks over `CONNECTION` and waits, as `waiting` tells; the server has the request at 1 ms, syncs until 8 ms and
+/// replies.
+fn asks(waiting: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let server = tale.thread(Role::Server, "ganesha.nfsd/svc_1", 200, 201);
+    let vdb = tale.device("vdb");
+    let sink = tale.object(thalweg_trace::ObjectKind::File, "/srv/x/DST", &[("device", "vdb")]);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(client, K::NetSend, 900, 1_000).on(near).offset(0).bytes(1 << 20).end();
+    waiting(&mut tale, client, near);
+    tale.span(client, K::NetReceive, 8_030, 8_040).on(near).offset(0).bytes(100).end();
+    tale.wait(server, K::WaitNetwork, 0, 1_000).on(far).by_packet().end();
+    tale.span(server, K::NetReceive, 1_000, 1_100).on(far).offset(0).bytes(1 << 20).end();
+    tale.wait(server, K::FileSync, 1_500, 7_900).on(sink).by_device(vdb).end();
+    tale.span(server, K::NetSend, 7_980, 8_000).on(far).offset(0).bytes(100).end();
+    tale.wait(server, K::WaitNetwork, 8_100, 10_000).on(far).by_packet().end();
+    tale.explain()
+}
+
+#[test]
+fn a_blocked_receive_is_charged_to_what_the_server_did() {
+    let e = asks(|tale, client, near| tale.wait(client, K::NetReceive, 1_000, 8_010).on(near).offset(0).by_packet().end());
+    assert_charged(&e, "server.sync", 6.4);
+    assert_eq!(place_of(&e, "server.sync"), "server ganesha.nfsd/svc: file.sync /srv/x/DST on vdb");
+    assert_charged(&e, "network.latency", 0.01);
+    assert_charged(&e, "server.cpu", 0.6);
+}
+
+#[test]
+fn a_poll_that_timed_out_looked_for_what_ended_the_next() {
+    let e = asks(|tale, client, near| {
+        tale.wait(client, K::WaitNetwork, 1_000, 4_000).by_timer().end();
+        tale.wait(client, K::WaitNetwork, 4_010, 6_000).by_timer().end();
+        tale.wait(client, K::WaitNetwork, 6_010, 8_010).on(near).by_packet().end();
+    });
+    assert_charged(&e, "server.sync", 6.4);
+    assert!(charged_ms(&e, "client.think") < 1e-6, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn spinning_on_a_connection_is_waiting_for_it() {
+    let e = asks(|tale, client, near| tale.span(client, K::NetReceive, 1_000, 8_010).on(near).count(5_000).result(-11).end());
+    assert_charged(&e, "server.sync", 6.4);
+}
+
+#[test]
+fn sleeping_between_looks_at_a_connection_is_waiting_for_it() {
+    let e = asks(|tale, client, near| {
+        for n in 0..7_u64 {
+            tale.wait(client, K::WaitNetwork, 1_000 + n * 1_000, 1_990 + n * 1_000).on(near).by_timer().end();
+            tale.span(client, K::NetReceive, 1_990 + n * 1_000, 2_000 + n * 1_000).on(near).result(-11).end();
+        }
+    });
+    assert_charged(&e, "server.sync", 6.4);
+}
+
+#[test]
+fn a_poll_that_nothing_ever_answered_is_thinking() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "daemon", 100, 100);
+    tale.wait(client, K::WaitNetwork, 0, 8_000).by_timer().end();
+    assert_charged(&tale.explain(), "client.think", 8.0);
+}
+
+#[test]
+fn the_send_that_carried_the_byte_waited_for_counts_even_if_it_was_stamped_late() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 201);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.wait(client, K::NetReceive, 2_000, 8_000).on(near).offset(100).by_packet().end();
+    // An earlier reply, then the one waited for, stamped when its thread blocked.
+    tale.span(server, K::NetSend, 1_900, 1_950).on(far).offset(0).bytes(100).end();
+    tale.span(server, K::NetSend, 8_500, 8_500).on(far).offset(100).bytes(100).end();
+    tale.wait(server, K::FileRead, 2_500, 7_900).end();
+    tale.wait(server, K::WaitNetwork, 8_500, 10_000).by_packet().end();
+    let e = tale.explain();
+    assert_charged(&e, "server.read", 5.4);
+    assert!(charged_ms(&e, "network.latency") < 0.2, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn work_handed_from_thread_to_thread_is_followed_to_the_device() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let poller = tale.thread(Role::Server, "ganesha.nfsd/svc_1", 200, 201);
+    let worker = tale.thread(Role::Server, "ganesha.nfsd/work_3", 200, 203);
+    let kworker = tale.thread(Role::None, "kworker/1:2", 30, 30);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(client, K::NetSend, 900, 1_000).on(near).bytes(100).end();
+    tale.wait(client, K::WaitNetwork, 1_000, 9_010).on(near).by_packet().end();
+    tale.span(client, K::NetReceive, 9_010, 9_020).on(near).bytes(100).end();
+    tale.wait(poller, K::WaitNetwork, 0, 1_010).on(far).by_packet().end();
+    tale.span(poller, K::NetReceive, 1_010, 1_020).on(far).bytes(100).end();
+    tale.wait(poller, K::WaitNetwork, 1_100, 10_000).by_packet().end();
+    tale.wait(worker, K::WaitLock, 0, 1_050).woken_by(poller).end();
+    tale.wait(worker, K::FileSync, 2_000, 8_000).woken_by(kworker).end();
+    tale.span(worker, K::NetSend, 8_990, 9_000).on(far).bytes(100).end();
+    tale.wait(worker, K::WaitLock, 9_100, 10_000).woken_by(poller).end();
+    let e = tale.explain();
+    // A kernel worker of which nothing is known ended it: the call is charged.
+    assert_charged(&e, "server.sync", 6.0);
+    assert_charged(&e, "server.cpu", 0.04 + 0.95 + 1.0);
+    assert_charged(&e, "unknown", 0.0);
+}
+
+#[test]
+fn a_kernel_thread_works_for_the_end_that_waits_for_it() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 201);
+    let journal = tale.thread(Role::Kernel, "jbd2/vdb-8", 40, 40);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.wait(client, K::NetReceive, 0, 9_000).on(near).by_packet().end();
+    tale.span(server, K::NetSend, 8_990, 9_000).on(far).bytes(100).end();
+    tale.wait(server, K::WaitLock, 1_000, 8_000).woken_by(journal).end();
+    tale.wait(journal, K::WaitDisk, 0, 7_900).end();
+    let e = tale.explain();
+    assert_charged(&e, "server.read", 6.9 + 1.0);
+    assert!(charged_ms(&e, "client.read") < 1e-9);
+}
+
+/// The command's thread waits for a lock that another thread of it has while it does `what`.
+fn locked(hold: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
+    let mut tale = Tale::new(100_000, 2);
+    let copier = tale.thread(Role::Client, "copy", 100, 100);
+    let holder = tale.thread(Role::Client, "copy/holder", 100, 101);
+    let sink = tale.file("/scratch/out");
+    for n in 0..10_u64 {
+        let t = n * 10_000;
+        tale.span(copier, K::FileWrite, t, t + 2_000).on(sink).bytes(1 << 20).end();
+        tale.wait(copier, K::WaitLock, t + 2_000, t + 10_000).woken_by(holder).end();
+        hold(&mut tale, holder, t);
+    }
+    tale.wait(holder, K::WaitTimer, 100_000, 120_000).by_timer().end();
+    tale.explain()
+}
+
+#[test]
+fn a_lock_whose_holder_sleeps_is_the_lock() {
+    let e = locked(|tale, holder, t| {
+        tale.wait(holder, K::WaitTimer, t, t + 1_000).by_timer().end();
+        tale.wait(holder, K::WaitTimer, t + 1_010, t + 9_990).by_timer().end();
+    });
+    assert_charged(&e, "client.lock", 80.0);
+    assert_eq!(place_of(&e, "client.lock"), "client copy: a lock that client copy/holder holds while it sleeps");
+    assert!(evidence_of(&e, "client.lock").contains("waits for a lock"));
+}
+
+#[test]
+fn a_lock_whose_holder_computes_for_itself_is_the_lock() {
+    let e = locked(|tale, holder, t| tale.wait(holder, K::WaitTimer, t, t + 1_000).by_timer().end());
+    assert_charged(&e, "client.lock", 80.0);
+}
+
+#[test]
+fn a_lock_whose_holder_waits_for_a_device_is_the_device() {
+    let e = locked(|tale, holder, t| tale.wait(holder, K::FileSync, t + 1_000, t + 9_990).end());
+    assert_charged(&e, "client.sync", 89.9);
+}
+
+#[test]
+fn a_thread_that_computes_what_it_was_handed_is_computing() {
+    let e = locked(|tale, holder, t| {
+        let copier = TrackId::new(1).unwrap();
+        tale.wait(holder, K::WaitLock, t, t + 1_990).woken_by(copier).end();
+    });
+    assert_charged(&e, "client.lock", 0.0);
+    assert!(charged_ms(&e, "client.cpu") > 99.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn waiting_for_a_thread_or_a_child_to_end_is_what_it_did() {
+    for (pid, tid) in [(100, 101), (150, 150)] {
+        let mut tale = Tale::new(10_000, 2);
+        let main = tale.thread(Role::Client, "sh", 100, 100);
+        let child = tale.thread(Role::Client, "sleep", pid, tid);
+        tale.wait(main, K::WaitLock, 1_000, 9_000).woken_by(child).end();
+        tale.wait(child, K::WaitTimer, 2_000, 8_500).by_timer().end();
+        let e = tale.explain();
+        assert_charged(&e, "client.think", 6.5);
+        assert_charged(&e, "client.cpu", 3.5);
+    }
+}
+
+#[test]
+fn a_server_stopped_by_a_signal_stands_still() {
+    let mut tale = Tale::new(3_000_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let server = tale.thread(Role::Server, "nginx", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(client, K::NetSend, 900, 1_000).on(near).bytes(100).end();
+    tale.wait(client, K::NetReceive, 1_000, 2_900_000).on(near).by_packet().end();
+    tale.wait(server, K::WaitNetwork, 0, 1_010).on(far).by_packet().end();
+    tale.span(server, K::NetReceive, 1_010, 1_020).on(far).bytes(100).end();
+    tale.wait(server, K::WaitOther, 2_000, 2_800_000).result(-19).woken_by(client).end();
+    tale.span(server, K::NetSend, 2_899_900, 2_899_990).on(far).bytes(100).end();
+    let e = tale.explain();
+    assert_charged(&e, "server.think", 2_798.0);
+    assert_eq!(place_of(&e, "server.think"), "server nginx: stopped");
+}
+
+#[test]
+fn a_peer_that_reads_slowly_is_what_a_sender_waits_for() {
+    let mut tale = Tale::new(100_000, 2);
+    let client = tale.thread(Role::Client, "transfer", 100, 100);
+    let server = tale.thread(Role::Server, "transfer", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    for n in 0..10_u64 {
+        let t = n * 10_000;
+        tale.span(client, K::NetSend, t, t + 100).on(near).bytes(1 << 20).end();
+        tale.wait(client, K::NetSend, t + 100, t + 10_000).on(near).by_packet().end();
+        tale.wait(server, K::WaitTimer, t, t + 9_500).by_timer().end();
+        tale.span(server, K::NetReceive, t + 9_500, t + 9_900).on(far).bytes(1 << 20).end();
+    }
+    let e = tale.explain();
+    assert!(charged_ms(&e, "server.think") > 90.0, "{:#?}", e.critical_path);
+    assert_eq!(e.verdict.cause.name(), "server.think");
+}
+
+/// A client that has more to send than fits, and a server that only receives; `said` tells of TCP at the client's end.
+fn streams(said: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
+    let mut tale = Tale::new(1_000_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let server = tale.thread(Role::Server, "nginx", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    for n in 0..10_u64 {
+        let t = n * 100_000;
+        tale.span(client, K::NetSend, t, t + 1_000).on(near).bytes(1 << 20).end();
+        tale.wait(client, K::WaitNetwork, t + 1_000, t + 100_000).on(near).by_packet().end();
+        tale.wait(server, K::NetReceive, t, t + 99_000).on(far).by_packet().end();
+        tale.span(server, K::NetReceive, t + 99_000, t + 100_000).on(far).bytes(1 << 20).end();
+    }
+    // What the other end says of its own sending must not be taken for the client's.
+    for t in 0..100_u64 {
+        tale.counter(far, CounterName::TcpCwndBytes, t * 10_000, 14_480);
+        tale.counter(far, CounterName::TcpInFlightBytes, t * 10_000, 14_480);
+        tale.counter(far, CounterName::TcpMinRttUs, t * 10_000, 40_000);
+        tale.counter(far, CounterName::TcpSrttUs, t * 10_000, 40_000);
+    }
+    said(&mut tale, client, near);
+    tale.explain()
+}
+
+fn tcp(tale: &mut Tale, near: thalweg_trace::ObjectId, values: &[(CounterName, i64)]) {
+    for t in 0..100_u64 {
+        values.iter().for_each(|&(name, value)| tale.counter(near, name, t * 10_000, value));
+    }
+}
+
+#[test]
+fn the_networks_causes_are_told_apart() {
+    use CounterName as N;
+    let path = |rtt: i64, srtt: i64, in_flight: i64, cwnd: i64| {
+        [(N::TcpMinRttUs, rtt), (N::TcpSrttUs, srtt), (N::TcpInFlightBytes, in_flight), (N::TcpCwndBytes, cwnd)]
+    };
+    let cause = |e: &Explanation| {
+        assert!(charged_ms(e, e.verdict.cause.name()) > 900.0, "{:#?}", e.critical_path);
+        e.verdict.cause.name()
+    };
+    // Nothing is known.
+    assert_eq!(cause(&streams(|_, _, _| {})), "network.bandwidth");
+    // All that the window lets through is under way, and no queue grows.
+    assert_eq!(cause(&streams(|tale, _, near| tcp(tale, near, &path(40_000, 41_000, 140_000, 145_000)))), "network.cwnd");
+    // The same with a queue: the link is full, whatever it drops.
+    let full = streams(|tale, client, near| {
+        tcp(tale, near, &path(1_000, 41_000, 140_000, 145_000));
+        (1..20).for_each(|n| mark(tale, client, MarkKind::TcpRetransmit, n * 50_000, near));
+    });
+    assert_eq!(cause(&full), "network.bandwidth");
+    // Below its window for want of a wider one at the other end.
+    let rwnd = streams(|tale, _, near| {
+        tcp(tale, near, &path(40_000, 41_000, 65_000, 145_000));
+        tcp(tale, near, &[(N::TcpReceiveWindowBytes, 65_536)]);
+    });
+    assert_eq!(cause(&rwnd), "network.rwnd");
+    let sndbuf = streams(|tale, _, near| {
+        tcp(tale, near, &path(40_000, 41_000, 65_000, 145_000));
+        tcp(tale, near, &[(N::TcpSendBufferBytes, 131_072)]);
+    });
+    assert_eq!(cause(&sndbuf), "network.sndbuf");
+}
+
+#[test]
+fn what_tcp_says_it_was_stopped_by_counts_on_short_paths_too() {
+    use CounterName as N;
+    for (limited, cause) in [(N::TcpReceiveWindowLimitedUs, "network.rwnd"), (N::TcpSendBufferLimitedUs, "network.sndbuf")] {
+        let e = streams(|tale, _, near| {
+            tcp(tale, near, &[(N::TcpMinRttUs, 60), (N::TcpSrttUs, 90), (N::TcpReceiveWindowBytes, 16_384)]);
+            for t in 0..100_u64 {
+                tale.counter(near, N::TcpBusyUs, t * 10_000, t as i64 * 10_000);
+                tale.counter(near, limited, t * 10_000, t as i64 * 8_000);
+            }
+        });
+        assert_eq!(e.verdict.cause.name(), cause, "{:#?}", e.critical_path);
+    }
+}
+
+#[test]
+fn a_window_that_losses_have_narrowed_is_loss_until_it_is_wide_again() {
+    use CounterName as N;
+    let e = streams(|tale, client, near| {
+        mark(tale, client, MarkKind::TcpRetransmit, 305_000, near);
+        for t in 0..100_u64 {
+            // Wide until the loss at 305 ms, wide again from 700 ms on.
+            let cwnd = if (31..70).contains(&t) { 100_000 } else { 400_000 };
+            tale.counter(near, N::TcpCwndBytes, t * 10_000, cwnd);
+            tale.counter(near, N::TcpInFlightBytes, t * 10_000, cwnd - 1_000);
+            tale.counter(near, N::TcpMinRttUs, t * 10_000, 40_000);
+            tale.counter(near, N::TcpSrttUs, t * 10_000, 40_500);
+        }
+    });
+    let (loss, cwnd) = (charged_ms(&e, "network.loss"), charged_ms(&e, "network.cwnd"));
+    assert!((380.0..=500.0).contains(&loss) && (450.0..=620.0).contains(&cwnd), "{loss} {cwnd}");
+}
+
+#[test]
+fn a_timeout_is_loss_even_on_a_full_link() {
+    let e = streams(|tale, client, near| {
+        tcp(tale, near, &[(CounterName::TcpMinRttUs, 1_000), (CounterName::TcpSrttUs, 50_000)]);
+        mark(tale, client, MarkKind::TcpTimeout, 350_000, near);
+    });
+    assert!((90.0..=110.0).contains(&charged_ms(&e, "network.loss")), "{:#?}", e.critical_path);
+}
+
+#[test]
+fn one_request_at_a_time_over_a_long_path_is_latency_even_with_much_data() {
+    let mut tale = Tale::new(600_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    for n in 0..10_u64 {
+        let t = n * 60_000;
+        tale.span(client, K::NetSend, t, t + 1_000).on(near).offset(n << 20).bytes(1 << 20).end();
+        tale.wait(client, K::NetReceive, t + 1_000, t + 59_000).on(near).offset(n * 100).by_packet().end();
+        tale.span(client, K::NetReceive, t + 59_000, t + 59_010).on(near).offset(n * 100).bytes(100).end();
+        tale.wait(server, K::NetReceive, t, t + 27_000).on(far).offset(n << 20).bytes(1 << 20).by_packet().end();
+        tale.span(server, K::NetSend, t + 33_000, t + 33_100).on(far).offset(n * 100).bytes(100).end();
+        tale.wait(server, K::NetReceive, t + 33_100, t + 60_000).on(far).by_packet().end();
+        tale.counter(near, CounterName::TcpMinRttUs, t, 50_000);
+        tale.counter(near, CounterName::TcpSrttUs, t, 50_100);
+        tale.counter(near, CounterName::TcpCwndBytes, t, 4 << 20);
+        tale.counter(near, CounterName::TcpInFlightBytes, t, 1 << 20);
+    }
+    let e = tale.explain();
+    assert_eq!(e.verdict.cause.name(), "network.latency", "{:#?}", e.critical_path);
+    assert!(charged_ms(&e, "network.latency") > 500.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_message_held_back_by_a_slow_path_within_one_machine_is_no_stop() {
+    let mut tale = Tale::new(2_000_000, 2);
+    let client = tale.thread(Role::Client, "transfer", 100, 100);
+    let server = tale.thread(Role::Server, "transfer", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(client, K::NetSend, 900, 1_000).on(near).bytes(100).end();
+    tale.span(client, K::NetReceive, 1_000, 2_000_000).ran(0).on(near).end();
+    tale.span(server, K::NetReceive, 0, 1_001_000).ran(0).on(far).bytes(100).end();
+    tale.span(server, K::NetSend, 1_001_000, 1_001_100).on(far).bytes(100).end();
+    tale.counter(near, CounterName::TcpMinRttUs, 0, 1_900_000);
+    let e = tale.explain();
+    assert_eq!(e.verdict.cause.name(), "network.latency", "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_server_that_was_not_recorded_is_unknown_but_for_what_tcp_says() {
+    let mut tale = Tale::new(1_000_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let near = tale.object(thalweg_trace::ObjectKind::Connection, CONNECTION, &[("end", "client")]);
+    tale.span(client, K::NetSend, 0, 1_000).on(near).bytes(100).end();
+    tale.wait(client, K::NetReceive, 1_000, 901_000).on(near).by_packet().end();
+    tale.counter(near, CounterName::TcpMinRttUs, 0, 50_000);
+    let e = tale.explain();
+    assert_charged(&e, "network.latency", 50.0);
+    assert_charged(&e, "server.unknown", 850.0);
+    assert_eq!(place_of(&e, "server.unknown"), "the server at 10.0.0.2:2049");
+    assert!(e.notes.iter().any(|n| n.contains("thalweg record --server --port 2049")), "{:?}", e.notes);
+}
+
+#[test]
+fn a_sender_alone_knows_its_window_but_not_its_peer() {
+    let alone = |closed: bool| {
+        let mut tale = Tale::new(1_000_000, 2);
+        let client = tale.thread(Role::Client, "curl", 100, 100);
+        let near = tale.object(thalweg_trace::ObjectKind::Connection, CONNECTION, &[("end", "client")]);
+        for n in 0..10_u64 {
+            tale.span(client, K::NetSend, n * 100_000, n * 100_000 + 1_000).on(near).bytes(1 << 20).end();
+            tale.wait(client, K::NetSend, n * 100_000 + 1_000, n * 100_000 + 100_000).on(near).by_packet().end();
+        }
+        let wide = if closed { 2_000 } else { 1_000_000 };
+        tale.counter(near, CounterName::TcpReceiveWindowBytes, 0, 1_000_000);
+        tcp(&mut tale, near, &[(CounterName::TcpReceiveWindowBytes, wide), (CounterName::TcpMinRttUs, 40_000)]);
+        let in_flight = if closed { 2_000 } else { 140_000 };
+        tcp(&mut tale, near, &[(CounterName::TcpInFlightBytes, in_flight), (CounterName::TcpCwndBytes, 145_000)]);
+        tale.explain()
+    };
+    assert_eq!(alone(false).verdict.cause.name(), "network.cwnd");
+    assert_eq!(alone(true).verdict.cause.name(), "server.unknown");
+}
+
+#[test]
+fn a_server_recorded_alone_waits_for_its_client() {
+    let mut tale = Tale::new(10_000, 2);
+    let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 200);
+    let far = tale.object(thalweg_trace::ObjectKind::Connection, CONNECTION, &[("end", "server")]);
+    for n in 0..5_u64 {
+        let t = n * 2_000;
+        tale.wait(server, K::NetReceive, t, t + 1_500).on(far).by_packet().end();
+        tale.span(server, K::NetReceive, t + 1_500, t + 1_600).on(far).bytes(4096).end();
+        tale.wait(server, K::FileSync, t + 1_600, t + 1_900).end();
+        tale.span(server, K::NetSend, t + 1_950, t + 2_000).on(far).bytes(100).end();
+    }
+    let e = tale.explain();
+    assert_charged(&e, "client.think", 7.5);
+    assert_charged(&e, "server.sync", 1.5);
+    assert_charged(&e, "server.cpu", 1.0);
+    assert!(e.notes.iter().any(|n| n.contains("client was not recorded")), "{:?}", e.notes);
+}
+
+#[test]
+fn a_copy_to_a_server_goes_from_the_file_to_the_servers_file() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "globus-url-copy", 100, 100);
+    let server = tale.thread(Role::Server, "globus-gridftp-server", 200, 200);
+    let source = tale.file("/data/big");
+    let sink = tale.file("/srv/big");
+    for n in 0..4_u64 {
+        let (near, far) = tale.two_ends(&format!("10.0.0.1:{} > 10.0.0.2:5000", 40_000 + n));
+        let t = n * 2_000;
+        tale.span(client, K::FileRead, t, t + 400).on(source).bytes(1 << 20).end();
+        tale.span(client, K::NetSend, t + 400, t + 800).on(near).bytes(1 << 20).end();
+        tale.span(server, K::NetReceive, t + 800, t + 1_200).on(far).bytes(1 << 20).end();
+        tale.span(server, K::FileWrite, t + 1_200, t + 1_600).on(sink).bytes(1 << 20).end();
+    }
+    let e = tale.explain();
+    let [transfer] = e.transfers.as_slice() else { panic!("{:#?}", e.transfers) };
+    assert_eq!((transfer.from.as_str(), transfer.to.as_deref()), ("/data/big", Some("10.0.0.2:5000: /srv/big")));
+    assert_eq!(e.size_bytes, Some(4 << 20));
+}
+
+#[test]
+fn what_samples_say_of_running_is_evidence() {
+    let mut tale = Tale::new(100_000, 2);
+    for (class, name) in [("class.0", "user"), ("class.1", "read")] {
+        tale.meta.attributes.push((class.into(), name.into()));
+    }
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    tale.wait(cp, K::FileRead, 0, 10).end();
+    for n in 0..90_u64 {
+        let at = Time::from_monotonic_ns((n * 1_000 + 500) as i64 * 1_000);
+        let (track, host) = (Some(cp), thalweg_trace::HostId(0));
+        tale.event(Event::Sample(thalweg_trace::Sample {
+            at,
+            host,
+            cpu: 0,
+            track,
+            class: u16::from(n % 10 < 7),
+            stack: None,
+            weight_ns: 1_000_000,
+        }));
+    }
+    let e = tale.explain();
+    assert!(evidence_of(&e, "client.cpu").contains("70 % of it copying in read(2)"), "{}", evidence_of(&e, "client.cpu"));
+}
+
+#[test]
+fn what_is_unknown_says_why() {
+    let mut tale = Tale::new(10_000, 2);
+    let cp = tale.thread(Role::Client, "cp", 100, 100);
+    tale.wait(cp, K::WaitOther, 0, 8_000).woken_by(cp).end();
+    let e = tale.explain();
+    assert_charged(&e, "unknown", 8.0);
+    assert!(evidence_of(&e, "unknown").contains("could not see what for"), "{}", evidence_of(&e, "unknown"));
+}
