@@ -194,3 +194,16 @@ fn a_processor_quota_taken_away_gives_back_what_it_took() {
     }
     assert_predicted(&tale.explain(), "no_cpu_quota", 50.0);
 }
+
+#[test]
+#[ignore = "a measurement: run it with --release --nocapture"]
+fn how_long_predicting_takes() {
+    let tale = serial(60_000);
+    let begun = std::time::Instant::now();
+    let e = tale.explain();
+    println!("{:?} for {} spans' worth, {:?}", begun.elapsed(), 60_000 * 7, e.model);
+    let quiet = thalweg_explain::Options { what_if: false };
+    let begun = std::time::Instant::now();
+    thalweg_explain::explain(&tale.source(), &quiet).unwrap();
+    println!("{:?} without", begun.elapsed());
+}

@@ -179,7 +179,7 @@ impl Builder<'_> {
             K::WaitOther if wait.row.stopped => delay(Class::Stopped),
             K::WaitLock => self.follow(timeline, wait).unwrap_or(delay(Class::Lock)),
             K::WaitRunqueue => delay(self.queue_class(wait)),
-            K::NetSend => self.room(wait).unwrap_or(delay(Class::FarEnd)),
+            K::NetSend => self.room(wait).unwrap_or_else(|| self.room_unseen(wait)),
             K::NetConnect => delay(Class::Connect),
             K::NetReceive | K::WaitNetwork => self.bytes(timeline, wait),
             _ => delay(Class::Other),
@@ -333,7 +333,20 @@ impl Builder<'_> {
             }
             _ => NO_MARK,
         };
-        Some((Op::Room { mark, wide, lag: (wait.end - at) as f64, regime }, Some(at)))
+        Some((Op::Room { way: out, mark, wide, lag: (wait.end - at) as f64, regime }, Some(at)))
+    }
+
+    /// The same where nothing of the far end was recorded: its doing, or the connection's where the path says so.
+    fn room_unseen(&self, wait: &Wait) -> (Op, Option<i64>) {
+        let ns = (wait.end - wait.start) as f64;
+        match ways(self.cast, wait.row.object, wait.row.track) {
+            Some((way, _)) if self.facts.regimes.is_network(wait.start, wait.woken) => {
+                let regime = self.facts.regimes.within(wait.start, wait.woken);
+                let lag = (wait.end - wait.woken) as f64;
+                (Op::Arrive { mark: NO_MARK, way, service: 0.0, bytes: 0.0, regime, lag, polls: false }, None)
+            }
+            _ => (Op::Delay { class: Class::FarEnd, ns }, None),
+        }
     }
 
     /// The least time bytes took, by direction.

@@ -80,6 +80,8 @@ pub enum Op {
     },
     /// Waits for room in a connection: for the far end to take what was sent before.
     Room {
+        /// The direction of the connection.
+        way: u32,
         /// Where the far end had taken enough.
         mark: u32,
         /// The same with windows four times as large; [`NO_MARK`]: no need to wait.

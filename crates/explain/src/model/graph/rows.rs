@@ -7,7 +7,7 @@ use thalweg_trace::source::{ABSENT, ABSENT_RESULT};
 use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
 /// More rows than this are not kept: of a longer recording the end is replayed.
-pub const MAX_ROWS: usize = 400_000;
+pub const MAX_ROWS: usize = 200_000;
 
 /// A receive that found nothing.
 const EAGAIN: i64 = -11;

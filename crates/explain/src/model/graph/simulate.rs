@@ -13,6 +13,9 @@ use std::collections::BinaryHeap;
 /// More often than this part of its steps a replay may not be helped on.
 const MOST_HELP: f64 = 0.01;
 
+/// Nor more often than this: each time costs a look at all marks.
+const MOST_HELPS: f64 = 1_000.0;
+
 /// An instant, ordered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct At(f64);
@@ -97,12 +100,13 @@ pub fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
     };
     (0..graph.programs.len() as u32).for_each(|p| replay.go_on(p));
     let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
+    let most_help = (1.0 + MOST_HELP * steps as f64).min(MOST_HELPS);
     while replay.ended.is_none() {
-        if !replay.step() && !replay.help() {
+        if !replay.step() && !(replay.helped as f64 <= most_help && replay.help()) {
             return None;
         }
     }
-    (replay.helped as f64 <= 1.0 + MOST_HELP * steps as f64).then_some(replay.ended?)
+    replay.ended
 }
 
 /// A wait's outcome.
@@ -207,14 +211,15 @@ impl Replay<'_> {
                 at => Then::Until(at + lag),
             },
             Op::Arrive { .. } => self.arrive(op),
-            Op::Room { mark, wide, lag, regime } => {
+            Op::Room { way, mark, wide, lag, regime } => {
                 let mark = if self.scale.wide && regime == super::regime::Regime::Window { wide } else { mark };
                 if mark == NO_MARK {
                     return Then::Now;
                 }
+                let back = self.graph.latency[way as usize].min(lag) * (1.0 - self.scale.latency);
                 match self.passed[mark as usize] {
                     at if at.is_nan() => Then::Mark(mark),
-                    at => Then::Until(at + lag),
+                    at => Then::Until(at + lag - back),
                 }
             }
             Op::Serve { device, class, service, lag, ahead } => self.serve(program, device, class, service, lag, ahead),
