@@ -31,8 +31,7 @@ class GridFtp:
         self.port = free_port()
         os.makedirs(self.directory, exist_ok=True)
         address = self.host.address
-        # It looks its host's name up, which not every host can; told the address, it need not.
-        argv = ["env", f"GLOBUS_HOSTNAME={address}", "globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", address]
+        argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", address]
         argv += ["-data-interface", address, "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
         argv += ["-Z", self.transfer_log]
         if os.geteuid() == 0:

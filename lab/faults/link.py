@@ -25,8 +25,8 @@ class LinkRate(Fault):
         ends = stage.network.hosts
         try:
             for host in ends:
-                shell.run(*host.inside(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape]))
+                shell.run(*host.raw(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape]))
             yield
         finally:
             for host in ends:
-                shell.run(*host.inside(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)
+                shell.run(*host.raw(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)

@@ -9,7 +9,7 @@ TABLE = "thalweg_lab"
 
 
 class Loss(Fault):
-    """One in `one_in` packets that come to `at` (client, server) is dropped. Large segments count as one packet."""
+    """One in `one_in` packets that come to `at` (client, server) is dropped. Segments that the kernel hands on as one count as one."""
 
     def __init__(self, at, one_in):
         self.at = at
@@ -20,10 +20,10 @@ class Loss(Fault):
         host = stage.host(self.at)
         chain = "{ type filter hook input priority 0; }"
         try:
-            shell.run(*host.inside(["nft", "add", "table", "inet", TABLE]))
-            shell.run(*host.inside(["nft", "add", "chain", "inet", TABLE, "input", chain]))
+            shell.run(*host.raw(["nft", "add", "table", "inet", TABLE]))
+            shell.run(*host.raw(["nft", "add", "chain", "inet", TABLE, "input", chain]))
             rule = f"add rule inet {TABLE} input tcp flags & syn == 0 meta length > 1000 numgen random mod {self.one_in} == 0 drop"
-            shell.run(*host.inside(["nft", *rule.split()]))
+            shell.run(*host.raw(["nft", *rule.split()]))
             yield
         finally:
-            shell.run(*host.inside(["nft", "delete", "table", "inet", TABLE]), check=False)
+            shell.run(*host.raw(["nft", "delete", "table", "inet", TABLE]), check=False)

@@ -19,10 +19,10 @@ class Netem(Fault):
         try:
             for host in stage.network.hosts:
                 try:
-                    shell.run(*host.inside(["tc", "qdisc", "replace", "dev", DEVICE, "root", "netem", "delay", self.delay, "limit", "20000"]))
+                    shell.run(*host.raw(["tc", "qdisc", "replace", "dev", DEVICE, "root", "netem", "delay", self.delay, "limit", "20000"]))
                 except NotRun as reason:
                     raise NotRun(f"this kernel has no netem ({reason})") from None
             yield
         finally:
             for host in stage.network.hosts:
-                shell.run(*host.inside(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)
+                shell.run(*host.raw(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)

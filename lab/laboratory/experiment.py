@@ -52,7 +52,7 @@ class Experiment:
             traceback.print_exc()
             state = {"state": "failed", "reason": f"the laboratory itself: {reason!r}"}
         told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
-        found = score.checks(scenario, told)
+        found = score.checks(scenario, told, self.short)
         if not state:
             wrong = [words for _, met, words in found if not met]
             state = {"state": "failed", "reason": "; ".join(wrong)} if wrong else {"state": "passed"}

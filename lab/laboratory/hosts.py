@@ -18,24 +18,36 @@ NETWORK = "10.86.{}.{}"
 LISTEN_STATE = "0A"
 # A namespace may have only what the machine allows everybody; this one is always allowed, and behaves as the books say.
 CONGESTION_CONTROL = "reno"
+ENTER = 'mount --bind "$0" /etc/hosts && hostname localhost && exec "$@"'
 RELAY_NOTHING = {"delay": "0ms"}
 
 
 class Host:
     """One end: a name, an address, a network namespace (or None: this machine), a control group (or None)."""
 
-    def __init__(self, name, address, namespace=None, group=None):
+    def __init__(self, name, address, namespace=None, group=None, hosts_file=None):
         self.name = name
         self.address = address
         self.namespace = namespace
         self.group = group
+        self.hosts_file = hosts_file
 
     def argv(self, argv):
         """The command as it is started on this host, in its control group."""
         return self.inside(self.group.joined(argv) if self.group else argv)
 
     def inside(self, argv):
-        """The command as it is started on this host, in no control group."""
+        """The command as it is started on this host, in no control group.
+
+        A namespace reaches no name service, and some programs look up the names of addresses: there /etc/hosts is one of our own,
+        which knows both hosts.
+        """
+        if not self.namespace:
+            return list(argv)
+        return self.raw(["unshare", "--mount", "--uts", "sh", "-c", ENTER, self.hosts_file, *argv])
+
+    def raw(self, argv):
+        """The command in this host's network, and nothing else about it."""
         return ["nsenter", f"--net=/run/netns/{self.namespace}", *argv] if self.namespace else list(argv)
 
     def listens(self, server, port):
@@ -53,7 +65,7 @@ class Host:
         if value is not None and not self.namespace:
             raise NotRun(f"{name} is not set on the machine itself, only in a namespace of our own")
         words = [f"{name}={value}"] if value is not None else [name]
-        return shell.run(*self.inside(["sysctl", "-n", *words])).strip()
+        return shell.run(*self.raw(["sysctl", "-n", *words])).strip()
 
 
 class Network:
@@ -70,7 +82,11 @@ class Network:
         if link == "none":
             self.hosts = [Host(name, "127.0.0.1", None, groups[name]) for name in names]
         else:
-            self.hosts = [Host(name, NETWORK.format(number, 1 + at), f"{prefix}-{name}", groups[name]) for at, name in enumerate(names)]
+            hosts_file = os.path.join(directory, "hosts")
+            addresses = {name: NETWORK.format(number, 1 + at) for at, name in enumerate(names)}
+            self.hosts = [Host(name, address, f"{prefix}-{name}", groups[name], hosts_file) for name, address in addresses.items()]
+            with open(hosts_file, "w") as out:
+                out.write("127.0.0.1 localhost\n" + "".join(f"{address} lab-{name}\n" for name, address in addresses.items()))
         self.client, self.server = self.hosts
 
     def make(self):
@@ -81,7 +97,7 @@ class Network:
             raise NotRun(f"the relay is not built: {os.path.basename(self.relay_program)}")
         for host in self.hosts:
             shell.run("ip", "netns", "add", host.namespace)
-            shell.run(*host.inside(["ip", "link", "set", "lo", "up"]))
+            shell.run(*host.raw(["ip", "link", "set", "lo", "up"]))
             # A server binds its address before the relay has brought it up.
             host.sysctl("net.ipv4.ip_nonlocal_bind", 1)
             host.sysctl("net.ipv4.tcp_congestion_control", CONGESTION_CONTROL)
@@ -92,15 +108,17 @@ class Network:
             shell.run("ip", "link", "add", devices[0], "type", "veth", "peer", "name", devices[1])
             for device, host in zip(devices, self.hosts, strict=True):
                 shell.run("ip", "link", "set", device, "netns", host.namespace)
-                shell.run(*host.inside(["ip", "link", "set", device, "name", "eth0"]))
-                shell.run(*host.inside(["ip", "address", "add", f"{host.address}/24", "dev", "eth0"]))
-                shell.run(*host.inside(["ip", "link", "set", "eth0", "up"]))
+                shell.run(*host.raw(["ip", "link", "set", device, "name", "eth0"]))
+                shell.run(*host.raw(["ip", "address", "add", f"{host.address}/24", "dev", "eth0"]))
+                shell.run(*host.raw(["ip", "link", "set", "eth0", "up"]))
 
     def start_relay(self, parameters):
         """For `relay`: join the hosts with these parameters (`delay`, `rate`, `loss`, ...)."""
         if self.link != "relay":
             return
-        options = [word for key, value in {**RELAY_NOTHING, **parameters}.items() for word in (f"--{key}", str(value))]
+        options = []
+        for key, value in {**RELAY_NOTHING, **parameters}.items():
+            options += [f"--{key}"] if value is True else [f"--{key}", str(value)]
         ends = [f"{host.namespace}:{host.address}/24" for host in self.hosts]
         log = os.path.join(self.directory, "relay.log")
         if os.path.exists(log):

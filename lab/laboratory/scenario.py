@@ -4,7 +4,7 @@
     story = "..."                  what happens, and why the answer must be what it is
 
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
-    [copy]                         size; direction = local | to | from; command; cold; cpu; checked; disks
+    [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server)
     [server]                       kind (a name in bench/servers, `store` or `program`); recorded; cpu; command (of a program)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the twin runs without any of them
@@ -26,8 +26,8 @@ DIRECTIONS = ("local", "to", "from")
 KEYS = {
     "": {"title", "story", "short", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
     "hosts": {"link", "rate", "relay"},
-    "copy": {"size", "direction", "command", "cold", "cpu", "checked", "group"},
-    "server": {"kind", "recorded", "cpu", "command", "group", "options"},
+    "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree"},
+    "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu"},
     "expect": {"causes", "where", "serial", "status", "share"},
     "predict": {"id", "faults", "command", "server_command", "none"},

@@ -53,7 +53,7 @@ class Run:
         for pid in below:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 below += [int(word) for word in (shell.read(f"/proc/{pid}/task/{thread}/children") or "").split()]
-        return [pid for pid in below if (shell.read(f"/proc/{pid}/comm") or "") not in ("thalweg", "nsenter", "sh")]
+        return [pid for pid in below if (shell.read(f"/proc/{pid}/comm") or "") not in ("thalweg", "nsenter", "sh", "unshare")]
 
 
 class Stage:
@@ -97,6 +97,8 @@ class Stage:
             self.server = self._make_server(scenario.server)
             self.server.start()
             self.undo.callback(self.server.stop)
+        if "tree" in scenario.copy:
+            files.make_small_files(os.path.join(self.disk("server").path, "tree"), scenario.copy["tree"], 4096)
         if scenario.copy["direction"] == "from" and isinstance(self.server, Store):
             self.server.put(self.client_source(), "source")
 
@@ -187,11 +189,14 @@ class Stage:
         if scenario.copy["direction"] == "from":
             words |= {"sink": os.path.join(self.disk("sink").path, name)}
             if self.server:
-                words |= {"url": self.server.url(self._server_source()), "source_name": self._server_source()}
+                name = self._server_source()
+                words |= {"url": self.server.url(name), "source_name": name, "server_source": self.server.path(name)}
         else:
             words |= {"source": self.client_source(), "sink": os.path.join(self.disk("sink").path, name)}
             if self.server:
                 words |= {"url": self.server.url(name)}
+        if "tree" in scenario.copy:
+            words["tree_url"] = self.server.url("tree/files")
         if self.server:
             words |= {"server_path": os.path.join(self.disk("server").path, name), **self.server.words()}
         return words
@@ -235,7 +240,7 @@ class Stage:
         acting = []
         with open(log_path, "wb") as log:
             begun = time.perf_counter()
-            run.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=self._environment())
+            run.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory)
             # Waiting with a timeout polls, and so rounds times up; killing it from a timer does not.
             too_long = threading.Timer(RUN_TIMEOUT_S, run.process.kill)
             too_long.start()
@@ -261,10 +266,6 @@ class Stage:
         if recorded:
             run.recording = os.path.join(self.world.recordings, f"{run.name}.thw")
             run.wall_s = _recorded_wall_s(run.recording)
-
-    def _environment(self):
-        """GridFTP's programs look their host's name up, which a namespace of our own cannot."""
-        return dict(os.environ, GLOBUS_HOSTNAME=self.network.client.address)
 
     def _record_words(self, run, variant):
         record = self.scenario.record
