@@ -10,5 +10,6 @@ mod demo;
 mod failures;
 mod interrupts;
 mod namespaces;
+mod record_command;
 mod recordings;
 mod terminal;
