@@ -8,6 +8,8 @@
 //! the program together with what /proc and socket diagnostics say (`preload`, `proc`), and packets (`capture`).
 
 pub mod also;
+#[cfg(feature = "bpf")]
+pub mod bpf;
 pub mod capture;
 pub mod command;
 pub mod preload;

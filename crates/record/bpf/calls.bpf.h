@@ -1,0 +1,1 @@
+/* System calls, each: tier `syscall`. */

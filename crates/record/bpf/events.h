@@ -1,0 +1,217 @@
+/* What the programs tell the reader: records of fixed size in one ring, all beginning with `struct head`.
+ *
+ * The same structures stand in src/bpf/raw.rs; a test there holds the sizes against each other. Times are nanoseconds of
+ * CLOCK_MONOTONIC. A thread is named by its *serial*, given once to each thread that is seen and never again, so that
+ * a reused process number cannot be mistaken. 0 means absent everywhere. */
+#ifndef THALWEG_EVENTS_H
+#define THALWEG_EVENTS_H
+
+enum record_kind {
+	RECORD_THREAD = 1,	/* a thread was seen for the first time, or changed its name */
+	RECORD_OFF = 2,		/* an interval in which a thread did not run */
+	RECORD_NET = 3,		/* merged sends or receives of one thread on one connection */
+	RECORD_CONNECTION = 4,	/* who is at the two ends of a connection */
+	RECORD_TCP = 5,		/* what TCP says of a connection */
+	RECORD_TCP_MARK = 6,	/* something was sent again, or a window closed */
+	RECORD_BLOCK = 7,	/* a block request was completed */
+	RECORD_SAMPLE = 8,	/* what a watched thread was doing at one instant */
+	RECORD_EXIT = 9,	/* a thread's last run */
+	RECORD_FILE = 10,	/* the path of a file */
+	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
+};
+
+enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
+
+enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ, CONTEXT_TIMER };
+
+/* Flags of RECORD_OFF and RECORD_SAMPLE. */
+#define OFF_IOWAIT 1u		/* counted as waiting for I/O */
+#define OFF_THROTTLED 2u	/* the page cache made it wait (balance_dirty_pages) */
+#define OFF_WRITEBACK 4u	/* waits for pages being written */
+#define OFF_KERNEL_THREAD 8u
+#define OFF_OPEN 16u		/* had not ended when the recording did */
+#define OFF_NEW 32u		/* the thread's first: from its making to its first run */
+#define OFF_FAULT_FILE 64u	/* file[0] is the mapped file of the last fault */
+#define SAMPLE_USER 256u	/* in the program's own code */
+#define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
+#define SAMPLE_HARDIRQ 1024u
+
+/* No system call: a fault or an interrupt, or a thread that makes none. */
+#define CALL_FAULT (-1)
+#define CALL_NONE (-2)
+
+struct head {
+	__u16 kind;
+	__u16 cpu;
+	__u32 thread;
+	__u64 at_ns;
+};
+
+/* What a descriptor stands for. */
+struct fd_object {
+	__u64 id;	/* TCP: the socket's cookie, or its inode with the top bit set; else the inode's number */
+	__u32 device;	/* of the file system; sockets: family | protocol << 8 | type << 16 */
+	__u32 mode;	/* the inode's mode; 0: not resolved */
+	__s32 fd;
+	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced */
+};
+
+/* A thread's totals since it began (its I/O accounting), and how much of the bytes were of connections. */
+struct io_totals {
+	__u64 read_bytes;
+	__u64 write_bytes;
+	__u64 read_calls;
+	__u64 write_calls;
+	__u64 net_read_bytes;	/* read(2) and like calls on connections: also in read_bytes */
+	__u64 net_write_bytes;	/* write(2) and like calls on connections: also in write_bytes */
+	__u64 net_read_calls;
+	__u64 net_write_calls;
+};
+
+struct record_thread {
+	struct head head;
+	__u32 tid;
+	__u32 pid;
+	__u32 parent;	/* serial of who made it */
+	__u32 role;
+	__u64 start_ns;	/* when it was made, since boot */
+	__u32 task_flags;
+	__u32 parent_pid;
+	char name[16];
+};
+
+/* `head.at_ns`: when it ran again. */
+struct record_off {
+	struct head head;
+	__u64 run_ns;	/* since when it had run before */
+	__u64 out_ns;	/* when it was switched away */
+	__u64 wake_ns;	/* when it was woken; 0: it never slept, or was not seen to be woken */
+	__s32 call;
+	__u32 flags;
+	__u32 state;	/* the scheduler's; 0: it could have run on */
+	__u32 waker;	/* serial */
+	__u32 context;
+	__u32 wake_device;
+	__u64 wake_connection;
+	__u64 polled_connection; /* on which its last receive was fruitless */
+	__u32 holder;	/* serial: who ran before it on that processor */
+	__u32 stop_signal;
+	__u64 argument;	/* the call's first */
+	struct fd_object file[2];
+	struct io_totals io;
+};
+
+struct record_net {
+	struct head head;	/* at_ns: end of the last call */
+	__u64 connection;
+	__u64 first_ns;		/* end of the first call */
+	__u64 end_bytes;	/* position in the stream after the last call */
+	__u64 bytes;
+	__u32 count;
+	__s32 result;		/* -11: fruitless receives */
+	__u32 direction;	/* 0 sent, 1 received */
+	__u32 pad;
+};
+
+struct record_connection {
+	struct head head;
+	__u64 connection;
+	__u64 inode;		/* of the socket */
+	__u32 namespace;
+	__u16 family;
+	__u16 end;		/* 1 client, 2 server, 0 not known */
+	__u16 local_port;
+	__u16 remote_port;
+	__u32 state;
+	__u8 local[16];
+	__u8 remote[16];
+	__u64 pad;
+};
+
+struct record_tcp {
+	struct head head;
+	__u64 connection;
+	__u64 sent_bytes;	/* position up to which all was acknowledged */
+	__u64 received_bytes;	/* position up to which all arrived */
+	__u32 cwnd;		/* segments */
+	__u32 ssthresh;		/* segments */
+	__u32 mss;
+	__u32 srtt_us;
+	__u32 min_rtt_us;
+	__u32 in_flight_bytes;
+	__u32 peer_window_bytes;
+	__u32 send_buffer_bytes;
+	__u32 unsent_bytes;
+	__u32 unread_bytes;
+	__u32 busy_jiffies;
+	__u32 rwnd_limited_jiffies;
+	__u32 sndbuf_limited_jiffies;
+	__u32 state;		/* of congestion avoidance */
+};
+
+struct record_tcp_mark {
+	struct head head;
+	__u64 connection;
+	__u32 what;	/* 1 retransmit, 2 timeout, 3 zero window */
+	__u32 bytes;
+};
+
+struct record_block {
+	struct head head;	/* at_ns: completed; thread: who issued it, if watched */
+	__u64 issue_ns;
+	__u64 sector;
+	__u32 bytes;
+	__u32 device;
+	__u32 operation;	/* 0 read, 1 write, 2 flush, 3 discard and others */
+	__s32 error;
+};
+
+struct record_sample {
+	struct head head;
+	__s32 call;
+	__u32 flags;
+	struct fd_object file[2];
+	struct io_totals io;
+	__u64 run_ns;		/* since when it runs */
+};
+
+/* A thread's last run (or what is known of one when the recording ends). */
+struct record_exit {
+	struct head head;
+	__u64 run_ns;
+	__u32 flags;
+	__u32 pad;
+	struct io_totals io;
+	char name[16];
+};
+
+#define PATH_PARTS 24
+#define PATH_BYTES 1024
+
+/* Parts of the path from the last to the first, each ended by a 0. */
+struct record_file {
+	struct head head;
+	__u64 inode;
+	__u64 size_bytes;
+	__u32 device;
+	__u32 mode;
+	__u32 access;
+	__u32 used;	/* bytes of `path` in use */
+	char path[PATH_BYTES + 256];
+};
+
+struct record_call {
+	struct head head;	/* at_ns: end of the last */
+	__u64 start_ns;		/* start of the first */
+	__u64 bytes;
+	__u64 busy_ns;		/* the calls' durations together */
+	__s64 result;		/* of the last */
+	__u64 offset_bytes;	/* ~0: not known */
+	__s32 call;
+	__u32 count;
+	__u32 blocked;		/* it lost the processor in it */
+	__u32 pad;
+	struct fd_object file[2];
+};
+
+#endif

@@ -1,0 +1,262 @@
+/* The fields of the kernel's structures that the programs read, and no more. The loader moves each access to where the
+ * running kernel has the field (CO-RE), so the order here means nothing. */
+#ifndef THALWEG_KERNEL_H
+#define THALWEG_KERNEL_H
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs;
+struct sk_buff {
+	unsigned int len;
+};
+
+struct qstr {
+	__u32 len;
+	const unsigned char *name;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	long long i_size;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	unsigned int f_mode;
+	void *private_data;
+	struct inode *f_inode;
+	unsigned int f_flags;
+	struct path f_path;
+	long long f_pos;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct task_io_accounting {
+	__u64 rchar;
+	__u64 wchar;
+	__u64 syscr;
+	__u64 syscw;
+};
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	unsigned long jobctl;
+	unsigned in_iowait : 1;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	__u64 start_boottime;
+	char comm[16];
+	struct files_struct *files;
+	struct task_io_accounting ioac;
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+typedef struct {
+	long long counter;
+} atomic64_t;
+
+struct sock_common {
+	__u32 skc_daddr;
+	__u32 skc_rcv_saddr;
+	__u16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+
+struct socket {
+	short type;
+	struct file *file;
+	struct sock *sk;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	int sk_sndbuf;
+	__u16 sk_protocol;
+	__u16 sk_type;
+	struct socket *sk_socket;
+};
+
+struct inet_connection_sock {
+	__u8 icsk_ca_state : 5;
+};
+
+struct minmax_sample {
+	__u32 t;
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_wnd;
+	__u32 mss_cache;
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u32 copied_seq;
+	struct minmax rtt_min;
+	__u8 chrono_type;
+	__u32 chrono_start;
+	__u32 chrono_stat[3];
+	__u32 write_seq;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 srtt_us;
+	__u64 bytes_received;
+	__u64 bytes_acked;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	__u64 __sector;
+};
+
+struct bpf_iter__task {
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r10, dx, si, di, orig_ax;
+	unsigned short cs;
+} __attribute__((preserve_access_index));
+/* The interrupted code's own layout, as perf hands it over: not relocated. */
+struct sampled_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#define CALL_NUMBER(regs) ((int)(regs)->orig_ax)
+#define CALL_ARGUMENT0(regs) ((regs)->di)
+#define CALL_ARGUMENT1(regs) ((regs)->si)
+#define CALL_ARGUMENT2(regs) ((regs)->dx)
+#define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	unsigned long regs[31];
+	unsigned long pstate;
+	unsigned long orig_x0;
+	int syscallno;
+} __attribute__((preserve_access_index));
+struct sampled_regs {
+	unsigned long regs[31], sp, pc, pstate;
+};
+#define CALL_NUMBER(r) ((r)->syscallno)
+#define CALL_ARGUMENT0(r) ((r)->orig_x0)
+#define CALL_ARGUMENT1(r) ((r)->regs[1])
+#define CALL_ARGUMENT2(r) ((r)->regs[2])
+#define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
+#else
+#error "the recorder knows the registers of x86-64 and aarch64"
+#endif
+
+struct bpf_perf_event_data {
+	struct sampled_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#define PF_IO_WORKER 0x00000010u
+#define PF_KTHREAD 0x00200000u
+#define TASK_INTERRUPTIBLE 1u
+#define TASK_UNINTERRUPTIBLE 2u
+#define TASK_STOPPED 4u
+#define TASK_TRACED 8u
+#define TASK_DEAD 0x80u
+#define TASK_NOLOAD 0x400u
+#define S_IFMT 0xf000u
+#define S_IFSOCK 0xc000u
+#define S_IFREG 0x8000u
+#define S_IFBLK 0x6000u
+#define S_IFDIR 0x4000u
+#define S_IFCHR 0x2000u
+#define O_DSYNC 0x1000u
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+#define TCP_CA_Loss 4
+#define EAGAIN 11
+
+#endif

@@ -1,0 +1,223 @@
+/* Connections: what threads send and receive, what TCP says, what was sent again. */
+
+static __always_inline void tell_net_run(struct thread *thread, struct net_run *run, __u32 direction)
+{
+	if (!run->count)
+		return;
+	struct record_net record = {};
+	record.head.kind = RECORD_NET;
+	record.head.thread = thread->serial;
+	record.head.at_ns = run->last_ns;
+	record.connection = run->connection;
+	record.first_ns = run->first_ns;
+	record.end_bytes = run->end_bytes;
+	record.bytes = run->bytes;
+	record.count = run->count;
+	record.result = run->result;
+	record.direction = direction;
+	run->count = 0;
+	run->bytes = 0;
+	tell(&record.head, sizeof(record));
+}
+
+static __always_inline void tell_net_runs(struct thread *thread)
+{
+	tell_net_run(thread, &thread->runs[RUN_RECEIVED], 1);
+	tell_net_run(thread, &thread->runs[RUN_FRUITLESS], 1);
+	tell_net_run(thread, &thread->runs[RUN_SENT], 0);
+}
+
+static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
+{
+	struct record_tcp record = {};
+	if (!tcp || !sk || !connection)
+		return 0;
+	__u64 jiffies = bpf_jiffies64();
+	record.head.kind = RECORD_TCP;
+	record.head.at_ns = now;
+	record.connection = connection->cookie;
+	record.cwnd = tcp->snd_cwnd;
+	record.ssthresh = tcp->snd_ssthresh;
+	record.mss = tcp->mss_cache;
+	record.srtt_us = tcp->srtt_us >> 3;
+	record.min_rtt_us = tcp->rtt_min.s[0].v;
+	__u32 una = tcp->snd_una, next = tcp->snd_nxt, received = tcp->rcv_nxt;
+	record.in_flight_bytes = next - una;
+	record.peer_window_bytes = tcp->snd_wnd;
+	record.send_buffer_bytes = sk->sk_sndbuf;
+	record.unsent_bytes = tcp->write_seq - next;
+	record.unread_bytes = received - tcp->copied_seq;
+	record.sent_bytes = tcp->bytes_acked;
+	record.received_bytes = tcp->bytes_received;
+	record.busy_jiffies = tcp->chrono_stat[0];
+	record.rwnd_limited_jiffies = tcp->chrono_stat[1];
+	record.sndbuf_limited_jiffies = tcp->chrono_stat[2];
+	__u32 since = (__u32)jiffies - tcp->chrono_start;
+	__u32 type = tcp->chrono_type & 3;
+	if (type == 1)
+		record.busy_jiffies += since;
+	else if (type == 2)
+		record.rwnd_limited_jiffies += since;
+	else if (type == 3)
+		record.sndbuf_limited_jiffies += since;
+	/* Busy is all of it, limited or not. */
+	record.busy_jiffies += record.rwnd_limited_jiffies + record.sndbuf_limited_jiffies;
+	record.state = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state);
+	connection->told_ns = now;
+	tell(&record.head, sizeof(record));
+	__u32 closed = record.peer_window_bytes == 0;
+	if (closed != connection->zero_window) {
+		connection->zero_window = closed;
+		if (connection->zero_window) {
+			struct record_tcp_mark mark = {};
+			mark.head.kind = RECORD_TCP_MARK;
+			mark.head.at_ns = now;
+			mark.connection = connection->cookie;
+			mark.what = 3;
+			tell(&mark.head, sizeof(mark));
+		}
+	}
+	return 0;
+}
+
+static __always_inline int note_net(struct sock *sk, int result, __u32 direction)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!is_recorded(thread))
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	if (!tcp)
+		return 0;
+	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!connection)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	if (!connection->cookie) {
+		connection->cookie = bpf_get_socket_cookie(sk);
+		tell_connection(sk, connection->cookie, now);
+	}
+	__u32 which = direction ? RUN_RECEIVED : RUN_SENT;
+	__u64 end;
+	if (direction) {
+		end = tcp->bytes_received - (__u32)(tcp->rcv_nxt - tcp->copied_seq);
+		if (result == -EAGAIN) {
+			which = RUN_FRUITLESS;
+			thread->polled_connection = connection->cookie;
+		} else {
+			thread->polled_connection = 0;
+		}
+	} else {
+		end = tcp->bytes_acked + (__u32)(tcp->write_seq - tcp->snd_una);
+	}
+	if (result > 0 && !(task->flags & PF_KTHREAD)) {
+		/* Through calls that the accounting counts, these bytes will be counted there too. */
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		__u32 flags = settings.call_flags[CALL_NUMBER(regs) & 511];
+		if (flags & (direction ? CALL_READS : CALL_WRITES)) {
+			thread->net_bytes[!direction] += result;
+			thread->net_calls[!direction] += 1;
+		}
+	}
+	if (result < 0 && which != RUN_FRUITLESS)
+		return 0;
+	struct net_run *run = &thread->runs[which];
+	if (run->count && (run->connection != connection->cookie || now - run->first_ns >= settings.merge_ns))
+		tell_net_run(thread, run, direction);
+	if (!run->count) {
+		run->connection = connection->cookie;
+		run->first_ns = now;
+		run->result = which == RUN_FRUITLESS ? -EAGAIN : 0;
+	}
+	run->count += 1;
+	run->last_ns = now;
+	run->end_bytes = end;
+	if (result > 0)
+		run->bytes += result;
+	if (now - connection->told_ns >= settings.tcp_gap_ns)
+		tell_tcp(tcp, sk, connection, now);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(on_send, struct sock *sk, int result, int flags)
+{
+	return note_net(sk, result, 0);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
+{
+	return note_net(sk, result, 1);
+}
+
+/* For each segment that arrives on an established connection, before it is processed. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_tcp_probe, struct sock *sk)
+{
+	struct processor *processor = this_processor();
+	if (processor) {
+		processor->tcp_sock = sk;
+		processor->tcp_cookie = bpf_get_socket_cookie(sk);
+	}
+	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+	if (!connection || control.stopped)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	if (now - connection->told_ns < settings.tcp_gap_ns)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	return tcp ? tell_tcp(tcp, sk, connection, now) : 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
+{
+	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+	if (!connection || control.stopped)
+		return 0;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	if (!tcp)
+		return 0;
+	struct record_tcp_mark mark = {};
+	__u64 now = bpf_ktime_get_ns();
+	mark.head.kind = RECORD_TCP_MARK;
+	mark.head.at_ns = now;
+	mark.connection = connection->cookie;
+	mark.what = 1;
+	mark.bytes = skb->len;
+	tell(&mark.head, sizeof(mark));
+	__u32 in_loss = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state) == TCP_CA_Loss;
+	struct processor *processor = this_processor();
+	if (in_loss && processor && processor->softirq == 2) {
+		/* From the retransmission timer. */
+		mark.what = 2;
+		tell(&mark.head, sizeof(mark));
+	}
+	tell_tcp(tcp, sk, connection, now);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
+{
+	__u64 cookie;
+	__u32 end;
+	if (after == TCP_SYN_SENT) {
+		cookie = bpf_get_socket_cookie(sk);
+		end = 1;
+		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
+	} else if (after == TCP_ESTABLISHED) {
+		cookie = bpf_get_socket_cookie(sk);
+		if (before == TCP_SYN_RECV) {
+			end = 2;
+			bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
+		}
+		struct processor *processor = this_processor();
+		if (processor) {
+			processor->tcp_sock = sk;
+			processor->tcp_cookie = cookie;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* The kernel recorder's programs, as one object: tracepoints with types (tp_btf), a clock sampler, and two walks over
+ * all threads. Each program first asks whether the thread is watched, and returns at once if it is not. */
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+#include "kernel.h"
+#include "events.h"
+#include "shared.bpf.h"
+#include "net.bpf.h"
+#include "sched.bpf.h"
+#include "block.bpf.h"
+#include "samples.bpf.h"
+#include "calls.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

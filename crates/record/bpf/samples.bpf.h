@@ -1,0 +1,40 @@
+/* A thousand times a second and processor: what a watched thread is doing. */
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!task->pid)
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!is_recorded(thread) || !thread)
+		return 0;
+	struct record_sample record = {};
+	__u64 now = bpf_ktime_get_ns();
+	record.head.kind = RECORD_SAMPLE;
+	record.head.cpu = bpf_get_smp_processor_id();
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	record.call = CALL_NONE;
+	record.run_ns = thread->in_ns;
+	read_totals(&record.io, task, thread);
+	struct processor *processor = this_processor();
+	if (processor && processor->softirq)
+		record.flags |= SAMPLE_SOFTIRQ;
+	if (processor && processor->hardirq)
+		record.flags |= SAMPLE_HARDIRQ;
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		record.flags |= OFF_KERNEL_THREAD;
+	} else if (SAMPLED_IN_USER(&ctx->regs)) {
+		record.flags |= SAMPLE_USER;
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		record.call = CALL_NUMBER(regs);
+		if (record.call >= 0 && record.call < 512) {
+			__u32 flags = settings.call_flags[record.call & 511];
+			describe_call(task, thread, flags, CALL_ARGUMENT0(regs), CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), record.file, now);
+		}
+	}
+	tell(&record.head, sizeof(record));
+	return 0;
+}

@@ -1,0 +1,366 @@
+/* The scheduler: when threads did not run, what they were in, who woke them, who ran instead. */
+
+static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
+{
+	struct record_off *off = &thread->off;
+	__u32 state = preempted ? 0 : task->__state;
+	tell_net_runs(thread);
+	if (state & TASK_DEAD) {
+		struct record_exit record = {};
+		record.head.kind = RECORD_EXIT;
+		record.head.thread = thread->serial;
+		record.head.at_ns = now;
+		record.run_ns = thread->in_ns;
+		read_totals(&record.io, task, thread);
+		__builtin_memcpy(record.name, task->comm, sizeof(record.name));
+		tell(&record.head, sizeof(record));
+		thread->role = ROLE_NONE;
+		return;
+	}
+	off->run_ns = thread->in_ns;
+	off->out_ns = now;
+	off->state = state;
+	off->flags = thread->flags;
+	thread->flags = 0;
+	off->stop_signal = 0;
+	off->polled_connection = 0;
+	off->file[0].mode = 0;
+	off->file[1].mode = 0;
+	read_totals(&off->io, task, thread);
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		off->flags |= OFF_IOWAIT;
+	if (task->flags & PF_KTHREAD)
+		off->flags |= OFF_KERNEL_THREAD;
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		off->call = CALL_NONE;
+		return;
+	}
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	int call = CALL_NUMBER(regs);
+	off->call = call;
+	off->argument = CALL_ARGUMENT0(regs);
+	thread->call_blocked = 1;
+	if (state == 0)
+		return;
+	if (call >= 0 && call < 512) {
+		__u32 flags = settings.call_flags[call & 511];
+		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
+		if (flags & CALL_SLEEPS)
+			off->polled_connection = thread->polled_connection;
+	} else if (off->flags & OFF_FAULT_FILE) {
+		off->file[0] = thread->fault_file;
+	}
+	if (state & (TASK_STOPPED | TASK_TRACED))
+		off->stop_signal = task->jobctl & 0xffff;
+}
+
+static __always_inline void switch_in(struct thread *thread, struct task_struct *before, __u64 now)
+{
+	struct record_off *off = &thread->off;
+	__u64 runnable_ns = off->out_ns;
+	if (!off->out_ns) {
+		/* Watched since it slept or was made: nothing is known of how that began. */
+		thread->in_ns = now;
+		return;
+	}
+	off->wake_ns = 0;
+	off->waker = 0;
+	off->context = 0;
+	off->wake_device = 0;
+	off->wake_connection = 0;
+	/* A wake-up can be stamped a little before the switch away that it ends. */
+	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns && thread->wake_ns + 20000 >= off->out_ns) {
+		off->wake_ns = thread->wake_ns;
+		off->waker = thread->waker;
+		off->context = thread->wake_context;
+		off->wake_device = thread->wake_device;
+		off->wake_connection = thread->wake_connection;
+		runnable_ns = thread->wake_ns;
+	}
+	off->holder = 0;
+	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
+		off->holder = serial_of(before);
+	off->head.kind = RECORD_OFF;
+	off->head.cpu = bpf_get_smp_processor_id();
+	off->head.thread = thread->serial;
+	off->head.at_ns = now;
+	tell(&off->head, sizeof(*off));
+	thread->in_ns = now;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
+{
+	struct thread *left = bpf_task_storage_get(&threads, before, 0, 0);
+	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
+	int leaves = is_recorded(left), enters = is_recorded(entered);
+	if (!leaves && !enters)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	if (leaves && left)
+		switch_out(before, left, preempted, now);
+	if (enters && entered)
+		switch_in(entered, before, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *woken)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
+	if (!is_recorded(thread) || !thread)
+		return 0;
+	struct processor *processor = this_processor();
+	if (!processor)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 waker = 0, device = 0, context;
+	__u64 connection = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (processor->timer || processor->softirq == 2 || processor->softirq == 9) {
+		context = CONTEXT_TIMER;
+	} else if (processor->hardirq) {
+		context = CONTEXT_HARDIRQ;
+		device = processor->block_task ? 0 : processor->block_device;
+	} else if (processor->softirq) {
+		context = CONTEXT_SOFTIRQ;
+		device = processor->block_task ? 0 : processor->block_device;
+		connection = processor->tcp_cookie;
+		if (connection)
+			tell_connection(processor->tcp_sock, connection, now);
+	} else {
+		context = CONTEXT_TASK;
+		if (processor->block_task == (__u64)task && now - processor->block_ns < 50000)
+			device = processor->block_device;
+		/* A kernel thread that ends the wait of one watched acts for it: watched from now on. One that ends
+		 * a kernel thread's wait only where that was in the middle of work. */
+		__u32 state = woken->__state;
+		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
+		__u32 role = (task->flags & PF_KTHREAD) && works ? ROLE_KERNEL : ROLE_NONE;
+		struct thread *ender = 0;
+		if (task->pid) {
+			ender = bpf_task_storage_get(&threads, task, 0, 0);
+			if (!ender || !ender->serial || (role && !ender->role)) {
+				ender = make_thread(task, role, 0);
+				if (ender && role)
+					ender->in_ns = now;
+			}
+		}
+		if (ender)
+			waker = ender->serial;
+	}
+	if (device) {
+		__u32 one = 1;
+		if (!bpf_map_lookup_elem(&devices, &device))
+			bpf_map_update_elem(&devices, &device, &one, BPF_ANY);
+	}
+	thread->waker = waker;
+	thread->wake_context = context;
+	thread->wake_device = device;
+	thread->wake_connection = connection;
+	thread->wake_ns = now;
+	return 0;
+}
+
+static __always_inline void inherit(struct task_struct *child, struct thread *parent)
+{
+	struct thread *made = make_thread(child, parent->role, parent->serial);
+	if (made) {
+		__u64 now = bpf_ktime_get_ns();
+		made->off.out_ns = now;
+		made->off.run_ns = now - 1;
+		made->off.flags = OFF_NEW;
+		made->off.call = CALL_NONE;
+		made->waker = parent->serial;
+		made->wake_context = CONTEXT_TASK;
+		made->wake_ns = now;
+	}
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, parent, 0, 0);
+	if (is_recorded(thread) && thread && thread->role != ROLE_KERNEL)
+		inherit(child, thread);
+	return 0;
+}
+
+/* Threads that are made without a fork: io_uring's workers. */
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *child)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *parent = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!is_recorded(parent) || !parent || parent->role == ROLE_KERNEL || child->flags & PF_KTHREAD)
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, child, 0, 0);
+	if (!thread || !thread->role)
+		inherit(child, parent);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (is_recorded(thread) && thread)
+		tell_thread(task, thread, 0);
+	return 0;
+}
+
+SEC("tp_btf/balance_dirty_pages")
+int on_balance_dirty_pages(__u64 *ctx)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	/* The seventh argument: how long it will sleep, in jiffies. */
+	if (is_recorded(thread) && thread && (__s64)ctx[6] > 0)
+		thread->flags |= OFF_THROTTLED;
+	return 0;
+}
+
+SEC("tp_btf/folio_wait_writeback")
+int on_wait_writeback(__u64 *ctx)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (is_recorded(thread) && thread)
+		thread->flags |= OFF_WRITEBACK;
+	return 0;
+}
+
+/* A fault on a mapped file whose page was not mapped at once. */
+SEC("tp_btf/mm_filemap_fault")
+int BPF_PROG(on_fault, struct address_space *mapping)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (!is_recorded(thread) || !thread)
+		return 0;
+	thread->fault_file.id = BPF_CORE_READ(mapping, host, i_ino);
+	thread->fault_file.device = BPF_CORE_READ(mapping, host, i_sb, s_dev);
+	thread->fault_file.mode = S_IFREG;
+	thread->fault_file.fd = -1;
+	thread->flags |= OFF_FAULT_FILE;
+	return 0;
+}
+
+/* What the processor is in the middle of. */
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct processor *processor = this_processor();
+	if (processor) {
+		processor->softirq = vector + 1;
+		processor->tcp_cookie = 0;
+		processor->block_device = 0;
+		processor->block_task = 0;
+	}
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	struct processor *processor = this_processor();
+	if (processor)
+		processor->softirq = 0;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry)
+{
+	struct processor *processor = this_processor();
+	if (processor) {
+		processor->hardirq = 1;
+		processor->block_device = 0;
+		processor->block_task = 0;
+	}
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_exit)
+{
+	struct processor *processor = this_processor();
+	if (processor)
+		processor->hardirq = 0;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_timer_entry)
+{
+	struct processor *processor = this_processor();
+	if (processor)
+		processor->timer = 1;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_timer_exit)
+{
+	struct processor *processor = this_processor();
+	if (processor)
+		processor->timer = 0;
+	return 0;
+}
+
+/* Walks all threads once: takes hold of those of the processes to watch. What they wait in is known from their registers. */
+SEC("iter/task")
+int seed(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task)
+		return 0;
+	__u32 pid = task->tgid;
+	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
+	if (!role)
+		return 0;
+	struct thread *thread = make_thread(task, *role, 0);
+	if (!thread || thread->off.out_ns || thread->in_ns)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	thread->in_ns = now;
+	if (is_recorded(thread) && !task->on_cpu)
+		switch_out(task, thread, 0, now);
+	return 0;
+}
+
+/* Walks all threads once: tells what had not ended, and lets go of them. */
+SEC("iter/task")
+int sweep(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task)
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	if (thread->off.out_ns >= thread->in_ns && thread->off.out_ns && !task->on_cpu) {
+		thread->off.flags |= OFF_OPEN;
+		thread->off.wake_ns = 0;
+		thread->off.waker = 0;
+		thread->off.context = 0;
+		thread->off.wake_device = 0;
+		thread->off.wake_connection = 0;
+		thread->off.holder = 0;
+		thread->off.head.kind = RECORD_OFF;
+		thread->off.head.thread = thread->serial;
+		thread->off.head.at_ns = now;
+		tell(&thread->off.head, sizeof(thread->off));
+	} else if (thread->in_ns) {
+		tell_net_runs(thread);
+		struct record_exit record = {};
+		record.head.kind = RECORD_EXIT;
+		record.head.thread = thread->serial;
+		record.head.at_ns = now;
+		record.run_ns = thread->in_ns;
+		record.flags = OFF_OPEN;
+		read_totals(&record.io, task, thread);
+		__builtin_memcpy(record.name, task->comm, sizeof(record.name));
+		tell(&record.head, sizeof(record));
+	}
+	return 0;
+}

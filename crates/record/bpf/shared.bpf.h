@@ -1,0 +1,447 @@
+/* What the programs share: their maps, who is watched, and what a descriptor stands for. */
+#ifndef THALWEG_SHARED_H
+#define THALWEG_SHARED_H
+
+/* Set by the loader before the programs are verified. */
+struct settings {
+	__u32 trace_calls;	/* tier `syscall` */
+	__u32 tcp_gap_ns;	/* least time between two records of one connection */
+	__u32 merge_ns;		/* longest run of sends or receives told by one record */
+	__u32 own_pid;
+	__u8 call_flags[512];	/* CALL_* of each call number */
+};
+const volatile struct settings settings = {};
+
+#define CALL_FD0 1	/* the first argument is a descriptor */
+#define CALL_FD1 2	/* the second too (sendfile) */
+#define CALL_FD2 4	/* the third too (splice, copy_file_range) */
+#define CALL_READS 8	/* counted by the I/O accounting as reading */
+#define CALL_WRITES 16	/* ... as writing */
+#define CALL_SLEEPS 32
+#define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
+
+/* Which position of the accounting is how far behind is settled by the reader. */
+struct net_run {
+	__u64 connection;
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 end_bytes;
+	__u64 bytes;
+	__u32 count;
+	__s32 result;
+};
+
+enum { RUN_SENT, RUN_RECEIVED, RUN_FRUITLESS, RUNS };
+
+struct call_run {
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 busy_ns;
+	__u64 bytes;
+	__u64 offset_bytes;
+	__s64 result;
+	__s32 call;
+	__u32 count;
+	struct fd_object file[2];
+};
+
+/* One thread. Only the processor it runs on writes to it, but for the wake-up. */
+struct thread {
+	__u32 serial;
+	__u32 role;
+	__u64 in_ns;
+	__u64 wake_ns;
+	__u64 wake_connection;
+	__u32 waker;
+	__u32 wake_context;
+	__u32 wake_device;
+	__u32 flags;		/* for the next switch away */
+	__u64 polled_connection;
+	__u64 net_bytes[2];	/* read, written through counted calls */
+	__u64 net_calls[2];
+	struct fd_object fault_file;
+	struct net_run runs[RUNS];
+	struct fd_object cached[2];
+	__u64 cached_inode[2];
+	struct record_off off;
+	/* Tier `syscall`. */
+	__u64 call_start_ns;
+	__u32 call_now;		/* number + 1; 0: none */
+	__u32 call_blocked;
+	__u64 call_argument[4];
+	struct call_run calls;
+};
+
+struct connection {
+	__u64 cookie;
+	__u64 told_ns;
+	__u32 zero_window;
+	__u32 in_loss;
+};
+
+/* What a processor is in the middle of. */
+struct processor {
+	__u32 hardirq;
+	__u32 softirq;	/* vector + 1 */
+	__u32 timer;
+	__u32 block_device;	/* of the request completed last */
+	__u64 block_ns;
+	__u64 block_task;	/* the thread in which that was, 0 in an interrupt */
+	__u64 tcp_cookie;	/* the connection handled last */
+	void *tcp_sock;
+};
+
+struct request_info {
+	__u64 issue_ns;
+	__u32 thread;
+	__u32 device;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 * 1024 * 1024);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct connection);
+} connections SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct processor);
+} processors SEC(".maps");
+
+/* Whom to watch: process number to role. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} seeds SEC(".maps");
+
+/* Connections that were told of; the value is which end they are. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u32);
+} told_connections SEC(".maps");
+
+/* Which end of a connection a socket is, by its cookie: 1 it called, 2 it was called. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u32);
+} ends SEC(".maps");
+
+struct file_key {
+	__u64 inode;
+	__u64 device;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct file_key);
+	__type(value, __u32);
+} told_files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct request_info);
+} requests SEC(".maps");
+
+/* Devices whose requests are told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct record_file);
+} path_scratch SEC(".maps");
+
+/* Records for which the ring had no room, by kind. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 16);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/* The only variables: the reader knows where they are. */
+struct control {
+	__u32 stopped;	/* the recording has ended: nothing is told any more */
+	__u32 serials;	/* given so far */
+};
+struct control control = {};
+
+static __always_inline void count_lost(__u32 kind)
+{
+	kind &= 15;
+	__u64 *count = bpf_map_lookup_elem(&lost, &kind);
+	if (count)
+		*count += 1;
+}
+
+static __always_inline void tell(struct head *record, __u32 size)
+{
+	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
+		count_lost(record->kind);
+}
+
+static __always_inline struct processor *this_processor(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&processors, &zero);
+}
+
+static __always_inline int is_recorded(struct thread *thread)
+{
+	return thread && thread->role >= ROLE_CLIENT && thread->role <= ROLE_KERNEL && !control.stopped;
+}
+
+static __always_inline void tell_thread(struct task_struct *task, struct thread *thread, __u32 parent)
+{
+	struct record_thread record = {};
+	record.head.kind = RECORD_THREAD;
+	record.head.thread = thread->serial;
+	record.head.at_ns = bpf_ktime_get_ns();
+	record.tid = task->pid;
+	record.pid = task->tgid;
+	record.parent = parent;
+	record.parent_pid = BPF_CORE_READ(task, real_parent, tgid);
+	record.role = thread->role;
+	record.start_ns = task->start_boottime;
+	record.task_flags = task->flags;
+	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
+	tell(&record.head, sizeof(record));
+}
+
+/* The thread's state, made if this is the first time it is seen; told to the reader then. */
+static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 0;
+	if (!thread->serial || (role && thread->role != role)) {
+		if (!thread->serial)
+			thread->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+		if (role)
+			thread->role = role;
+		tell_thread(task, thread, parent);
+	}
+	return thread;
+}
+
+/* Who a thread is, for one that is not watched itself. */
+static __always_inline __u32 serial_of(struct task_struct *task)
+{
+	if (!task->pid)
+		return 0;
+	struct thread *thread = make_thread(task, ROLE_NONE, 0);
+	return thread ? thread->serial : 0;
+}
+
+static __always_inline void read_totals(struct io_totals *io, struct task_struct *task, struct thread *thread)
+{
+	io->read_bytes = task->ioac.rchar;
+	io->write_bytes = task->ioac.wchar;
+	io->read_calls = task->ioac.syscr;
+	io->write_calls = task->ioac.syscw;
+	io->net_read_bytes = thread->net_bytes[0];
+	io->net_write_bytes = thread->net_bytes[1];
+	io->net_read_calls = thread->net_calls[0];
+	io->net_write_calls = thread->net_calls[1];
+}
+
+/* Tells who is at the two ends of a socket, once. */
+static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
+{
+	__u32 end = 0, *known;
+	if (!sk || bpf_map_lookup_elem(&told_connections, &id))
+		return 0;
+	struct record_connection record = {};
+	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	known = bpf_map_lookup_elem(&ends, &cookie);
+	if (known)
+		end = *known;
+	record.head.kind = RECORD_CONNECTION;
+	record.head.at_ns = at_ns;
+	record.connection = id;
+	record.inode = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
+	record.namespace = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	record.family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	record.end = end;
+	record.local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	record.remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	record.state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (record.family == AF_INET) {
+		BPF_CORE_READ_INTO((__u32 *)record.local, sk, __sk_common.skc_rcv_saddr);
+		BPF_CORE_READ_INTO((__u32 *)record.remote, sk, __sk_common.skc_daddr);
+	} else if (record.family == AF_INET6) {
+		BPF_CORE_READ_INTO((struct in6_addr *)record.local, sk, __sk_common.skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO((struct in6_addr *)record.remote, sk, __sk_common.skc_v6_daddr);
+	} else {
+		return 0;
+	}
+	/* Without both ports it is not a connection yet, or no more. */
+	if (!record.local_port || !record.remote_port)
+		return 0;
+	bpf_map_update_elem(&told_connections, &id, &end, BPF_ANY);
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+/* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
+static __noinline int tell_file(struct file *file, __u64 inode, __u32 device, __u32 mode, __u32 access)
+{
+	struct file_key key = { .inode = inode, .device = device };
+	__u32 zero = 0, *known;
+	known = bpf_map_lookup_elem(&told_files, &key);
+	if (known && (*known & access) == access)
+		return 0;
+	struct record_file *record = bpf_map_lookup_elem(&path_scratch, &zero);
+	if (!record || !file)
+		return 0;
+	access = (access & 0xffff) | (known ? *known : 0);
+	bpf_map_update_elem(&told_files, &key, &access, BPF_ANY);
+	record->head.kind = RECORD_FILE;
+	record->head.at_ns = bpf_ktime_get_ns();
+	record->head.thread = 0;
+	record->inode = inode;
+	record->device = device;
+	record->mode = mode;
+	record->access = access;
+	record->size_bytes = BPF_CORE_READ(file, f_inode, i_size);
+	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+	struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
+	struct mount *mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	__u32 used = 0;
+	for (int part = 0; part < PATH_PARTS; part++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		struct dentry *root = BPF_CORE_READ(mount, mnt.mnt_root);
+		if (dentry == root || dentry == parent) {
+			/* The top of this file system: go on where it is mounted. */
+			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
+			if (above == mount || !above)
+				break;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = above;
+			continue;
+		}
+		if (used >= PATH_BYTES)
+			break;
+		const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+		long length = bpf_probe_read_kernel_str(record->path + (used & (PATH_BYTES - 1)), 256, name);
+		if (length <= 0)
+			break;
+		used += length & 511;
+		dentry = parent;
+	}
+	record->used = used;
+	__u32 size = __builtin_offsetof(struct record_file, path) + (used & 2047);
+	if (size > sizeof(*record))
+		size = sizeof(*record);
+	tell(&record->head, size);
+	return 0;
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
+{
+	struct files_struct *files = task->files;
+	if (!files || fd > 0x7fffffff)
+		return 0;
+	struct fdtable *table = files->fdt;
+	if (!table || fd >= table->max_fds)
+		return 0;
+	struct file **array = table->fd;
+	struct file *file = 0;
+	bpf_probe_read_kernel(&file, sizeof(file), array + fd);
+	return file;
+}
+
+/* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */
+static __noinline int describe(struct file *file, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
+{
+	if (!file || !out || !cached_inode)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u64 number = BPF_CORE_READ(inode, i_ino);
+	__u64 mark = (__u64)inode ^ (number << 20) ^ (__u64)file;
+	if (mark == *cached_inode && out->mode)
+		return 0;
+	__u32 mode = BPF_CORE_READ(inode, i_mode);
+	__u32 access = BPF_CORE_READ(file, f_mode) & 3;
+	if (BPF_CORE_READ(file, f_flags) & O_DSYNC)
+		access |= 1u << 16;
+	out->mode = mode;
+	out->access = access;
+	out->id = number;
+	if ((mode & S_IFMT) == S_IFSOCK) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		__u32 protocol = BPF_CORE_READ(sk, sk_protocol);
+		__u32 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+		out->device = family | (protocol & 0xff) << 8 | (__u32)BPF_CORE_READ(sk, sk_type) << 16;
+		if (protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6)) {
+			__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+			out->id = cookie ? cookie : number | 1ull << 63;
+			tell_connection(sk, out->id, at_ns);
+			/* A listening socket, or one without a cookie, is looked at again. */
+			if (!cookie || !BPF_CORE_READ(sk, __sk_common.skc_dport))
+				mark = 0;
+		}
+	} else {
+		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
+		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
+			tell_file(file, number, out->device, mode, access);
+	}
+	*cached_inode = mark;
+	return 0;
+}
+
+/* The descriptors of the call the registers are of. */
+static __always_inline void describe_call(struct task_struct *task, struct thread *thread, __u32 flags, __u64 first, __u64 second,
+					  __u64 third, struct fd_object *out, __u64 at_ns)
+{
+	if (flags & CALL_FD0) {
+		thread->cached[0].fd = (int)first;
+		struct file *file = file_of(task, (__u32)first);
+		if (file) {
+			describe(file, &thread->cached[0], &thread->cached_inode[0], at_ns);
+			out[0] = thread->cached[0];
+		}
+	}
+	if (flags & (CALL_FD1 | CALL_FD2)) {
+		__u64 fd = flags & CALL_FD1 ? second : third;
+		thread->cached[1].fd = (int)fd;
+		struct file *file = file_of(task, (__u32)fd);
+		if (file) {
+			describe(file, &thread->cached[1], &thread->cached_inode[1], at_ns);
+			out[1] = thread->cached[1];
+		}
+	}
+}
+
+#endif

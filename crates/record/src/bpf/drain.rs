@@ -1,0 +1,289 @@
+//! The reader's thread: takes hold of whom to watch, empties the ring by the clock, and hands events on.
+//!
+//! It is one thread because the ring has one reader; it sleeps between rounds, so that the programs need never wake it.
+//! Everything of libbpf lives and dies in it.
+
+use super::load::Programs;
+use super::raw::{self, Settings};
+use super::snapshot::Snapshots;
+use super::syscalls::Calls;
+use super::system::{Facts, System};
+use super::throttle::Throttle;
+use super::translate::{Class, Translator};
+use crate::recorder::{Finished, RecordError, Tier, Watched};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use thalweg_trace::{CounterOf, MarkKind, Role, Sink, Time, TrackId, TrackKind};
+
+/// Between two records of TCP's state of one connection.
+const TCP_GAP_NS: u32 = 1_000_000;
+
+/// The longest run of sends or receives in one record.
+const MERGE_NS: u32 = 1_000_000;
+
+/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
+const COUNT_PERIOD: Duration = Duration::from_secs(2);
+const COUNTED: Duration = Duration::from_millis(200);
+
+/// How often files that are open, and quotas, are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often what is listened on is asked anew, where it is asked at all.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// A drained batch is handed on when it has so many events.
+const BATCH: usize = 4_096;
+
+/// A reader at work.
+#[derive(Debug)]
+pub struct Reader {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
+}
+
+impl Reader {
+    /// Starts the thread, and waits until everybody to watch is watched.
+    pub fn start(watched: Watched) -> Result<Reader, RecordError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, begun) = mpsc::channel();
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("thalweg-reader".to_owned())
+            .spawn(move || Work::begin(watched, &ready).and_then(|work| work.run(&stopping)))
+            .map_err(|e| RecordError::Failed(format!("the recorder's thread cannot be started: {e}")))?;
+        match begun.recv() {
+            Ok(()) => Ok(Reader { stop, thread }),
+            // It ended before it was ready: its result says why.
+            Err(_) => Err(match thread.join() {
+                Ok(Err(error)) => error,
+                _ => RecordError::Failed("the recorder's thread ended before it had begun".to_owned()),
+            }),
+        }
+    }
+
+    /// Has the thread tell what is left, and waits for it.
+    pub fn finish(self) -> Result<Finished, RecordError> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
+    }
+}
+
+/// The translator and what it asks, together: the ring's callback needs both.
+struct Both {
+    translator: Translator,
+    system: System,
+}
+
+struct Work {
+    watched: Watched,
+    programs: Programs,
+    both: Rc<RefCell<Both>>,
+    ring: RingBuffer<'static>,
+    snapshots: Snapshots,
+    throttle: Throttle,
+    /// The reader's own track, where losses are marked.
+    track: TrackId,
+    lost: u64,
+    began: Instant,
+    counted: Duration,
+}
+
+/// Nanoseconds of processor time that this thread has used.
+fn own_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0)
+}
+
+/// The kernel's tick: the coarse clock's resolution.
+fn tick_us() -> u64 {
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    u64::try_from(resolution.tv_nsec / 1_000).unwrap_or(4_000).max(1)
+}
+
+fn role_number(role: Role) -> u32 {
+    if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
+}
+
+/// The ring, with the translator behind it.
+fn open_ring(programs: &Programs, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<RingBuffer<'static>, RecordError> {
+    let map = programs.map("ring").ok_or_else(|| RecordError::Failed("the kernel recorder has no ring".to_owned()))?;
+    let (both, sink) = (Rc::clone(both), Arc::clone(sink));
+    let mut builder = RingBufferBuilder::new();
+    let failed = |e: libbpf_rs::Error| RecordError::Failed(format!("the kernel recorder cannot open its ring: {e:#}"));
+    let each = move |bytes: &[u8]| {
+        let Both { translator, system } = &mut *both.borrow_mut();
+        translator.record(bytes, system);
+        if translator.output.events.len() >= BATCH {
+            sink.take(&mut translator.output.events);
+        }
+        0
+    };
+    builder.add(&map, each).map_err(failed)?;
+    builder.build().map_err(failed)
+}
+
+impl Work {
+    fn begin(watched: Watched, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
+        let trace_calls = u32::from(watched.tier != Tier::Lean);
+        let own_pid = std::process::id();
+        let call_flags = Calls::default().all_flags();
+        let settings = Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, own_pid, call_flags };
+        let mut programs = Programs::load(&settings)?;
+        programs.count_cost(true);
+        let mut system = System::default();
+        let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
+        programs.watch(own_pid, raw::ROLE_RECORDER)?;
+        let mut throttle = Throttle::default();
+        for process in watched.others.iter().chain(&watched.command) {
+            programs.watch(process.pid, role_number(process.role))?;
+            system.watching(process.pid);
+        }
+        if let Some(command) = watched.command {
+            throttle = Throttle::of(command.pid);
+        }
+        programs.walk("seed")?;
+        let track = translator.output.track_id();
+        translator.output.track(
+            track,
+            TrackKind::Thread,
+            Role::Recorder,
+            Some((own_pid, rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned())),
+            "thalweg reader",
+        );
+        let both = Rc::new(RefCell::new(Both { translator, system }));
+        let ring = open_ring(&programs, &both, &watched.sink)?;
+        let _ = ready.send(());
+        let (began, counted) = (Instant::now(), Duration::ZERO);
+        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttle, track, lost: 0, began, counted })
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
+        let cpu_before = own_cpu_ns();
+        let (mut looked, mut refreshed, mut counting) = (Instant::now(), Instant::now(), Some(Instant::now()));
+        let mut period = Instant::now();
+        loop {
+            let stopping = stop.load(Ordering::Acquire);
+            if stopping {
+                self.programs.walk("sweep")?;
+                self.programs.stop();
+            }
+            self.drain()?;
+            if stopping {
+                break;
+            }
+            let now = Instant::now();
+            if now - looked >= LOOK {
+                looked = now;
+                self.look();
+            }
+            if now - refreshed >= REFRESH {
+                refreshed = now;
+                self.both.borrow_mut().system.refresh();
+            }
+            match counting {
+                Some(since) if now - since >= COUNTED => {
+                    self.programs.count_cost(false);
+                    self.counted += now - since;
+                    counting = None;
+                }
+                None if now - period >= COUNT_PERIOD => {
+                    self.programs.count_cost(true);
+                    period = now;
+                    counting = Some(now);
+                }
+                _ => {}
+            }
+            if !self.watched.drain.is_zero() {
+                std::thread::park_timeout(self.watched.drain);
+            }
+        }
+        if let Some(since) = counting {
+            self.counted += since.elapsed();
+        }
+        self.finish(cpu_before)
+    }
+
+    /// Everything in the ring becomes events, and these go to the sink.
+    fn drain(&mut self) -> Result<(), RecordError> {
+        self.ring.consume().map_err(|e| RecordError::Failed(format!("the kernel recorder cannot read its ring: {e:#}")))?;
+        let both = Rc::clone(&self.both);
+        let Both { translator, system } = &mut *both.borrow_mut();
+        for pid in std::mem::take(&mut translator.threads.fresh) {
+            system.watching(pid);
+            self.snapshots.watch(pid);
+        }
+        for disk in std::mem::take(&mut translator.files.new_disks) {
+            self.programs.watch_disk(disk);
+        }
+        self.snapshots.fresh(translator, system);
+        let lost = self.programs.lost();
+        if lost > self.lost {
+            let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
+            let now = u64::try_from(Time::now().ns()).unwrap_or(0);
+            translator.output.mark(self.track, MarkKind::Lost, now, None, Some(value));
+            self.lost = lost;
+        }
+        if !translator.output.events.is_empty() {
+            self.watched.sink.take(&mut translator.output.events);
+        }
+        Ok(())
+    }
+
+    /// What only looking tells: files that are open, processor time that a quota took.
+    fn look(&mut self) {
+        let both = Rc::clone(&self.both);
+        let Both { translator, system } = &mut *both.borrow_mut();
+        self.snapshots.look(translator, system);
+        if let Some(throttled_ns) = self.throttle.changed() {
+            let now = u64::try_from(Time::now().ns()).unwrap_or(0);
+            let track = self.watched.command.and_then(|c| translator.threads.main_track(c.pid, &mut translator.output));
+            if let Some(track) = track {
+                translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
+            }
+        }
+    }
+
+    fn finish(mut self, cpu_before: u64) -> Result<Finished, RecordError> {
+        self.look();
+        let (ns, runs) = self.programs.cost();
+        let wall = self.began.elapsed();
+        let programs_ns = if self.counted.is_zero() {
+            None
+        } else {
+            Some(u64::try_from(u128::from(ns) * wall.as_nanos() / self.counted.as_nanos().max(1)).unwrap_or(u64::MAX))
+        };
+        let reader_ns = own_cpu_ns().saturating_sub(cpu_before);
+        let translator = &mut self.both.borrow_mut().translator;
+        let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };
+        let mut say = |name: &str, value: String| finished.attributes.push((name.to_owned(), value));
+        say("tier", if self.watched.tier == Tier::Lean { "lean" } else { "syscall" }.to_owned());
+        say("recorder.cpu_ns", (reader_ns + programs_ns.unwrap_or(0)).to_string());
+        say("recorder.reader_cpu_ns", reader_ns.to_string());
+        if let Some(ns) = programs_ns {
+            say("recorder.programs_cpu_ns", ns.to_string());
+            say("recorder.program_runs_counted", runs.to_string());
+        }
+        for (number, name) in Class::NAMES.iter().enumerate() {
+            say(&format!("class.{number}"), (*name).to_owned());
+        }
+        if let Some(quota) = self.throttle.quota() {
+            say("cgroup.cpu_quota", format!("{quota:.3}"));
+        }
+        if !self.programs.missing.is_empty() {
+            say("not_seen", format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
+        }
+        if self.lost > 0 {
+            finished.notes.push(format!("{} events were lost: the ring was full.", self.lost));
+        }
+        if !translator.output.events.is_empty() {
+            self.watched.sink.take(&mut translator.output.events);
+        }
+        Ok(finished)
+    }
+}

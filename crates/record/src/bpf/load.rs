@@ -1,0 +1,288 @@
+//! Loading the programs, attaching them, and asking the kernel what they cost.
+
+use super::raw::Settings;
+use crate::RecordError;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Btf, Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, btf::BtfType};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The object that clang made of `bpf/recorder.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
+
+/// The tracepoints that the recorder cannot do without.
+pub const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];
+
+/// Those it can: program, tracepoint, and what is not seen without it.
+pub const OPTIONAL: &[(&str, &str, &str)] = &[
+    ("on_wakeup_new", "sched_wakeup_new", "the threads of io_uring"),
+    ("on_exec", "sched_process_exec", "the names of programs that are started"),
+    ("on_send", "sock_send_length", "what is sent on connections"),
+    ("on_receive", "sock_recv_length", "what is received on connections"),
+    ("on_tcp_probe", "tcp_probe", "the state of TCP, and which connection ends a wait"),
+    ("on_retransmit", "tcp_retransmit_skb", "what TCP sends again"),
+    ("on_tcp_state", "inet_sock_set_state", "which end called"),
+    ("on_block_issue", "block_rq_issue", "requests of disks"),
+    ("on_block_complete", "block_rq_complete", "requests of disks"),
+    ("on_balance_dirty_pages", "balance_dirty_pages", "throttling of writers"),
+    ("on_wait_writeback", "folio_wait_writeback", "waits for pages being written"),
+    ("on_fault", "mm_filemap_fault", "which mapped file a fault reads"),
+    ("on_softirq_entry", "softirq_entry", "waits that the network ended"),
+    ("on_softirq_exit", "softirq_exit", "waits that the network ended"),
+    ("on_irq_entry", "irq_handler_entry", "waits that a device ended"),
+    ("on_irq_exit", "irq_handler_exit", "waits that a device ended"),
+    ("on_timer_entry", "hrtimer_expire_entry", "waits that a timer ended"),
+    ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
+];
+
+/// Programs of the tier `syscall`, with their tracepoints.
+const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
+
+/// How often a running thread is looked at.
+const SAMPLE_PERIOD_NS: u64 = super::translate::SAMPLE_NS;
+
+/// The programs at work.
+pub struct Programs {
+    object: Object,
+    links: Vec<Link>,
+    /// What is not seen because the kernel lacks it.
+    pub missing: Vec<String>,
+    statistics: Option<OwnedFd>,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
+    move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
+}
+
+/// Whether the running kernel has this tracepoint with types.
+pub fn has_tracepoint(btf: &Btf<'_>, name: &str) -> bool {
+    btf.type_by_name::<BtfType<'_>>(&format!("btf_trace_{name}")).is_some()
+        || btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+/// libbpf says on standard error what it thinks of; the recorder says what matters itself.
+fn quiet() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let level = std::env::var_os("THALWEG_BPF_DEBUG").map(|_| libbpf_rs::PrintLevel::Debug);
+        fn print(_: libbpf_rs::PrintLevel, text: String) {
+            eprint!("{text}");
+        }
+        libbpf_rs::set_print(level.map(|level| (level, print as fn(libbpf_rs::PrintLevel, String))));
+    });
+}
+
+impl Programs {
+    /// Loads and attaches everything the kernel has. Nobody is watched yet.
+    pub fn load(settings: &Settings) -> Result<Programs, RecordError> {
+        quiet();
+        let btf = Btf::from_vmlinux().map_err(failed("finds no types of the running kernel (BTF)"))?;
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
+        let mut missing: Vec<String> = Vec::new();
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !has_tracepoint(&btf, t));
+            let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
+            if let Some((_, _, what)) = lacks {
+                if !missing.iter().any(|m| m == what) {
+                    missing.push((*what).to_owned());
+                }
+                program.set_autoload(false);
+            }
+            if call && settings.trace_calls == 0 {
+                program.set_autoload(false);
+            }
+        }
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let bytes = settings.bytes();
+                map.set_initial_value(&bytes).map_err(failed("cannot set up its programs"))?;
+            }
+        }
+        let object = open.load().map_err(failed("was refused by the kernel"))?;
+        let mut programs = Programs { object, links: Vec::new(), missing, statistics: None };
+        programs.attach(settings)?;
+        Ok(programs)
+    }
+
+    fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
+        let mut links = Vec::new();
+        let mut missing = Vec::new();
+        for program in self.object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let section = program.section().to_string_lossy().into_owned();
+            if !program.autoload() || !section.starts_with("tp_btf/") {
+                continue;
+            }
+            if CALL_PROGRAMS.iter().any(|(n, _)| *n == name) && settings.trace_calls == 0 {
+                continue;
+            }
+            match program.attach() {
+                Ok(link) => links.push(link),
+                Err(error) if OPTIONAL.iter().any(|(n, _, _)| *n == name) => {
+                    missing.push(format!("{} ({error})", OPTIONAL.iter().find(|(n, _, _)| *n == name).map_or("", |o| o.2)));
+                }
+                Err(error) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
+            }
+        }
+        let sampled = self.sample(&mut links);
+        if let Err(problem) = sampled {
+            missing.push(format!("what threads do while they run ({problem})"));
+        }
+        self.links.append(&mut links);
+        self.missing.append(&mut missing);
+        Ok(())
+    }
+
+    /// A clock on each processor that looks at what runs.
+    fn sample(&self, links: &mut Vec<Link>) -> Result<(), String> {
+        let program = self.object.progs_mut().find(|p| p.name() == OsStr::new("on_sample")).ok_or("no program")?;
+        for cpu in online_processors() {
+            let event = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
+            // The link keeps the event; it is closed with the link.
+            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| format!("{e:#}"))?;
+            std::mem::forget(event);
+            links.push(link);
+        }
+        Ok(())
+    }
+
+    /// A map by its name.
+    pub fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|m| m.name() == OsStr::new(name))
+    }
+
+    /// A map of variables by the end of its name.
+    fn variables(&self) -> Option<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"))
+    }
+
+    /// A process is to be watched: `role` as in `raw::ROLE_*`. Takes effect with [`Programs::walk`] of `seed`.
+    pub fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
+        let map = self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of whom to watch".to_owned()))?;
+        map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed("cannot say whom to watch"))
+    }
+
+    /// Requests of this disk are told of from now on.
+    pub fn watch_disk(&self, number: u32) {
+        if let Some(map) = self.map("devices") {
+            let _ = map.update(&number.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+
+    /// Runs one of the walks over all threads: `seed` or `sweep`.
+    pub fn walk(&self, name: &str) -> Result<(), RecordError> {
+        let program = self
+            .object
+            .progs_mut()
+            .find(|p| p.name() == OsStr::new(name))
+            .ok_or_else(|| RecordError::Failed(format!("the kernel recorder has no program {name}")))?;
+        let link = program.attach_trace().map_err(failed("cannot walk over the threads"))?;
+        let mut iterator = Iter::new(&link).map_err(failed("cannot walk over the threads"))?;
+        let mut nothing = [0_u8; 64];
+        loop {
+            match iterator.read(&mut nothing) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(RecordError::Failed(format!("the kernel recorder cannot walk over the threads: {error}"))),
+            }
+        }
+    }
+
+    /// Nothing is told from now on.
+    pub fn stop(&self) {
+        if let Some(map) = self.variables()
+            && let Ok(Some(mut value)) = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            && value.len() >= 4
+        {
+            value[..4].copy_from_slice(&1_u32.to_ne_bytes());
+            let _ = map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
+        }
+    }
+
+    /// Records for which the ring had no room, so far.
+    pub fn lost(&self) -> u64 {
+        let Some(map) = self.map("lost") else { return 0 };
+        (0_u32..16)
+            .filter_map(|kind| map.lookup_percpu(&kind.to_ne_bytes(), MapFlags::ANY).ok().flatten())
+            .flatten()
+            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+            .sum()
+    }
+
+    /// Has the kernel count what its programs cost, from now on or no more. Counting itself costs two clock reads per run of a
+    /// program, so it is switched on for a part of the time only.
+    pub fn count_cost(&mut self, on: bool) {
+        if !on {
+            self.statistics = None;
+        } else if self.statistics.is_none() {
+            // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
+            let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
+            if fd >= 0 {
+                // SAFETY: the call made this descriptor, and nobody else has it.
+                self.statistics = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+    }
+
+    /// Nanoseconds that the programs ran while it was counted, and how often.
+    pub fn cost(&self) -> (u64, u64) {
+        let mut total = (0, 0);
+        for program in self.object.progs_mut() {
+            let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+            let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
+            // SAFETY: the structure is as large as said, and the descriptor is the program's.
+            let result = unsafe {
+                libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size)
+            };
+            if result == 0 {
+                total.0 += info.run_time_ns;
+                total.1 += info.run_cnt;
+            }
+        }
+        total
+    }
+}
+
+/// Numbers of the processors that are online.
+fn online_processors() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut all = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            all.extend(first..=last);
+        }
+    }
+    all
+}
+
+/// A software clock that expires a thousand times a second on one processor.
+pub fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        kind: u32,
+        size: u32,
+        config: u64,
+        period: u64,
+        rest: [u64; 13],
+    }
+    let attributes = Attributes { kind: 1, size: 128, config: 0, period: SAMPLE_PERIOD_NS, ..Attributes::default() };
+    let cpu = libc::c_int::try_from(cpu).unwrap_or(0);
+    // SAFETY: the structure is as large as it says; the rest are numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, 8) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call made this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
+}

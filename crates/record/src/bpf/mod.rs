@@ -1,0 +1,87 @@
+//! The kernel recorder: tracepoints with types, read through BPF.
+//!
+//! The default tier traces no system call. At each switch away the programs take the blocked call from the thread's
+//! registers, what its descriptor stands for from its file table, and the bytes it has read and written from its I/O
+//! accounting; at the wake-up, who ended the wait, in which context, for which connection or device. When the thread runs
+//! again all of it becomes one record. A clock samples what runs a thousand times a second. That is enough to give every
+//! interval off the processor a reason, at a cost that nobody notices; see `bpf/` for the programs.
+//!
+//! - [`raw`]: the records as the kernel writes them;
+//! - [`translate`]: records in, events out, without a kernel (with [`threads`], [`waits`], [`samples`], [`connections`],
+//!   [`files`], [`devices`]);
+//! - [`load`], [`drain`]: the programs and the thread that reads them;
+//! - [`system`], [`snapshot`], [`throttle`]: what /proc, /sys and control groups say.
+
+pub mod connections;
+pub mod devices;
+pub mod drain;
+pub mod files;
+pub mod load;
+pub mod output;
+pub mod probe;
+pub mod raw;
+pub mod samples;
+pub mod snapshot;
+pub mod syscalls;
+pub mod system;
+pub mod threads;
+pub mod throttle;
+pub mod translate;
+pub mod waits;
+
+pub use probe::probe;
+
+use crate::recorder::{Finished, RecordError, Recorder, Tier, Watched};
+
+/// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
+#[derive(Debug, Default)]
+pub struct BpfRecorder {
+    reader: Option<drain::Reader>,
+}
+
+impl BpfRecorder {
+    /// A recorder, if this machine and this user allow one.
+    ///
+    /// # Errors
+    /// [`RecordError::NotAllowed`] with the reason and what would help.
+    pub fn new() -> Result<BpfRecorder, RecordError> {
+        probe::allowed()?;
+        Ok(BpfRecorder::default())
+    }
+}
+
+impl Recorder for BpfRecorder {
+    fn name(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+        if watched.tier == Tier::Packet {
+            return Err(RecordError::NotAllowed(
+                "the kernel recorder has no packet tier: record with `--tier syscall`, and packets with `thalweg rpcstat --interface`"
+                    .to_owned(),
+            ));
+        }
+        if self.reader.is_some() {
+            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
+        }
+        self.reader = Some(drain::Reader::start(watched)?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Finished, RecordError> {
+        match self.reader.take() {
+            Some(reader) => reader.finish(),
+            None => Err(RecordError::Usage("this recorder has not begun".to_owned())),
+        }
+    }
+}
+
+impl Drop for BpfRecorder {
+    /// The programs must not outlive the recorder: its thread is ended and takes them along.
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.finish();
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The records that the programs put into the ring, as `bpf/events.h` describes them: plain data of fixed size.
+//!
+//! [`Record::parse`] is the only way in: it refuses what is too short or of an unknown kind, so that nothing behind it
+//! meets half a record. Times are nanoseconds of CLOCK_MONOTONIC; a thread is its serial; 0 is absent.
+
+#![allow(missing_docs)]
+
+/// Declares a structure as C lays it out, made of integers only (so that any bytes are a valid value).
+macro_rules! plain {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),+ $(,)? })+) => {
+        $($(#[$doc])* #[repr(C)] #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $(pub $field: $type),+ }
+        impl Default for $name {
+            fn default() -> Self {
+                // SAFETY: all fields are integers or arrays and structures of them; zero is a value of each.
+                unsafe { std::mem::zeroed() }
+            }
+        }
+        // SAFETY: as above; the structure has the layout of C.
+        unsafe impl Plain for $name {})+
+    };
+}
+
+/// Data for which every pattern of bytes is a value.
+///
+/// # Safety
+/// Implemented only for `repr(C)` structures of integers.
+pub unsafe trait Plain: Copy {}
+
+plain! {
+    Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
+    /// What a descriptor stands for.
+    FdObject { id: u64, device: u32, mode: u32, fd: i32, access: u32 }
+    /// A thread's totals since it began.
+    Totals {
+        read_bytes: u64, write_bytes: u64, read_calls: u64, write_calls: u64,
+        net_read_bytes: u64, net_write_bytes: u64, net_read_calls: u64, net_write_calls: u64,
+    }
+    Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16] }
+    Off {
+        head: Head, run_ns: u64, out_ns: u64, wake_ns: u64, call: i32, flags: u32, state: u32, waker: u32, context: u32,
+        wake_device: u32, wake_connection: u64, polled_connection: u64, holder: u32, stop_signal: u32, argument: u64,
+        file: [FdObject; 2], io: Totals,
+    }
+    Net {
+        head: Head, connection: u64, first_ns: u64, end_bytes: u64, bytes: u64, count: u32, result: i32, direction: u32, pad: u32,
+    }
+    Connection {
+        head: Head, connection: u64, inode: u64, namespace: u32, family: u16, end: u16, local_port: u16, remote_port: u16,
+        state: u32, local: [u8; 16], remote: [u8; 16], pad: u64,
+    }
+    Tcp {
+        head: Head, connection: u64, sent_bytes: u64, received_bytes: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
+        min_rtt_us: u32, in_flight_bytes: u32, peer_window_bytes: u32, send_buffer_bytes: u32, unsent_bytes: u32,
+        unread_bytes: u32, busy_jiffies: u32, rwnd_limited_jiffies: u32, sndbuf_limited_jiffies: u32, state: u32,
+    }
+    TcpMark { head: Head, connection: u64, what: u32, bytes: u32 }
+    Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
+    Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
+    Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
+    FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Call {
+        head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
+        blocked: u32, pad: u32, file: [FdObject; 2],
+    }
+}
+
+/// The loader's settings: the only read-only data of the object.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub trace_calls: u32,
+    pub tcp_gap_ns: u32,
+    pub merge_ns: u32,
+    pub own_pid: u32,
+    pub call_flags: [u8; 512],
+}
+
+impl Settings {
+    /// As the object wants it.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(16 + 512);
+        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        bytes.extend_from_slice(&self.call_flags);
+        bytes
+    }
+}
+
+pub const ROLE_NONE: u32 = 0;
+pub const ROLE_CLIENT: u32 = 1;
+pub const ROLE_SERVER: u32 = 2;
+pub const ROLE_KERNEL: u32 = 3;
+pub const ROLE_RECORDER: u32 = 4;
+
+pub const CONTEXT_TASK: u32 = 1;
+pub const CONTEXT_SOFTIRQ: u32 = 2;
+pub const CONTEXT_HARDIRQ: u32 = 3;
+pub const CONTEXT_TIMER: u32 = 4;
+
+pub const OFF_IOWAIT: u32 = 1;
+pub const OFF_THROTTLED: u32 = 2;
+pub const OFF_WRITEBACK: u32 = 4;
+pub const OFF_KERNEL_THREAD: u32 = 8;
+pub const OFF_OPEN: u32 = 16;
+pub const OFF_NEW: u32 = 32;
+pub const OFF_FAULT_FILE: u32 = 64;
+pub const SAMPLE_USER: u32 = 256;
+pub const SAMPLE_SOFTIRQ: u32 = 512;
+pub const SAMPLE_HARDIRQ: u32 = 1024;
+
+pub const CALL_FAULT: i32 = -1;
+
+/// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
+pub const STATE_UNINTERRUPTIBLE: u32 = 2;
+pub const STATE_STOPPED: u32 = 4 | 8;
+pub const STATE_IDLE: u32 = 0x400;
+
+pub const MODE_KIND: u32 = 0xf000;
+pub const MODE_SOCKET: u32 = 0xc000;
+pub const MODE_FILE: u32 = 0x8000;
+pub const MODE_BLOCK: u32 = 0x6000;
+pub const MODE_DIRECTORY: u32 = 0x4000;
+pub const MODE_CHARACTER: u32 = 0x2000;
+pub const MODE_PIPE: u32 = 0x1000;
+
+pub const ACCESS_SYNCED: u32 = 1 << 16;
+
+/// What a socket is, in [`FdObject::device`].
+pub fn socket_is_tcp(object: &FdObject) -> bool {
+    object.mode & MODE_KIND == MODE_SOCKET && (object.device >> 8) & 0xff == 6 && matches!(object.device & 0xff, 2 | 10)
+}
+
+/// One record of the ring.
+#[derive(Clone, Copy, Debug)]
+pub enum Record<'a> {
+    Thread(Thread),
+    Off(Off),
+    Net(Net),
+    Connection(Connection),
+    Tcp(Tcp),
+    TcpMark(TcpMark),
+    Block(Block),
+    Sample(Sample),
+    Exit(Exit),
+    /// With the parts of its path, last part first, each ended by a 0.
+    File(FileHead, &'a [u8]),
+    Call(Call),
+}
+
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: there are as many bytes as T has, any of them make a T, and no alignment is asked for.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) })
+}
+
+impl Record<'_> {
+    /// The record in these bytes; `None` when it is cut off or of no known kind.
+    pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+        let head: Head = read(bytes)?;
+        Some(match head.kind {
+            1 => Record::Thread(read(bytes)?),
+            2 => Record::Off(read(bytes)?),
+            3 => Record::Net(read(bytes)?),
+            4 => Record::Connection(read(bytes)?),
+            5 => Record::Tcp(read(bytes)?),
+            6 => Record::TcpMark(read(bytes)?),
+            7 => Record::Block(read(bytes)?),
+            8 => Record::Sample(read(bytes)?),
+            9 => Record::Exit(read(bytes)?),
+            10 => {
+                let file: FileHead = read(bytes)?;
+                let path = &bytes[size_of::<FileHead>()..];
+                Record::File(file, &path[..path.len().min(file.used as usize)])
+            }
+            11 => Record::Call(read(bytes)?),
+            _ => return None,
+        })
+    }
+}
+
+/// The name in a fixed field: up to the first 0.
+pub fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The path whose parts stand last first.
+pub fn path_of_parts(parts: &[u8]) -> String {
+    let mut path = String::new();
+    let parts = parts.strip_suffix(&[0]).unwrap_or(parts);
+    for part in parts.split(|b| *b == 0).rev() {
+        path.push('/');
+        path.push_str(&String::from_utf8_lossy(part));
+    }
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_as_large_as_the_programs_make_them() {
+        let header = include_str!("../../bpf/events.h");
+        for (name, size) in [
+            ("record_thread", size_of::<Thread>()),
+            ("record_off", size_of::<Off>()),
+            ("record_net", size_of::<Net>()),
+            ("record_connection", size_of::<Connection>()),
+            ("record_tcp", size_of::<Tcp>()),
+            ("record_tcp_mark", size_of::<TcpMark>()),
+            ("record_block", size_of::<Block>()),
+            ("record_sample", size_of::<Sample>()),
+            ("record_exit", size_of::<Exit>()),
+            ("record_call", size_of::<Call>()),
+            ("io_totals", size_of::<Totals>()),
+            ("fd_object", size_of::<FdObject>()),
+            ("head", size_of::<Head>()),
+        ] {
+            assert_eq!(size_in_c(header, name), size, "{name}");
+        }
+        assert_eq!(size_in_c(header, "record_file") - 1280, size_of::<FileHead>());
+    }
+
+    /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
+    fn size_in_c(header: &str, name: &str) -> usize {
+        let start = header.find(&format!("struct {name} {{")).unwrap_or_else(|| panic!("no {name}"));
+        let body = &header[start..start + header[start..].find("};").expect("its end")];
+        let code: String = body.lines().skip(1).map(|l| l.split("/*").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
+        code.split(';').map(str::trim).filter(|d| !d.is_empty()).map(|d| declared(header, d)).sum()
+    }
+
+    fn declared(header: &str, declaration: &str) -> usize {
+        let words: Vec<&str> = declaration.split_whitespace().collect();
+        let (size, first) = match words[0] {
+            "struct" => (size_in_c(header, words[1]), 2),
+            "char" | "__u8" => (1, 1),
+            "__u16" => (2, 1),
+            "__u32" | "__s32" => (4, 1),
+            "__u64" | "__s64" => (8, 1),
+            other => panic!("{other} in {declaration}"),
+        };
+        let count = match words[first..].join(" ").split_once('[') {
+            Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
+            Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),
+            None => 1,
+        };
+        size * count
+    }
+
+    #[test]
+    fn what_is_cut_off_or_unknown_is_refused() {
+        let mut bytes = vec![0_u8; size_of::<Off>()];
+        bytes[0] = 2;
+        assert!(matches!(Record::parse(&bytes), Some(Record::Off(_))));
+        assert!(Record::parse(&bytes[..bytes.len() - 1]).is_none());
+        bytes[0] = 99;
+        assert!(Record::parse(&bytes).is_none());
+        assert!(Record::parse(&[]).is_none());
+    }
+
+    #[test]
+    fn paths_are_put_together_from_their_last_part() {
+        assert_eq!(path_of_parts(b"big\0data\0"), "/data/big");
+        assert_eq!(path_of_parts(b""), "/");
+    }
+}

@@ -1,0 +1,211 @@
+//! Threads: their tracks and names, and what of each is under way.
+//!
+//! A thread is known by its serial, which is never used again; so a process number that is taken by another process
+//! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
+
+use super::output::Output;
+use super::raw::{self, FdObject, Totals};
+use super::samples::{Piece, Prices, Told};
+use std::collections::{HashMap, VecDeque};
+use thalweg_trace::{Role, SpanId, TrackId, TrackKind};
+
+/// Threads that have exited and are still known.
+const MOST_DEAD: usize = 20_000;
+
+/// One thread.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its track; told of when something first refers to it.
+    pub track: TrackId,
+    told_name: Option<String>,
+    /// Process and thread number.
+    pub process: (u32, u32),
+    role: u32,
+    name: String,
+    /// Since when the run that is not yet told of lasts.
+    pub run_ns: u64,
+    /// What of its totals is told of; `None`: not known since when it counts.
+    pub told: Option<Told>,
+    /// Sends and receives of the run under way.
+    pub pieces: Vec<Piece>,
+    /// The file it was last seen to read.
+    pub reads: Option<FdObject>,
+    /// The file it was last seen to write.
+    pub writes: Option<FdObject>,
+    /// Files that its process has open, to read and to write: of use at its end, if nothing better is known.
+    pub guessed: [Option<FdObject>; 2],
+    /// What its work costs.
+    pub prices: Prices,
+    /// The call it is in, where a wait in it was told of before it ended (tier `syscall`).
+    pub call: Option<SpanId>,
+}
+
+/// The threads that were met.
+#[derive(Debug, Default)]
+pub struct Threads {
+    known: HashMap<u32, Thread>,
+    dead: VecDeque<u32>,
+    /// The command's name of each process.
+    commands: HashMap<u32, String>,
+    /// Processes that are watched and not yet looked at.
+    pub fresh: Vec<u32>,
+}
+
+fn role(number: u32) -> Role {
+    match number {
+        raw::ROLE_CLIENT => Role::Client,
+        raw::ROLE_SERVER => Role::Server,
+        raw::ROLE_KERNEL => Role::Kernel,
+        raw::ROLE_RECORDER => Role::Recorder,
+        _ => Role::None,
+    }
+}
+
+impl Threads {
+    /// The kernel told of a thread, for the first time or anew.
+    pub fn met(&mut self, told: &raw::Thread, output: &mut Output) {
+        let name = raw::text(&told.name);
+        if told.tid == told.pid {
+            if self.commands.len() > 4 * MOST_DEAD {
+                self.commands.clear();
+            }
+            self.commands.insert(told.pid, name.clone());
+        }
+        if matches!(told.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && told.tid == told.pid {
+            self.fresh.push(told.pid);
+        }
+        if let Some(thread) = self.known.get_mut(&told.head.thread) {
+            thread.name = name;
+            thread.role = told.role;
+            thread.process = (told.pid, told.tid);
+            if thread.told_name.is_some() {
+                self.tell(told.head.thread, output);
+            }
+            return;
+        }
+        let thread = Thread {
+            track: output.track_id(),
+            told_name: None,
+            process: (told.pid, told.tid),
+            role: told.role,
+            name,
+            run_ns: told.head.at_ns,
+            // The accounting of a thread that was made while it was watched begins at nothing.
+            told: (told.parent != 0).then(Told::default),
+            pieces: Vec::new(),
+            reads: None,
+            writes: None,
+            guessed: [None; 2],
+            prices: Prices::default(),
+            call: None,
+        };
+        self.known.insert(told.head.thread, thread);
+    }
+
+    /// The thread with this serial. One that was never told of (its record was lost) is made up.
+    pub fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
+        self.known.entry(serial).or_insert_with(|| Thread {
+            track: output.track_id(),
+            told_name: None,
+            process: (0, 0),
+            role: raw::ROLE_NONE,
+            name: "unknown thread".to_owned(),
+            run_ns: 0,
+            told: None,
+            pieces: Vec::new(),
+            reads: None,
+            writes: None,
+            guessed: [None; 2],
+            prices: Prices::default(),
+            call: None,
+        })
+    }
+
+    /// Tells of a thread's track, if its name is news.
+    fn tell(&mut self, serial: u32, output: &mut Output) {
+        let Some(thread) = self.known.get_mut(&serial) else { return };
+        let (pid, tid) = thread.process;
+        let command = self.commands.get(&pid).map_or(thread.name.as_str(), String::as_str);
+        let full = if pid == tid || thread.role == raw::ROLE_KERNEL { thread.name.clone() } else { format!("{command}/{}", thread.name) };
+        if thread.told_name.as_deref() != Some(&full) {
+            let process = (pid != 0).then_some((pid, tid));
+            output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);
+            thread.told_name = Some(full);
+        }
+    }
+
+    /// The track of a thread, told of if it was not; `None` for 0.
+    pub fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
+        if serial == 0 {
+            return None;
+        }
+        let thread = self.get(serial, output);
+        let (track, told) = (thread.track, thread.told_name.is_some());
+        if !told {
+            self.tell(serial, output);
+        }
+        Some(track)
+    }
+
+    /// Its name now.
+    pub fn named(&mut self, serial: u32, name: String, output: &mut Output) {
+        let Some(thread) = self.known.get_mut(&serial) else { return };
+        if !name.is_empty() && thread.name != name {
+            thread.name = name.clone();
+            if thread.process.0 == thread.process.1 {
+                self.commands.insert(thread.process.0, name);
+            }
+            self.tell(serial, output);
+        }
+    }
+
+    /// A process has a file open: for those of its threads of which nothing better is known.
+    pub fn process_has(&mut self, pid: u32, fd: &FdObject) {
+        for thread in self.known.values_mut().filter(|t| t.process.0 == pid) {
+            if fd.access & 1 != 0 && thread.reads.is_none() {
+                thread.guessed[0] = Some(*fd);
+            }
+            if fd.access & 2 != 0 && thread.writes.is_none() {
+                thread.guessed[1] = Some(*fd);
+            }
+        }
+    }
+
+    /// The track of the main thread of a process that was met.
+    pub fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
+        let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
+        self.track(serial, output)
+    }
+
+    /// It has exited.
+    pub fn exited(&mut self, serial: u32) {
+        self.dead.push_back(serial);
+        if let Some(thread) = self.known.get_mut(&serial) {
+            thread.pieces = Vec::new();
+        }
+        while self.dead.len() > MOST_DEAD {
+            if let Some(old) = self.dead.pop_front() {
+                self.known.remove(&old);
+            }
+        }
+    }
+}
+
+impl Thread {
+    /// Whether it is one of a watched process.
+    pub fn is_watched(&self) -> bool {
+        matches!(self.role, raw::ROLE_CLIENT | raw::ROLE_SERVER)
+    }
+
+    /// What it was seen to read or write.
+    pub fn saw(&mut self, fd: &FdObject, reading: bool) {
+        if fd.mode != 0 {
+            *(if reading { &mut self.reads } else { &mut self.writes }) = Some(*fd);
+        }
+    }
+
+    /// Its totals count from here, if nothing was known of them.
+    pub fn told_up_to(&mut self, io: &Totals) -> &mut Told {
+        self.told.get_or_insert_with(|| Told::up_to(io))
+    }
+}
