@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod model;
 pub mod observation;
 pub mod quantile;
+pub mod rpcstat;
 pub mod rules;
 pub mod sample;
 pub mod transfers;

@@ -7,10 +7,12 @@
 pub mod columns;
 pub mod html;
 pub mod picture;
+pub mod rpcstat;
 pub mod text;
 pub mod units;
 
 pub use html::html;
+pub use rpcstat::{live_heads, live_line, rpcstat};
 pub use picture::{PictureOptions, svg};
 pub use text::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
 

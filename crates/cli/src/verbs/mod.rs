@@ -14,6 +14,7 @@ pub mod mv;
 pub mod record;
 pub mod report;
 pub mod rm;
+pub mod rpcstat;
 pub mod serve;
 pub mod stat;
 pub mod up;
@@ -51,6 +52,8 @@ verbs! {
         Record = record,
         /// Make one recording of those of both ends, on one time axis
         Merge = merge,
+        /// Say what the RPCs in a capture, on an interface or in a recording did, and whose each stall was
+        Rpcstat = rpcstat,
         /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
         Report = report,
         /// Turn a recording into a file for Perfetto, or into CSV

@@ -1,6 +1,7 @@
 //! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say.
 
 use crate::interrupt::Interrupt;
+use crate::temporary::Temporary;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let recording = Recording::open(file).map_err(Failure::failed)?;
         return print(&told(&recording, file, &[])?, arguments.json);
     }
-    let capture = Capture::open(file).map_err(Failure::failed)?;
+    let capture = Capture::open(file)?;
     let kept = Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
     let options = Options { ports: arguments.port.clone(), ..Options::default() };
     let sink: Arc<dyn Sink> = Arc::clone(&kept.writer) as Arc<dyn Sink>;
@@ -96,22 +97,13 @@ fn told(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, F
 struct Kept {
     path: PathBuf,
     writer: Arc<RecordingWriter>,
-    temporary: bool,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.temporary {
-            // What cannot be removed stays where temporary things are.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
+    _temporary: Option<Temporary>,
 }
 
 impl Kept {
     fn at(output: Option<&Path>, command: &[String], start: Time) -> Result<Kept, Failure> {
-        let temporary = || std::env::temp_dir().join(format!("thalweg-rpcstat-{}-{}.thw", std::process::id(), Time::now().ns()));
-        let path = output.map_or_else(temporary, Path::to_owned);
+        let temporary = if output.is_some() { None } else { Some(Temporary::new()?) };
+        let path = output.map(Path::to_owned).or_else(|| temporary.as_ref().map(|t| t.recording("capture.thw"))).unwrap_or_default();
         let meta = Meta {
             format: FORMAT_VERSION,
             command: std::iter::once("thalweg".to_owned()).chain(command.iter().cloned()).collect(),
@@ -123,7 +115,7 @@ impl Kept {
             attributes: Vec::new(),
         };
         let writer = RecordingWriter::create(&path, meta).map_err(Failure::failed)?;
-        Ok(Kept { path, writer, temporary: output.is_none() })
+        Ok(Kept { path, writer, _temporary: temporary })
     }
 
     fn finish(&self, summary: &Summary) -> Result<Recording, Failure> {
@@ -156,8 +148,9 @@ impl Sink for Looking {
 fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
     let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen, ..LiveOptions::default() };
     let interrupt = Interrupt::listen()?;
-    let mut live = Live::open(&options, &arguments.port).map_err(Failure::failed)?;
-    let kept = Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
+    let mut live = Live::open(&options, &arguments.port)?;
+    let kept =
+        Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
     let looking = Arc::new(Looking { to: Arc::clone(&kept.writer), seen: Mutex::default() });
     live.begin(&Options { ports: arguments.port.clone(), ..Options::default() }, &(Arc::clone(&looking) as Arc<dyn Sink>));
     let begun = Instant::now();

@@ -13,6 +13,7 @@
 mod calls;
 mod connection;
 mod emit;
+mod filter;
 mod format;
 mod frame;
 mod input;

@@ -1,0 +1,336 @@
+//! The document `thalweg.rpcstat/1`: what the RPCs of a recording say, field by field.
+//!
+//! Times are seconds; instants are seconds after the recording's start. What could not be had is absent, never 0. Lists are
+//! bounded.
+
+use serde::{Deserialize, Serialize};
+
+/// The name and version of this document.
+pub const SCHEMA: &str = "thalweg.rpcstat/1";
+
+/// At most this many bins in [`Series`].
+pub const MAX_BINS: usize = 256;
+/// At most this many entries in [`Stalls::longest`].
+pub const MAX_STALLS: usize = 100;
+/// At most this many entries in [`RpcStat::connections`].
+pub const MAX_CONNECTIONS: usize = 64;
+
+/// What the RPCs of a recording say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RpcStat {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Which recorder made the recording.
+    pub recorder: String,
+    /// Where second 0 is, in nanoseconds on the recording's axis.
+    pub start_ns: i64,
+    /// How long the recording is.
+    pub wall_s: f64,
+    /// One plain sentence.
+    pub sentence: String,
+    /// Calls, each counted once however often it was sent.
+    pub calls: u64,
+    /// Calls that were never answered.
+    pub unanswered: u64,
+    /// Calls that were answered with an error.
+    pub errors: u64,
+    /// Calls sent again.
+    pub retransmissions: u64,
+    /// Calls sent again because their timer expired.
+    pub timeouts: u64,
+    /// TCP segments sent again.
+    pub tcp_retransmissions: u64,
+    /// Times that a sender's TCP waited for its timer.
+    pub tcp_timeouts: u64,
+    /// Bytes of calls, where the recording says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sent_bytes: Option<u64>,
+    /// Bytes of replies, where the recording says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub received_bytes: Option<u64>,
+    /// Calls sent and unanswered.
+    pub pending: Pending,
+    /// The procedures, most time first.
+    pub procedures: Vec<Procedure>,
+    /// When the larger direction's bytes moved.
+    pub bursts: Bursts,
+    /// Time in which nothing moved, by what was pending.
+    pub quiet: Quiet,
+    /// Quiet intervals that are long against the others.
+    pub stalls: Stalls,
+    /// Intervals in which nothing is sent while pending calls complete, where they recur.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub drain_cycles: Option<DrainCycles>,
+    /// The beginning, where it was slower than what followed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub slow_start: Option<SlowStart>,
+    /// All of it over time.
+    pub series: Series,
+    /// The connections that carried most calls.
+    pub connections: Vec<Connection>,
+    /// What the recorder counted, name and value.
+    pub recorded: Vec<(String, String)>,
+    /// What a reader must know besides.
+    pub notes: Vec<String>,
+}
+
+/// The pending queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Mean over time.
+    pub mean: f64,
+    /// The most.
+    pub max: u64,
+    /// The part of the time in which nothing was pending.
+    pub empty_share: f64,
+    /// The RPC window as it shows: the median over the time bins of the most that was pending in each.
+    pub window_median: u64,
+    /// ... its least value while calls were made.
+    pub window_min: u64,
+}
+
+/// Response times of one procedure of one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Procedure {
+    /// The server.
+    pub server: String,
+    /// The program: `nfs`, `mount`, ... or its number; absent where the recording does not say.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub program: Option<String>,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<String>,
+    /// The procedure; of a compound, the operation it is about.
+    pub name: String,
+    /// Calls that were answered.
+    pub answered: u64,
+    /// Calls that were never answered.
+    pub unanswered: u64,
+    /// Answers that were errors.
+    pub errors: u64,
+    /// Calls sent again.
+    pub retransmissions: u64,
+    /// Response times, from the call's last byte to the reply's last byte.
+    pub min_s: f64,
+    #[allow(missing_docs)]
+    pub mean_s: f64,
+    #[allow(missing_docs)]
+    pub median_s: f64,
+    #[allow(missing_docs)]
+    pub p99_s: f64,
+    #[allow(missing_docs)]
+    pub max_s: f64,
+    /// All together.
+    pub total_s: f64,
+    /// Bytes of calls and replies.
+    pub bytes: u64,
+}
+
+/// Bursts and gaps of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// `sent` or `received`: the direction that carried more.
+    pub direction: String,
+    /// Runs of messages without a gap between them.
+    pub bursts: u64,
+    /// Bytes over time within them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub burst_bytes_per_s: Option<f64>,
+    /// The idle intervals between them.
+    pub gaps: u64,
+    /// All together.
+    pub gaps_total_s: f64,
+    /// Their median length.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gap_median_s: Option<f64>,
+    /// Their 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gap_p99_s: Option<f64>,
+}
+
+/// Time in which no message was on its way, by what was pending then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// The queue was full: everyone waited for the server.
+    pub full_s: f64,
+    /// The queue was empty: everyone waited for the client.
+    pub empty_s: f64,
+    /// It was neither, and a reply came next: the server's.
+    pub between_then_reply_s: f64,
+    /// It was neither, and a call came next: the client's.
+    pub between_then_call_s: f64,
+}
+
+/// The stalls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// From which length on a quiet interval is one: ten times their median, and 10 ms.
+    pub least_s: f64,
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub total_s: f64,
+    /// How many are whose, and how long: `server`, `client`, `network`.
+    pub by: Vec<StallsBy>,
+    /// In order of time; the longest [`MAX_STALLS`] where there are more.
+    pub longest: Vec<Stall>,
+}
+
+/// Stalls by who made them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StallsBy {
+    /// Who.
+    pub who: Who,
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub total_s: f64,
+    /// Their median length.
+    pub median_s: f64,
+}
+
+/// A stall.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began.
+    pub start_s: f64,
+    /// How long it was.
+    pub length_s: f64,
+    /// Calls pending in it.
+    pub pending: u64,
+    /// The RPC window before it: the most that was pending during the last completions.
+    pub window: u64,
+    /// How full the queue was.
+    pub queue: Queue,
+    /// What came next.
+    pub ended_by: EndedBy,
+    /// Calls sent again in it, or at its end.
+    pub retransmissions: u64,
+    /// TCP segments sent again in it, or at its end.
+    pub tcp_retransmissions: u64,
+    /// Whether the receiver had closed its window.
+    pub zero_window: bool,
+    /// Whose it is.
+    pub who: Who,
+    /// Why that is said.
+    pub why: String,
+}
+
+/// How full the pending queue was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Queue {
+    /// As full as the client lets it become.
+    Full,
+    /// Nothing was pending.
+    Empty,
+    /// Neither.
+    Between,
+}
+
+/// What ends a quiet interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndedBy {
+    /// A reply.
+    Reply,
+    /// A call.
+    Call,
+    /// A call that was sent again.
+    Retransmission,
+    /// The end of the recording.
+    End,
+}
+
+/// Whose a stall is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Who {
+    /// The server did not answer.
+    Server,
+    /// The client did not ask.
+    Client,
+    /// The network lost what was sent.
+    Network,
+}
+
+/// Intervals in which nothing is sent while pending calls complete.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrainCycles {
+    /// How many.
+    pub count: u64,
+    /// Their median length.
+    pub median_s: f64,
+    /// From one's start to the next, the median.
+    pub period_s: f64,
+    /// All together.
+    pub total_s: f64,
+    /// Calls pending at their start, the median.
+    pub pending_at_start: u64,
+    /// ... and at their end.
+    pub pending_at_end: u64,
+}
+
+/// The beginning was slower than what followed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlowStart {
+    /// How long it lasted.
+    pub until_s: f64,
+    /// Bytes per second until then.
+    pub bytes_per_s: f64,
+    /// Bytes per second after it.
+    pub later_bytes_per_s: f64,
+    /// The part of it in which nothing moved while the queue was full: the server.
+    pub full_share: f64,
+    /// The part of it in which nothing moved while the queue was empty: the client.
+    pub empty_share: f64,
+}
+
+/// Everything over time, in bins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Series {
+    /// Width of a bin; the first begins at second 0.
+    pub bin_s: f64,
+    /// Bytes of calls, per second.
+    pub sent_bytes_per_s: Vec<f64>,
+    /// Bytes of replies, per second.
+    pub received_bytes_per_s: Vec<f64>,
+    /// Calls posted.
+    pub calls: Vec<u64>,
+    /// Replies.
+    pub replies: Vec<u64>,
+    pub pending_mean: Vec<f64>,
+    pub pending_max: Vec<u64>,
+    /// Mean response time of the replies in the bin; absent where there are none.
+    pub response_mean_s: Vec<Option<f64>>,
+    pub response_max_s: Vec<Option<f64>>,
+    pub retransmissions: Vec<u64>,
+    pub timeouts: Vec<u64>,
+    pub tcp_retransmissions: Vec<u64>,
+    /// The most that clients had sent and servers not acknowledged.
+    pub in_flight_bytes: Vec<Option<u64>>,
+    /// The least window that servers offered.
+    pub receive_window_bytes: Vec<Option<u64>>,
+}
+
+/// One connection, or one thread that calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connection {
+    /// `CLIENT:PORT > SERVER:PORT`, or the thread's name.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes of calls and replies.
+    pub bytes: u64,
+    /// The smoothed round-trip time, at the end.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub srtt_s: Option<f64>,
+}
+
+impl RpcStat {
+    /// The document as JSON, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("the document has no maps with odd keys and no other way to fail")
+    }
+}

@@ -1,0 +1,93 @@
+//! Drain cycles: intervals in which nothing is sent while pending calls complete, until the client sends again.
+//!
+//! A client that keeps its window full sends a call for each reply. Where it stops (for a commit, for a lock, because its
+//! flusher sleeps), the queue drains. One such interval is an accident; some of them, at distances, are a cycle.
+
+use super::document::DrainCycles;
+use super::sweep::{Edge, State};
+
+/// The queue must fall by this part of what was pending.
+const FALL: f64 = 0.5;
+
+/// Fewer are no cycle.
+const LEAST_COUNT: usize = 3;
+
+/// Drains that are kept.
+const KEPT: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    from_ns: i64,
+    to_ns: i64,
+    pending_at_start: u64,
+    pending_at_end: u64,
+}
+
+/// A pause in sending, seen from its end.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    to_ns: i64,
+    pending_at_end: u64,
+    replies: u64,
+}
+
+/// Gathers them, backward in time.
+#[derive(Debug, Default)]
+pub struct Drains {
+    pause: Option<Pause>,
+    drains: Vec<Drain>,
+}
+
+impl Drains {
+    /// An event, and the state it leads to.
+    pub fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
+        match edge {
+            Edge::SendBegins if after.sending == 1 => {
+                self.pause = Some(Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0 });
+            }
+            Edge::Replied => {
+                if let Some(pause) = &mut self.pause {
+                    pause.replies += 1;
+                }
+            }
+            Edge::SendEnds if after.sending == 0 => {
+                // The call whose sending ends here is pending from here on.
+                let pending_at_start = after.pending + 1;
+                if let Some(pause) = self.pause.take() {
+                    let fell = pause.pending_at_end as f64 <= FALL * pending_at_start as f64;
+                    if pending_at_start >= 3 && pause.replies >= 2 && fell && self.drains.len() < KEPT {
+                        let Pause { to_ns, pending_at_end, .. } = pause;
+                        self.drains.push(Drain { from_ns: at_ns, to_ns, pending_at_start, pending_at_end });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What they come to, if they recur.
+    pub fn finish(mut self) -> Option<DrainCycles> {
+        if self.drains.len() < LEAST_COUNT {
+            return None;
+        }
+        self.drains.reverse();
+        let mut lengths: Vec<i64> = self.drains.iter().map(|d| d.to_ns - d.from_ns).collect();
+        let mut periods: Vec<i64> = self.drains.windows(2).map(|w| w[1].from_ns - w[0].from_ns).collect();
+        let median_of = |of: &dyn Fn(&Drain) -> u64| {
+            let mut all: Vec<u64> = self.drains.iter().map(of).collect();
+            all.sort_unstable();
+            all[all.len() / 2]
+        };
+        let total_s = lengths.iter().sum::<i64>() as f64 / 1e9;
+        lengths.sort_unstable();
+        periods.sort_unstable();
+        Some(DrainCycles {
+            count: self.drains.len() as u64,
+            median_s: lengths[lengths.len() / 2] as f64 / 1e9,
+            period_s: periods[periods.len() / 2] as f64 / 1e9,
+            total_s,
+            pending_at_start: median_of(&|d| d.pending_at_start),
+            pending_at_end: median_of(&|d| d.pending_at_end),
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! What the RPCs of a recording say: throughput, pending queue, response times, what was sent again, bursts and gaps, drain
+//! cycles, and of each stall whose it was.
+//!
+//! **In:** any recording with `rpc.call` spans, whichever recorder made them. **Out:** an [`RpcStat`]. One sweep backward
+//! through the spans ([`sweep`]) shows at each instant what was pending and what was on its way; the rest are bins and
+//! sums of that, so that a recording of any length takes the same memory.
+//!
+//! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
+
+pub mod document;
+mod drains;
+pub mod live;
+mod over_time;
+mod quiet;
+mod responses;
+mod sentence;
+pub mod sweep;
+
+pub use document::RpcStat;
+
+use crate::ExplainError;
+use crate::channels::Gatherer;
+use crate::curve::phases;
+use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
+use drains::Drains;
+use over_time::OverTime;
+use quiet::QuietIntervals;
+use responses::Responses;
+use std::collections::HashMap;
+use sweep::{Edge, Passing, State, Watcher};
+use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, Source, SpanKind};
+
+/// A beginning at less than this part of the later rate is a slow one.
+const SLOW: f64 = 0.7;
+
+/// Everything that is gathered in one sweep.
+struct Gathered {
+    end_ns: i64,
+    start_ns: i64,
+    over_time: OverTime,
+    responses: Responses,
+    quiet: QuietIntervals,
+    drains: Drains,
+    sent: Gatherer,
+    received: Gatherer,
+    by_track: HashMap<u64, (u64, u64)>,
+}
+
+impl Gathered {
+    fn new(start_ns: i64, end_ns: i64) -> Gathered {
+        Gathered {
+            start_ns,
+            end_ns,
+            over_time: OverTime::new(start_ns, end_ns),
+            responses: Responses::default(),
+            quiet: QuietIntervals::default(),
+            drains: Drains::default(),
+            sent: Gatherer::default(),
+            received: Gatherer::default(),
+            by_track: HashMap::new(),
+        }
+    }
+
+    fn call(&mut self, span: &Passing) {
+        let ns = span.end_ns.saturating_sub(span.start_ns).max(0) as u64;
+        self.responses.call(span.object, ns, span.bytes, span.result);
+        let track = self.by_track.entry(span.track).or_default();
+        *track = (track.0 + 1, track.1.saturating_add(span.bytes));
+        self.over_time.at(span.start_ns).calls += 1;
+        if span.result != responses::UNANSWERED {
+            let bin = self.over_time.at(span.end_ns);
+            bin.replies += 1;
+            bin.response_total_ns = bin.response_total_ns.saturating_add(ns);
+            bin.response_max_ns = bin.response_max_ns.max(ns);
+        }
+    }
+}
+
+impl Watcher for Gathered {
+    fn passing(&mut self, span: &Passing) {
+        let (start, end) = (span.start_ns.max(self.start_ns), span.end_ns.min(self.end_ns));
+        match span.kind {
+            SpanKind::NetSend => {
+                self.over_time.sent.spread(start, end, span.bytes as f64);
+                self.sent.add(start.min(end), end, span.bytes);
+            }
+            SpanKind::NetReceive => {
+                self.over_time.received.spread(start, end, span.bytes as f64);
+                self.received.add(start.min(end), end, span.bytes);
+            }
+            _ => self.call(span),
+        }
+    }
+
+    fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
+        self.over_time.pending(from_ns, to_ns, state);
+        self.quiet.interval(from_ns, to_ns, state);
+    }
+
+    fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
+        self.quiet.edge(edge);
+        self.drains.edge(at_ns, edge, after);
+    }
+}
+
+/// What the RPCs of a recording say.
+pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
+    let (start_ns, end_ns) = crate::interval(source)?;
+    let mut seen = Gathered::new(start_ns, end_ns);
+    sweep::sweep(source, start_ns, end_ns, &mut seen)?;
+    let (calls, unanswered, errors) = seen.responses.totals();
+    if calls == 0 {
+        return Err(ExplainError::Nothing("the recording holds no RPCs".to_owned()));
+    }
+    let marks = source.marks()?;
+    take_marks(&mut seen, &marks);
+    let connections = connections(source, &mut seen)?;
+    let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
+    let (quiet, stalls) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
+    let mut document = RpcStat {
+        schema: document::SCHEMA.to_owned(),
+        recorder: source.meta().recorder.clone(),
+        start_ns,
+        wall_s: (end_ns - start_ns) as f64 / 1e9,
+        sentence: String::new(),
+        calls,
+        unanswered,
+        errors,
+        retransmissions: count(MarkKind::RpcRetransmit),
+        timeouts: count(MarkKind::RpcTimeout),
+        tcp_retransmissions: count(MarkKind::TcpRetransmit),
+        tcp_timeouts: count(MarkKind::TcpTimeout),
+        sent_bytes: bytes(&seen.sent),
+        received_bytes: bytes(&seen.received),
+        pending: seen.over_time.queue(),
+        procedures: seen.responses.procedures(source),
+        bursts: bursts(&seen.sent, &seen.received),
+        quiet,
+        stalls,
+        drain_cycles: seen.drains.finish(),
+        slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
+        series: seen.over_time.series(),
+        connections,
+        recorded: recorded(source),
+        notes: notes(source),
+    };
+    document.sentence = sentence::sentence(&document);
+    Ok(document)
+}
+
+fn take_marks(seen: &mut Gathered, marks: &[Mark]) {
+    for mark in marks {
+        let bin = seen.over_time.at(mark.at.ns());
+        match mark.kind {
+            MarkKind::RpcRetransmit => {
+                bin.retransmissions += 1;
+                if let Some(object) = mark.object {
+                    seen.responses.again(object.number());
+                }
+            }
+            MarkKind::RpcTimeout => bin.timeouts += 1,
+            MarkKind::TcpRetransmit => bin.tcp_retransmissions += 1,
+            _ => {}
+        }
+    }
+}
+
+/// The connections that carried most calls; and what TCP's counters of their clients' ends say goes into the bins.
+fn connections(source: &dyn Source, seen: &mut Gathered) -> Result<Vec<Connection>, ExplainError> {
+    let is_client = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(n, v)| n == "end" && v == "client");
+    let clients: HashMap<u64, &str> = source.objects().iter().filter(is_client).map(|o| (o.object.number(), o.name.as_str())).collect();
+    let of_client = |counter: &Counter| match counter.of {
+        CounterOf::Object(object) => clients.get(&object.number()).copied(),
+        CounterOf::Track(_) => None,
+    };
+    for counter in source.counters(CounterName::TcpInFlightBytes)?.iter().filter(|c| of_client(c).is_some()) {
+        let bin = seen.over_time.at(counter.at.ns());
+        bin.in_flight = bin.in_flight.max(Some(counter.value.max(0) as u64));
+    }
+    for counter in source.counters(CounterName::TcpReceiveWindowBytes)?.iter().filter(|c| of_client(c).is_some()) {
+        let bin = seen.over_time.at(counter.at.ns());
+        let value = counter.value.max(0) as u64;
+        bin.receive_window = Some(bin.receive_window.map_or(value, |least| least.min(value)));
+    }
+    let mut srtt: HashMap<&str, i64> = HashMap::new();
+    for counter in &source.counters(CounterName::TcpSrttUs)? {
+        if let Some(name) = of_client(counter) {
+            srtt.insert(name, counter.value);
+        }
+    }
+    let names: HashMap<u64, &str> = source.tracks().iter().map(|t| (t.track.number(), t.name.as_str())).collect();
+    let mut all: Vec<Connection> = seen
+        .by_track
+        .iter()
+        .map(|(track, &(calls, bytes))| {
+            let name = names.get(track).copied().unwrap_or("unnamed");
+            Connection { name: name.to_owned(), calls, bytes, srtt_s: srtt.get(name).map(|us| *us as f64 / 1e6) }
+        })
+        .collect();
+    all.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)));
+    all.truncate(MAX_CONNECTIONS);
+    Ok(all)
+}
+
+fn bursts(sent: &Gatherer, received: &Gatherer) -> Bursts {
+    let (direction, gatherer) = if received.bytes > sent.bytes { ("received", received) } else { ("sent", sent) };
+    let gathered = gatherer.finish();
+    let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
+    lengths.sort_unstable();
+    let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+    let burst_s = gathered.burst_ns as f64 / 1e9;
+    Bursts {
+        direction: direction.to_owned(),
+        bursts: if gathered.sends == 0 { 0 } else { lengths.len() as u64 + 1 },
+        burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
+        gaps: lengths.len() as u64,
+        gaps_total_s: lengths.iter().sum::<u64>() as f64 / 1e9,
+        gap_median_s: quantile(0.5),
+        gap_p99_s: quantile(0.99),
+    }
+}
+
+/// Whether the beginning was slower than what followed, and who was waited for in it.
+fn slow_start(over_time: &OverTime, sent: &Gatherer, received: &Gatherer, start_ns: i64, end_ns: i64) -> Option<SlowStart> {
+    let (gatherer, curve) = if received.bytes > sent.bytes { (received, &over_time.received) } else { (sent, &over_time.sent) };
+    let (first, last) = gatherer.extent()?;
+    let found = phases(curve, start_ns, end_ns, first, last);
+    let ramp = found.iter().find(|p| p.name == crate::document::PhaseName::Ramp)?;
+    let at = |s: f64| over_time.index(start_ns.saturating_add((s * 1e9) as i64));
+    let (from, to, last) = (at(ramp.start_s), at(ramp.end_s), over_time.index(last));
+    if to <= from || last <= to {
+        return None;
+    }
+    let rate = |from: usize, to: usize| curve.bins[from..to].iter().sum::<f64>() / ((to - from) as f64 * curve.bin_s());
+    let (bytes_per_s, later_bytes_per_s) = (rate(from, to), rate(to, last));
+    if bytes_per_s > SLOW * later_bytes_per_s {
+        return None;
+    }
+    let bins = &over_time.bins[from..to];
+    let wall_ns = bins.len() as f64 * curve.bin_s() * 1e9;
+    let empty_share = bins.iter().map(|b| b.empty_ns).sum::<f64>() / wall_ns;
+    let peak = bins.iter().map(|b| b.pending_max).max().unwrap_or(0) as f64;
+    let mean = bins.iter().map(|b| b.pending_ns).sum::<f64>() / wall_ns;
+    let full_share = if peak > 0.0 { (mean / peak).clamp(0.0, 1.0) } else { 0.0 };
+    Some(SlowStart { until_s: ramp.end_s, bytes_per_s, later_bytes_per_s, full_share, empty_share })
+}
+
+fn recorded(source: &dyn Source) -> Vec<(String, String)> {
+    let attributes = source.meta().attributes.iter();
+    attributes.filter_map(|(n, v)| n.strip_prefix("capture.").map(|n| (n.to_owned(), v.clone()))).collect()
+}
+
+fn notes(source: &dyn Source) -> Vec<String> {
+    let meta = source.meta();
+    let notes = meta.attributes.iter().filter(|(name, _)| name == "notes");
+    let mut notes: Vec<String> = notes.flat_map(|(_, text)| text.lines().map(str::to_owned)).collect();
+    if meta.dropped_events > 0 {
+        notes.push(format!("{} events were lost while recording.", meta.dropped_events));
+    }
+    notes
+}

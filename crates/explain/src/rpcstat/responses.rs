@@ -1,0 +1,120 @@
+//! Response times by procedure.
+
+use super::document::Procedure;
+use crate::quantile::{Lengths, of_sorted};
+use std::collections::HashMap;
+use thalweg_trace::{ABSENT_RESULT, Object, Source};
+
+/// `result` of a call that was never answered.
+pub const UNANSWERED: i64 = -110;
+
+/// So many times are kept as they are; with more, quantiles are within 5 %.
+const KEPT: usize = 1 << 16;
+
+/// Times of one procedure.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    kept: Vec<u64>,
+    lengths: Lengths,
+    least_ns: u64,
+    /// In 128 bits: sums of times that damaged recordings make up must not overflow.
+    total_ns: u128,
+    longest_ns: u64,
+    answered: u64,
+    unanswered: u64,
+    errors: u64,
+    retransmissions: u64,
+    bytes: u64,
+}
+
+impl Times {
+    fn add(&mut self, ns: u64) {
+        if self.answered == 0 {
+            self.least_ns = ns;
+        }
+        self.answered += 1;
+        self.least_ns = self.least_ns.min(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+        self.total_ns += u128::from(ns);
+        if self.kept.len() < KEPT {
+            self.kept.push(ns);
+        } else if self.kept.len() == KEPT && self.lengths.count == 0 {
+            self.kept.iter().for_each(|&ns| self.lengths.add(ns.min(1 << 50)));
+            self.lengths.add(ns.min(1 << 50));
+        } else {
+            self.lengths.add(ns.min(1 << 50));
+        }
+    }
+
+    fn quantile_s(&self, sorted: &[u64], part: f64) -> f64 {
+        let ns = match self.lengths.count {
+            0 => of_sorted(sorted, part).unwrap_or(0),
+            _ => self.lengths.quantile_ns(part).clamp(self.least_ns, self.longest_ns),
+        };
+        ns as f64 / 1e9
+    }
+}
+
+/// Of all procedures, by the object that names them.
+#[derive(Debug, Default)]
+pub struct Responses {
+    by_object: HashMap<u64, Times>,
+}
+
+impl Responses {
+    /// A call that took `ns`, with what it returned.
+    pub fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
+        let times = self.by_object.entry(object).or_default();
+        times.bytes = times.bytes.saturating_add(bytes);
+        if result == UNANSWERED {
+            times.unanswered += 1;
+            return;
+        }
+        times.errors += u64::from(result < 0 && result != ABSENT_RESULT);
+        times.add(ns);
+    }
+
+    /// A call of this procedure was sent again.
+    pub fn again(&mut self, object: u64) {
+        self.by_object.entry(object).or_default().retransmissions += 1;
+    }
+
+    /// Calls, of them unanswered, and errors.
+    pub fn totals(&self) -> (u64, u64, u64) {
+        let sum = |of: &dyn Fn(&Times) -> u64| self.by_object.values().map(of).sum();
+        (sum(&|t| t.answered + t.unanswered), sum(&|t| t.unanswered), sum(&|t| t.errors))
+    }
+
+    /// As the document has them.
+    pub fn procedures(&self, source: &dyn Source) -> Vec<Procedure> {
+        let objects: HashMap<u64, &Object> = source.objects().iter().map(|o| (o.object.number(), o)).collect();
+        let mut all: Vec<Procedure> = self.by_object.iter().map(|(number, times)| procedure(objects.get(number).copied(), times)).collect();
+        all.sort_by(|a, b| b.total_s.total_cmp(&a.total_s).then_with(|| (&a.server, &a.name).cmp(&(&b.server, &b.name))));
+        all
+    }
+}
+
+fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
+    let attribute = |name: &str| object.and_then(|o| o.attributes.iter().find(|(n, _)| n == name)).map(|(_, value)| value.clone());
+    let server = object.map_or_else(|| "a server".to_owned(), |o| o.name.clone());
+    let mut sorted = times.kept.clone();
+    sorted.sort_unstable();
+    let total_s = times.total_ns as f64 / 1e9;
+    Procedure {
+        name: attribute("procedure").unwrap_or_else(|| "call".to_owned()),
+        program: attribute("program"),
+        version: attribute("version"),
+        server,
+        answered: times.answered,
+        unanswered: times.unanswered,
+        errors: times.errors,
+        retransmissions: times.retransmissions,
+        min_s: times.least_ns as f64 / 1e9,
+        mean_s: total_s / times.answered.max(1) as f64,
+        median_s: times.quantile_s(&sorted, 0.5),
+        p99_s: times.quantile_s(&sorted, 0.99),
+        max_s: times.longest_ns as f64 / 1e9,
+        total_s,
+        bytes: times.bytes,
+    }
+}

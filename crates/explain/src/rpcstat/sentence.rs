@@ -1,0 +1,63 @@
+//! The one plain sentence.
+
+use super::document::{RpcStat, Who};
+use crate::evidence::rate;
+
+/// What it comes to: how fast, of what, and what stood in the way.
+pub fn sentence(d: &RpcStat) -> String {
+    let mut parts = vec![first(d)];
+    let quiet = &d.quiet;
+    let whose = [
+        (quiet.full_s + quiet.between_then_reply_s, "waited for the server"),
+        (quiet.empty_s + quiet.between_then_call_s, "waited for the client"),
+    ];
+    let said: Vec<String> = whose
+        .iter()
+        .filter(|(seconds, _)| *seconds >= 0.05 * d.wall_s)
+        .map(|(seconds, whom)| format!("for {:.0} % of the time nothing moved and everything {whom}", 100.0 * seconds / d.wall_s))
+        .collect();
+    if !said.is_empty() {
+        let said = said.join("; ");
+        parts.push(format!("{}{}.", said[..1].to_uppercase(), &said[1..]));
+    }
+    if let Some(text) = stalls(d) {
+        parts.push(text);
+    }
+    if let Some(drains) = &d.drain_cycles {
+        let times = (drains.count, 1e3 * drains.median_s, 1e3 * drains.period_s);
+        parts.push(format!("The pending queue drained {} times, for {:.1} ms about every {:.0} ms.", times.0, times.1, times.2));
+    }
+    if d.timeouts > 0 {
+        parts.push(format!("{} calls timed out and were sent again.", d.timeouts));
+    } else if d.retransmissions > 0 {
+        parts.push(format!("{} calls were sent again.", d.retransmissions));
+    }
+    if d.unanswered > 0 {
+        parts.push(format!("{} calls were never answered.", d.unanswered));
+    }
+    parts.join(" ")
+}
+
+fn first(d: &RpcStat) -> String {
+    let main = d.procedures.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name.as_str());
+    let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
+    let (bytes, way) = if received > sent { (received, "from") } else { (sent, "to") };
+    let calls_per_s = d.calls as f64 / d.wall_s;
+    match bytes {
+        0 => format!("{} calls, {calls_per_s:.0} per second.", d.calls),
+        _ => format!("{} calls ({main} most), {} {way} the server.", d.calls, rate(bytes as f64 / d.wall_s)),
+    }
+}
+
+fn stalls(d: &RpcStat) -> Option<String> {
+    let by = d.stalls.by.first()?;
+    let whose = match by.who {
+        Who::Server => "the server stalled",
+        Who::Client => "the client stopped",
+        Who::Network => "the network lost packets and everything stopped",
+    };
+    let times = if by.count == 1 { "once".to_owned() } else { format!("{} times", by.count) };
+    let length = if by.count == 1 { String::new() } else { format!(", {:.1} ms at the median", 1e3 * by.median_s) };
+    let text = format!("{whose} {times}, {:.3} s together{length}.", by.total_s);
+    Some(format!("{}{}", text[..1].to_uppercase(), &text[1..]))
+}

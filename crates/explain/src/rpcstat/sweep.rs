@@ -1,0 +1,193 @@
+//! Backward through the spans, instant by instant: what was pending and what was on its way between any two events.
+//!
+//! Spans come by descending end. A span's end is an event at once; its start is kept until no later end can come. So all
+//! events pass in descending order of time, in memory for what is pending only.
+
+use std::collections::BinaryHeap;
+use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind};
+
+/// What happens at an instant, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edge {
+    /// A reply's last byte: a call is pending no more.
+    Replied,
+    /// A reply's first byte.
+    ReceiveBegins,
+    /// ... its last.
+    ReceiveEnds,
+    /// A call's first byte.
+    SendBegins,
+    /// ... its last.
+    SendEnds,
+    /// A call is pending from here on.
+    Posted,
+}
+
+/// What is under way between two events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Calls sent and unanswered.
+    pub pending: u64,
+    /// Calls on their way.
+    pub sending: u64,
+    /// Replies on their way.
+    pub receiving: u64,
+}
+
+impl State {
+    /// Whether nothing is on its way.
+    pub fn is_quiet(&self) -> bool {
+        self.sending == 0 && self.receiving == 0
+    }
+}
+
+/// One RPC, or one message, as it passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing {
+    /// `RpcCall`, `NetSend` or `NetReceive`.
+    pub kind: SpanKind,
+    /// Its track's number.
+    pub track: u64,
+    /// Its object's number, or 0.
+    pub object: u64,
+    /// Its first instant.
+    pub start_ns: i64,
+    /// Its last.
+    pub end_ns: i64,
+    /// Its bytes, or 0.
+    pub bytes: u64,
+    /// What it returned; absent is [`thalweg_trace::ABSENT_RESULT`].
+    pub result: i64,
+}
+
+/// Looks on, backward in time.
+pub trait Watcher {
+    /// A span, by descending end.
+    fn passing(&mut self, span: &Passing);
+    /// Between two events. The intervals touch, and come by descending time.
+    fn interval(&mut self, from_ns: i64, to_ns: i64, state: State);
+    /// An event; `after` is the state that it leads to, in the order of time.
+    fn edge(&mut self, at_ns: i64, edge: Edge, after: State);
+}
+
+/// An event that is still to come, going backward.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Coming {
+    at_ns: i64,
+    edge: Edge,
+}
+
+struct Sweep<'a, W> {
+    watcher: &'a mut W,
+    coming: BinaryHeap<Coming>,
+    state: State,
+    now_ns: i64,
+}
+
+/// Goes through the RPCs of a recording from its end to its start.
+pub fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
+    let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+    servers.sort_unstable();
+    let has_messages = has_messages(source, &servers)?;
+    let mut sweep = Sweep { watcher, coming: BinaryHeap::new(), state: State::default(), now_ns: end_ns };
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            if let Some(span) = passing(&batch, row, &servers) {
+                sweep.take(&span, has_messages);
+            }
+        }
+    }
+    sweep.until(i64::MIN);
+    sweep.advance(start_ns);
+    Ok(())
+}
+
+/// Whether messages' ways over the wire are recorded beside the calls; looked for among the last ones.
+fn has_messages(source: &dyn Source, servers: &[u64]) -> Result<bool, SourceError> {
+    const LOOKED_AT: usize = 100_000;
+    let mut seen = 0;
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            if passing(&batch, row, servers).is_some_and(|s| s.kind != SpanKind::RpcCall) {
+                return Ok(true);
+            }
+        }
+        seen += batch.len();
+        if seen > LOOKED_AT {
+            break;
+        }
+    }
+    Ok(false)
+}
+
+fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<Passing> {
+    let kind = batch.kind[row];
+    let counts = match kind {
+        SpanKind::RpcCall => true,
+        SpanKind::NetSend | SpanKind::NetReceive => batch.request[row] != 0,
+        _ => false,
+    };
+    if !counts || servers.binary_search(&batch.track[row]).is_ok() {
+        return None;
+    }
+    Some(Passing {
+        kind,
+        track: batch.track[row],
+        object: batch.object[row],
+        start_ns: batch.start_ns[row],
+        end_ns: batch.end_ns[row],
+        bytes: if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] },
+        result: batch.result[row],
+    })
+}
+
+impl<W: Watcher> Sweep<'_, W> {
+    fn take(&mut self, span: &Passing, has_messages: bool) {
+        self.until(span.end_ns);
+        self.watcher.passing(span);
+        let (ends, begins) = match span.kind {
+            SpanKind::NetSend => (Edge::SendEnds, Edge::SendBegins),
+            SpanKind::NetReceive => (Edge::ReceiveEnds, Edge::ReceiveBegins),
+            _ => (Edge::Replied, Edge::Posted),
+        };
+        self.pass(span.end_ns, ends);
+        self.coming.push(Coming { at_ns: span.start_ns, edge: begins });
+        if span.kind == SpanKind::RpcCall && !has_messages {
+            // A call is sent at the instant at which it is posted, as far as is known.
+            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendEnds });
+            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendBegins });
+        }
+    }
+
+    /// All events that are still to come at `at_ns` and later.
+    fn until(&mut self, at_ns: i64) {
+        while self.coming.peek().is_some_and(|c| c.at_ns >= at_ns) {
+            if let Some(coming) = self.coming.pop() {
+                self.pass(coming.at_ns, coming.edge);
+            }
+        }
+    }
+
+    fn advance(&mut self, at_ns: i64) {
+        if at_ns < self.now_ns {
+            self.watcher.interval(at_ns, self.now_ns, self.state);
+            self.now_ns = at_ns;
+        }
+    }
+
+    fn pass(&mut self, at_ns: i64, edge: Edge) {
+        self.advance(at_ns);
+        self.watcher.edge(self.now_ns, edge, self.state);
+        let count = match edge {
+            Edge::Replied | Edge::Posted => &mut self.state.pending,
+            Edge::SendBegins | Edge::SendEnds => &mut self.state.sending,
+            Edge::ReceiveBegins | Edge::ReceiveEnds => &mut self.state.receiving,
+        };
+        match edge {
+            Edge::Replied | Edge::SendEnds | Edge::ReceiveEnds => *count += 1,
+            Edge::Posted | Edge::SendBegins | Edge::ReceiveBegins => *count = count.saturating_sub(1),
+        }
+    }
+}

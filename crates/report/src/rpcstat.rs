@@ -1,0 +1,359 @@
+//! What the RPCs of a recording say, as text: one plain sentence, the procedures, everything over time as small bars, who was
+//! waited for, and the stalls. It fits 80 columns and any width from 60.
+
+use crate::columns::{clean, cut_end, left, right, wrap};
+use crate::text::TextOptions;
+use crate::units::{bit_rate, bytes, count, duration, percent};
+use std::fmt::Write;
+use thalweg_explain::rpcstat::document::{EndedBy, Procedure, RpcStat, Series, Stall, Who};
+use thalweg_explain::rpcstat::live::Interval;
+
+/// The narrowest text that is set.
+const MIN_WIDTH: usize = 60;
+/// So many procedures have a line.
+const MAX_PROCEDURES: usize = 20;
+/// So many stalls have a line.
+const MAX_STALLS: usize = 10;
+/// So many connections have a line.
+const MAX_CONNECTIONS: usize = 4;
+
+/// The document as text, ending in a newline.
+pub fn rpcstat(document: &RpcStat, options: &TextOptions) -> String {
+    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
+    page.paragraph(&document.sentence, true);
+    page.head(document);
+    page.procedures(document);
+    page.over_time(document);
+    page.waiting(document);
+    page.stalls(document);
+    for note in &document.notes {
+        page.out.push('\n');
+        page.hanging(&format!("Note: {note}"));
+    }
+    page.out
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = text.trim_end();
+        let text = if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+        self.out.push('\n');
+        self.line(&text);
+    }
+
+    fn paragraph(&mut self, text: &str, bold: bool) {
+        for line in wrap(&clean(text), self.width) {
+            let line = if bold && self.colour { format!("\x1b[1m{line}\x1b[0m") } else { line };
+            self.line(&line);
+        }
+    }
+
+    fn hanging(&mut self, text: &str) {
+        for (i, line) in wrap(&clean(text), self.width - 2).iter().enumerate() {
+            let indent = if i == 0 { "" } else { "  " };
+            self.line(&format!("{indent}{line}"));
+        }
+    }
+
+    fn head(&mut self, d: &RpcStat) {
+        self.out.push('\n');
+        let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
+        if let Some(sent) = d.sent_bytes {
+            let _ = write!(said, "; sent {} ({})", bytes(sent), bit_rate(sent as f64 / d.wall_s));
+        }
+        if let Some(received) = d.received_bytes {
+            let _ = write!(said, "; received {} ({})", bytes(received), bit_rate(received as f64 / d.wall_s));
+        }
+        let _ = write!(said, "; recorder: {}", d.recorder);
+        self.hanging(&said);
+        let p = &d.pending;
+        let window = match p.window_min == p.window_median {
+            true => format!("{}", p.window_median),
+            false => format!("{} (least {})", p.window_median, p.window_min),
+        };
+        self.hanging(&format!(
+            "Pending: {:.1} at the mean, {} at most, none for {} of the time; RPC window {window}",
+            p.mean,
+            p.max,
+            percent(p.empty_share)
+        ));
+        if d.retransmissions + d.tcp_retransmissions > 0 {
+            self.hanging(&format!(
+                "Sent again: {} calls, {} of them after a timeout; {} TCP segments, {} after a timeout",
+                count(d.retransmissions),
+                count(d.timeouts),
+                count(d.tcp_retransmissions),
+                count(d.tcp_timeouts)
+            ));
+        }
+        for connection in d.connections.iter().take(MAX_CONNECTIONS) {
+            let rtt = connection.srtt_s.map_or_else(String::new, |s| format!(", round trip {}", duration(s)));
+            self.hanging(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), bytes(connection.bytes)));
+        }
+        if let Some(more) = d.connections.len().checked_sub(MAX_CONNECTIONS).filter(|n| *n > 0) {
+            self.line(&format!("and {more} more connections"));
+        }
+    }
+
+    fn procedures(&mut self, d: &RpcStat) {
+        // One server is named once; of several, each procedure says whose it is.
+        let several = d.procedures.iter().any(|p| p.server != d.procedures[0].server);
+        let name_columns = self.width - 6 * 9 - 9;
+        let heads = ["calls", "min", "median", "p99", "max", "again"];
+        let mut line = left("Response times", name_columns);
+        heads.iter().for_each(|head| line += &right(head, 9));
+        line += &right("bytes", 9);
+        self.heading(&line);
+        for p in d.procedures.iter().take(MAX_PROCEDURES) {
+            let name = procedure_name(p, several);
+            let mut line = left(&cut_end(&clean(&name), name_columns - 1), name_columns);
+            let times = [p.min_s, p.median_s, p.p99_s, p.max_s];
+            line += &right(&count(p.answered + p.unanswered), 9);
+            times.iter().for_each(|&s| line += &right(&if p.answered > 0 { duration(s) } else { String::new() }, 9));
+            line += &right(&if p.retransmissions > 0 { count(p.retransmissions) } else { String::new() }, 9);
+            line += &right(&bytes(p.bytes), 9);
+            self.line(&line);
+            let mut odd = Vec::new();
+            if p.errors > 0 {
+                odd.push(format!("{} answered with an error", count(p.errors)));
+            }
+            if p.unanswered > 0 {
+                odd.push(format!("{} never answered", count(p.unanswered)));
+            }
+            if !odd.is_empty() {
+                self.line(&format!("  {}", odd.join(", ")));
+            }
+        }
+        if let Some(more) = d.procedures.len().checked_sub(MAX_PROCEDURES).filter(|n| *n > 0) {
+            self.line(&format!("and {more} more procedures"));
+        }
+    }
+
+    fn over_time(&mut self, d: &RpcStat) {
+        let s = &d.series;
+        let names = 16;
+        let columns = self.width - names - 16;
+        self.heading(&format!("{}{}", left("Over time", names), left(&format!("0 to {}", duration(d.wall_s)), columns)));
+        let optional = |values: &[Option<u64>]| values.iter().map(|v| v.map_or(f64::NAN, |v| v as f64)).collect::<Vec<f64>>();
+        let numbers = |values: &[u64]| values.iter().map(|v| *v as f64).collect::<Vec<f64>>();
+        let seconds = |values: &[Option<f64>]| values.iter().map(|v| v.unwrap_or(f64::NAN)).collect::<Vec<f64>>();
+        let whole = |n: f64| count(n as u64);
+        let size = |n: f64| bytes(n as u64);
+        let n = bins_within(s, d.wall_s);
+        let mut rows: Vec<(&str, Vec<f64>, Fold, &dyn Fn(f64) -> String)> = Vec::new();
+        if d.sent_bytes.is_some() {
+            rows.push(("sent", s.sent_bytes_per_s.clone(), Fold::Mean, &bit_rate));
+        }
+        if d.received_bytes.is_some() {
+            rows.push(("received", s.received_bytes_per_s.clone(), Fold::Mean, &bit_rate));
+        }
+        rows.push(("calls per bin", numbers(&s.calls), Fold::Mean, &whole));
+        rows.push(("pending, most", numbers(&s.pending_max), Fold::Most, &whole));
+        rows.push(("response, mean", seconds(&s.response_mean_s), Fold::Mean, &duration));
+        rows.push(("response, most", seconds(&s.response_max_s), Fold::Most, &duration));
+        rows.push(("calls again", numbers(&s.retransmissions), Fold::Most, &whole));
+        rows.push(("segments again", numbers(&s.tcp_retransmissions), Fold::Most, &whole));
+        rows.push(("in flight", optional(&s.in_flight_bytes), Fold::Most, &size));
+        rows.push(("window offered", optional(&s.receive_window_bytes), Fold::Least, &size));
+        for (name, values, fold, unit) in rows {
+            let folded = folded(&values[..n.min(values.len())], columns, fold);
+            let most = folded.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
+            if most > 0.0 {
+                self.line(&format!("{}{}  {}", left(name, names), bars(&folded, most), unit(most)));
+            }
+        }
+    }
+
+    fn waiting(&mut self, d: &RpcStat) {
+        let q = &d.quiet;
+        let rows = [
+            ("queue full: the server", q.full_s),
+            ("queue empty: the client", q.empty_s),
+            ("between, a reply came next: the server", q.between_then_reply_s),
+            ("between, a call came next: the client", q.between_then_call_s),
+        ];
+        let all: f64 = rows.iter().map(|(_, s)| s).sum();
+        self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));
+        for (name, seconds) in rows.iter().filter(|(_, s)| *s > 0.0) {
+            self.line(&format!("  {}{}{}", left(name, 42), right(&duration(*seconds), 9), right(&percent(seconds / d.wall_s), 9)));
+        }
+        let b = &d.bursts;
+        if b.bursts > 0 {
+            let mut said = format!("Bytes {}: {} bursts", b.direction, count(b.bursts));
+            if let Some(rate) = b.burst_bytes_per_s {
+                let _ = write!(said, " at {}", bit_rate(rate));
+            }
+            if let (Some(median), Some(p99)) = (b.gap_median_s, b.gap_p99_s) {
+                let _ =
+                    write!(said, ", {} gaps between them, median {}, 99th percentile {}", count(b.gaps), duration(median), duration(p99));
+                let _ = write!(said, ", together {}", duration(b.gaps_total_s));
+            }
+            self.hanging(&said);
+        }
+        if let Some(c) = &d.drain_cycles {
+            self.hanging(&format!(
+                "Drain cycles: {} times nothing was sent while pending calls fell from {} to {}, median {}, one every {}, together {}",
+                count(c.count),
+                c.pending_at_start,
+                c.pending_at_end,
+                duration(c.median_s),
+                duration(c.period_s),
+                duration(c.total_s)
+            ));
+        }
+        if let Some(s) = &d.slow_start {
+            self.hanging(&format!(
+                "Slow start: {} until {}, {} after it; the queue was empty for {} of it and {} full at the mean",
+                bit_rate(s.bytes_per_s),
+                duration(s.until_s),
+                bit_rate(s.later_bytes_per_s),
+                percent(s.empty_share),
+                percent(s.full_share)
+            ));
+        }
+    }
+
+    fn stalls(&mut self, d: &RpcStat) {
+        let stalls = &d.stalls;
+        if stalls.count == 0 {
+            self.heading(&format!("No stalls of {} or more", duration(stalls.least_s)));
+            return;
+        }
+        self.heading(&format!(
+            "Stalls of {} or more: {}, together {}",
+            duration(stalls.least_s),
+            count(stalls.count),
+            duration(stalls.total_s)
+        ));
+        for by in &stalls.by {
+            let whose = who_name(by.who);
+            self.line(&format!("  {whose}: {}, together {}, median {}", count(by.count), duration(by.total_s), duration(by.median_s)));
+        }
+        let mut longest: Vec<&Stall> = stalls.longest.iter().collect();
+        longest.sort_by(|a, b| b.length_s.total_cmp(&a.length_s));
+        longest.truncate(MAX_STALLS);
+        longest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        self.line(&format!("  {}{}  {}", right("at", 9), right("for", 9), "whose, and why"));
+        for stall in &longest {
+            let ended = match stall.ended_by {
+                EndedBy::Reply => "",
+                EndedBy::Call => "",
+                EndedBy::Retransmission => "",
+                EndedBy::End => " (to the end of the recording)",
+            };
+            let lead = format!("  {}{}  ", right(&duration(stall.start_s), 9), right(&duration(stall.length_s), 9));
+            let text = format!("{}: {}{ended}", who_name(stall.who), stall.why);
+            for (i, line) in wrap(&clean(&text), self.width - 22).iter().enumerate() {
+                let lead = if i == 0 { lead.clone() } else { " ".repeat(22) };
+                self.line(&format!("{lead}{line}"));
+            }
+        }
+        if let Some(more) = (stalls.count as usize).checked_sub(longest.len()).filter(|n| *n > 0) {
+            self.line(&format!("  and {} more (--json has {})", count(more as u64), stalls.longest.len()));
+        }
+    }
+}
+
+fn who_name(who: Who) -> &'static str {
+    match who {
+        Who::Server => "server",
+        Who::Client => "client",
+        Who::Network => "network",
+    }
+}
+
+fn procedure_name(p: &Procedure, with_server: bool) -> String {
+    let program = match (&p.program, &p.version) {
+        (Some(program), Some(version)) => format!("{program}{version} "),
+        (Some(program), None) => format!("{program} "),
+        _ => String::new(),
+    };
+    if with_server { format!("{program}{} {}", p.name, p.server) } else { format!("{program}{}", p.name) }
+}
+
+/// How bins become one column.
+#[derive(Clone, Copy)]
+enum Fold {
+    Mean,
+    Most,
+    Least,
+}
+
+/// The bins that lie within the time recorded.
+fn bins_within(series: &Series, wall_s: f64) -> usize {
+    ((wall_s / series.bin_s.max(1e-12)).ceil() as usize).clamp(1, series.calls.len().max(1))
+}
+
+/// `values` in `columns` columns, or fewer; what is absent is no number.
+fn folded(values: &[f64], columns: usize, fold: Fold) -> Vec<f64> {
+    let columns = columns.min(values.len()).max(1);
+    let column = |i: usize| {
+        let (from, to) = (i * values.len() / columns, ((i + 1) * values.len() / columns).max(i * values.len() / columns + 1));
+        let there: Vec<f64> = values.get(from..to.min(values.len())).unwrap_or(&[]).iter().copied().filter(|v| v.is_finite()).collect();
+        if there.is_empty() {
+            return f64::NAN;
+        }
+        match fold {
+            Fold::Mean => there.iter().sum::<f64>() / there.len() as f64,
+            Fold::Most => there.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Fold::Least => there.iter().copied().fold(f64::INFINITY, f64::min),
+        }
+    };
+    (0..columns).map(column).collect()
+}
+
+/// A bar for each value: a space for what is absent or 0.
+fn bars(values: &[f64], most: f64) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bar = |value: &f64| match *value {
+        v if !v.is_finite() || v <= 0.0 => ' ',
+        v => BARS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    };
+    values.iter().map(bar).collect()
+}
+
+/// The heads of the live table's columns.
+pub fn live_heads() -> String {
+    ["time", "calls/s", "sent", "received", "pending", "mean", "longest", "again", "errors"].iter().map(|h| right(h, 11)).collect()
+}
+
+/// One line of the live table: what passed in `seconds` seconds, `at` seconds after the beginning.
+pub fn live_line(interval: &Interval, at_s: f64, seconds: f64) -> String {
+    let optional = |n: u64| if n == 0 { "-".to_owned() } else { count(n) };
+    let cells = [
+        format!("{at_s:.0} s"),
+        count((interval.calls as f64 / seconds).round() as u64),
+        bit_rate(interval.sent_bytes as f64 / seconds),
+        bit_rate(interval.received_bytes as f64 / seconds),
+        count(interval.pending_max),
+        interval.response_mean_s().map_or_else(|| "-".to_owned(), duration),
+        if interval.calls > 0 { duration(interval.response_max_ns as f64 / 1e9) } else { "-".to_owned() },
+        optional(interval.retransmissions + interval.tcp_retransmissions),
+        optional(interval.errors),
+    ];
+    cells.iter().map(|cell| right(cell, 11)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_show_what_is_there_and_leave_out_what_is_not() {
+        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0, f64::NAN], 8.0), " ▁▄█ ");
+        assert_eq!(folded(&[1.0, 3.0, f64::NAN, f64::NAN], 2, Fold::Mean)[0], 2.0);
+        assert!(folded(&[1.0, 3.0, f64::NAN, f64::NAN], 2, Fold::Most)[1].is_nan());
+        assert_eq!(folded(&[5.0], 40, Fold::Least), [5.0]);
+    }
+}
