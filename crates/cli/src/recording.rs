@@ -1,10 +1,10 @@
 //! The flags that `record` and `explain -- COMMAND` share, and what they become.
 
-use crate::{output, size};
+use crate::size;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_record::{Method, Options, Outcome, Tier};
+use thalweg_record::{Method, Options, Tier};
 
 /// How to record.
 #[derive(clap::Args)]
@@ -89,16 +89,6 @@ impl RecordFlags {
             ceilings: self.ceilings.clone(),
             ..Options::new(command.to_vec(), output.to_owned())
         }
-    }
-}
-
-/// Says on standard error what a person should know of a recording.
-pub fn tell(verb: &str, outcome: &Outcome) {
-    for note in &outcome.notes {
-        output::note(&format!("thalweg {verb}: {note}"));
-    }
-    if outcome.dropped_events > 0 {
-        output::note(&format!("thalweg {verb}: {} events were lost; the recording says on which tracks.", outcome.dropped_events));
     }
 }
 

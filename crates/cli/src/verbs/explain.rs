@@ -7,7 +7,7 @@
 //! names a file.
 
 use crate::failure::Failure;
-use crate::recording::{RecordFlags, tell};
+use crate::recording::RecordFlags;
 use crate::temporary::Temporary;
 use crate::{output, verbs};
 use std::ffi::OsString;
@@ -83,10 +83,8 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     let temporary = Temporary::new()?;
     temporary.guard();
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
-    let merged = verbs::merge::merged(recordings, &path)?;
-    for note in &merged.notes {
-        output::note(&format!("thalweg explain: {note}"));
-    }
+    // What is to be noted of it is in the recording, and so in the explanation.
+    verbs::merge::merged(recordings, &path)?;
     hand_over(&explained(&path)?.1, arguments, false)
 }
 
@@ -100,8 +98,11 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
     let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
     temporary.guard();
-    tell("explain", &outcome);
-    let told = explained(&outcome.path).and_then(|(_, explanation)| hand_over(&explanation, arguments, true));
+    let explained = explained(&outcome.path).map(|(_, explanation)| explanation);
+    // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
+    let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
+    outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
+    let told = explained.and_then(|explanation| hand_over(&explanation, arguments, true));
     drop(temporary);
     match (outcome.exit, told) {
         (None | Some(Exit::Code(0)), told) => told,

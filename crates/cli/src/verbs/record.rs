@@ -1,7 +1,7 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
 
 use crate::failure::Failure;
-use crate::recording::{RecordFlags, default_name, tell};
+use crate::recording::{RecordFlags, default_name};
 use crate::{output, size};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,7 +35,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options =
         Options { server: arguments.server, ports: arguments.port.clone(), ..arguments.flags.options(&arguments.command, &named) };
     let outcome = thalweg_record::run(&options)?;
-    tell("record", &outcome);
+    for note in &outcome.notes {
+        output::note(&format!("thalweg record: {note}"));
+    }
     let bytes = bytes_below(&outcome.path);
     let state = if outcome.finished { "" } else { ", not finished" };
     output::note(&format!(

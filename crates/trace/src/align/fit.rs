@@ -7,8 +7,9 @@
 use super::bounds::Limit;
 use crate::{Clock, HostId};
 
-/// The most that two clocks drift apart: each can be slewed by 500 ppm.
-const MOST_DRIFT: f64 = 1e-3;
+/// The most that two clocks drift apart: quartz is within 100 ppm, and what keeps time corrects by little more. Clocks that drift more
+/// contradict their bounds, which widens the error bar; allowing for more would widen that of all short recordings.
+const MOST_DRIFT: f64 = 3e-4;
 /// A stretch is at least this long, if the bounds are: long enough to tell drift from delay, short enough for drift to stay the same.
 const STRETCH_NS: i64 = 60_000_000_000;
 /// A stretch in which the clock was bent is cut down to this.

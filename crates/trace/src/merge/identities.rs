@@ -78,12 +78,19 @@ impl Survey {
             .map(|object| object.object.number())
             .collect();
         let mut survey = Survey::default();
+        // Most spans are like the one before; sets are asked only where they are not.
+        let (mut last_track, mut last_spaces) = (0, [u64::MAX; 3]);
         for batch in source.spans_backward() {
             let batch = batch?;
             for row in 0..batch.len() {
-                survey.with_spans.insert(batch.track[row]);
-                for number in [batch.span[row], batch.request[row], batch.parent[row]] {
-                    survey.spaces.insert(number >> SPACE_SHIFT);
+                let spaces = [batch.span[row], batch.request[row], batch.parent[row]].map(|number| number >> SPACE_SHIFT);
+                if spaces != last_spaces {
+                    survey.spaces.extend(spaces);
+                    last_spaces = spaces;
+                }
+                if batch.track[row] != last_track {
+                    survey.with_spans.insert(batch.track[row]);
+                    last_track = batch.track[row];
                 }
                 let net = matches!(batch.kind[row], SpanKind::NetSend | SpanKind::NetReceive | SpanKind::WaitNetwork);
                 if net && accepting_ends.contains(&batch.object[row]) {

@@ -157,8 +157,10 @@ fn attributes(parts: &[Part<'_>], notes: &[String]) -> Vec<(String, String)> {
     for (number, part) in parts.iter().enumerate() {
         for (name, value) in &part.source.meta().attributes {
             match SENTENCES.iter().find(|sentence| *sentence == name) {
-                Some(name) if number == 0 => sentences.entry(name).or_default().push(value.clone()),
-                Some(name) => sentences.entry(name).or_default().push(format!("{}: {value}", part.name)),
+                Some(name) => {
+                    let whose = |line: &str| if number == 0 { line.to_owned() } else { format!("{}: {line}", part.name) };
+                    sentences.entry(name).or_default().extend(value.lines().map(whose));
+                }
                 None if name.starts_with("class.") => {}
                 // Of what both say, the first's is the run's; the others' keep their own under their number.
                 None if merged.contains_key(name) && merged[name] != *value => {
