@@ -149,8 +149,8 @@ impl Known {
 /// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// When it next took bytes from a connection, and from which.
-    pub receive: (i64, u32),
+    /// When it next took bytes from a connection, from which, and the position of the first of them.
+    pub receive: (i64, u32, u64),
     /// When it next handed bytes to a connection, and to which.
     pub send: (i64, u32),
     /// When it next blocked, on which connection, until which thread ended it.
@@ -161,7 +161,7 @@ pub struct Passed {
 
 impl Default for Passed {
     fn default() -> Passed {
-        Passed { receive: (i64::MAX, NONE), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
+        Passed { receive: (i64::MAX, NONE, ABSENT), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
     }
 }
 
@@ -170,7 +170,9 @@ impl Passed {
     fn note(&mut self, span: &LiveSpan) {
         let carried = span.connection != NONE && !span.is_fruitless() && (span.cpu_ns != 0 || span.bytes() > 0);
         match span.kind {
-            SpanKind::NetReceive if carried && span.start <= self.receive.0 => self.receive = (span.start, span.connection),
+            SpanKind::NetReceive if carried && span.start <= self.receive.0 => {
+                self.receive = (span.start, span.connection, span.offset_bytes);
+            }
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
         }

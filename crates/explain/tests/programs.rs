@@ -232,6 +232,24 @@ fn the_send_that_carried_the_byte_waited_for_counts_even_if_it_was_stamped_late(
 }
 
 #[test]
+fn a_poll_waited_for_the_bytes_that_were_taken_next() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
+    let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 201);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(server, K::NetSend, 1_000, 1_010).on(far).offset(0).bytes(100).end();
+    tale.wait(client, K::WaitNetwork, 2_000, 8_000).on(near).by_packet().end();
+    tale.span(client, K::NetReceive, 8_100, 8_101).on(near).offset(100).bytes(100).end();
+    // The reply is stamped when the call ends, after the client woke.
+    tale.wait(server, K::FileWrite, 2_500, 7_900).end();
+    tale.span(server, K::NetSend, 8_002, 8_002).on(far).offset(100).bytes(100).end();
+    tale.wait(server, K::WaitNetwork, 8_050, 10_000).by_packet().end();
+    let e = tale.explain();
+    assert_charged(&e, "server.write", 5.4);
+    assert!(charged_ms(&e, "network.latency") < 1e-6, "{:#?}", e.critical_path);
+}
+
+#[test]
 fn work_handed_from_thread_to_thread_is_followed_to_the_device() {
     let mut tale = Tale::new(10_000, 2);
     let client = tale.thread(Role::Client, "nfs-cp", 100, 100);

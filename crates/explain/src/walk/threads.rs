@@ -111,6 +111,10 @@ impl Walk<'_, '_> {
             span.connection = if passed.wait.1 == NONE { passed.receive.1 } else { passed.wait.1 };
             span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
         }
+        if span.offset_bytes == ABSENT && span.ending_seen() && passed.receive.1 == span.connection && passed.receive.0 <= passed.wait.0 {
+            // What it took next is what it had waited for.
+            span.offset_bytes = passed.receive.2;
+        }
         match rule(span.kind) {
             Rule::Thread => self.follow_waker(Blocked { span, for_room: false, at: self.at }),
             Rule::Send => self.follow_connection(Blocked { span, for_room: true, at: self.at }),
