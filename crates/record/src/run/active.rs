@@ -18,6 +18,12 @@ pub(super) struct Active {
     notes: Vec<String>,
 }
 
+#[cfg(feature = "bpf")]
+fn bpf_recorder() -> Result<Box<dyn Recorder>, RecordError> {
+    Ok(Box::new(crate::bpf::BpfRecorder::new()?))
+}
+
+#[cfg(not(feature = "bpf"))]
 fn bpf_recorder() -> Result<Box<dyn Recorder>, RecordError> {
     Err(RecordError::NotAllowed("this build has no kernel recorder".to_owned()))
 }
