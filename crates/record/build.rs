@@ -1,9 +1,13 @@
 //! Compiles the kernel recorder's programs with clang, where the feature `bpf` is on.
 
+#[path = "build_preload.rs"]
+mod build_preload;
+
 use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
+    build_preload::compile();
     println!("cargo:rerun-if-changed=bpf");
     if std::env::var_os("CARGO_FEATURE_BPF").is_some() {
         compile();

@@ -1,22 +1,345 @@
-//! A library in the program's own processes.
+//! A library in the program's own processes, for whoever may not ask the kernel.
+//!
+//! The library (`preload/*.c`) stands in front of the C library's calls and writes what blocked, and what was merged, into
+//! rings: one file for each process, in a private directory that the environment names. Here they are drained, and turned into
+//! tracks, objects and spans. Nothing in the program waits for us; when we are gone its rings fill, and it goes on.
+
+mod process;
+mod shared;
+mod translate;
+
+use crate::proc::diagnostics::{Diagnostics, LISTEN};
+use crate::proc::recorder::{Stop, thread_cpu};
+use crate::proc::system::System;
 use crate::{Finished, RecordError, Recorder, Watched};
+use process::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_trace::{Event, Mode, Role, Sink, Time, Track, TrackId, TrackKind};
+use translate::Translator;
+
+/// The library, as it was built.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+
+/// How often the machine is looked at.
+const SYSTEM_PART: Duration = Duration::from_millis(50);
+
+/// How long the processor's counter is compared with the clock.
+const CALIBRATION: Duration = Duration::from_millis(10);
+
+const NOT_SEEN: &str = "The program was watched from within: page faults and memory-mapped files, writeback by the kernel, who in the \
+    kernel woke a thread, static programs and direct system calls of the command's children, io_uring and other users' processes were not seen.";
+
 /// The recorder `preload`.
 #[derive(Debug)]
-pub struct PreloadRecorder;
+pub struct PreloadRecorder {
+    directory: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+    running: Option<(Arc<Stop>, JoinHandle<Finished>)>,
+}
+
 impl PreloadRecorder {
-    /// Ready to begin.
+    /// Puts the library where programs can load it.
+    ///
+    /// # Errors
+    /// There is no directory that may be written and from which code may be run.
     pub fn new() -> Result<PreloadRecorder, RecordError> {
-        Err(RecordError::NotAllowed("this build has no library to preload".to_owned()))
+        let mut problems = Vec::new();
+        for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
+            remove_abandoned(&base);
+            match place_library(&base) {
+                Ok((directory, library)) => {
+                    let environment = environment(&directory, &library);
+                    return Ok(PreloadRecorder { directory, environment, running: None });
+                }
+                Err(problem) => problems.push(format!("{}: {problem}", base.display())),
+            }
+        }
+        Err(RecordError::NotAllowed(format!("no directory to load a library from ({})", problems.join("; "))))
     }
 }
+
+/// Makes a private directory in `base` with the library in it, if code may be run from there.
+fn place_library(base: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let plain = base.to_str().is_some_and(|path| !path.contains([':', ' ', '|']));
+    if !plain {
+        return Err("its name has a character that LD_PRELOAD cannot have".to_owned());
+    }
+    let unique = Time::now().ns();
+    let directory = base.join(format!("thalweg-{}-{unique}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&directory).map_err(text)?;
+    let library = directory.join("libthalweg-preload.so");
+    let placed = fs::write(&library, LIBRARY)
+        .and_then(|()| fs::set_permissions(&library, fs::Permissions::from_mode(0o500)))
+        .map_err(text)
+        .and_then(|()| if shared::may_run(&library) { Ok(()) } else { Err("code may not be run from there (noexec)".to_owned()) });
+    if let Err(problem) = placed {
+        let _ = fs::remove_dir_all(&directory);
+        return Err(problem);
+    }
+    Ok((directory, library))
+}
+
+/// Directories of recorders that were killed.
+fn remove_abandoned(base: &Path) {
+    let ours = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("thalweg-")?.split('-').next()?.parse::<u32>().ok()) else {
+            continue;
+        };
+        let is_ours = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == ours);
+        if is_ours && !Path::new(&format!("/proc/{pid}")).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn environment(directory: &Path, library: &Path) -> Vec<(OsString, OsString)> {
+    let mut preload = OsString::from(library);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let setting = format!("{}|{}|{}", directory.display(), library.display(), tick_scale().unwrap_or(0));
+    vec![("LD_PRELOAD".into(), preload), ("THALWEG_PRELOAD".into(), setting.into())]
+}
+
+/// Nanoseconds of a tick of the processor's counter, times 2³²; `None` where the kernel does not trust the counter, so that
+/// neither may we.
+fn tick_scale() -> Option<u64> {
+    let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    if !matches!(source.trim(), "tsc" | "arch_sys_counter") {
+        return None;
+    }
+    let (from_ticks, from) = moment();
+    std::thread::sleep(CALIBRATION);
+    let (to_ticks, to) = moment();
+    let ticks = to_ticks.checked_sub(from_ticks).filter(|ticks| *ticks > 0)?;
+    u64::try_from((u128::from(to.since(from)) << 32) / u128::from(ticks)).ok().filter(|scale| *scale > 0)
+}
+
+/// One moment on both clocks: the closest of a few tries.
+fn moment() -> (u64, Time) {
+    let tries = (0..8).map(|_| {
+        let before = shared::counter();
+        let time = Time::now();
+        let after = shared::counter();
+        (after.saturating_sub(before), before + after.saturating_sub(before) / 2, time)
+    });
+    tries.min_by_key(|found| found.0).map_or((0, Time::now()), |(_, ticks, time)| (ticks, time))
+}
+
 impl Recorder for PreloadRecorder {
     fn name(&self) -> &'static str {
         "preload"
     }
-    fn begin(&mut self, _watched: Watched) -> Result<(), RecordError> {
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.environment.clone()
+    }
+
+    fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+        let stop = Arc::new(Stop::default());
+        let mut drain = Drain::new(&watched, self.directory.clone());
+        let (theirs, pause) = (Arc::clone(&stop), watched.drain);
+        let thread = std::thread::Builder::new().name("drain".to_owned()).spawn(move || drain.work(&theirs, pause));
+        let thread = thread.map_err(|error| RecordError::Failed(format!("a thread cannot be started: {error}")))?;
+        self.running = Some((stop, thread));
         Ok(())
     }
+
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        Ok(Finished::default())
+        let Some((stop, thread)) = self.running.take() else { return Ok(Finished::default()) };
+        stop.ask();
+        thread.join().map_err(|_| RecordError::Failed("the thread that drains the program's rings has panicked".to_owned()))
+    }
+}
+
+impl Drop for PreloadRecorder {
+    fn drop(&mut self) {
+        let _ = self.finish();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Drains the rings of all processes.
+struct Drain {
+    directory: PathBuf,
+    mode: Mode,
+    sink: Arc<dyn Sink>,
+    translator: Translator,
+    system: System,
+    system_at: Instant,
+    command: Option<u32>,
+    /// By file name: number of the process and when its ring was made.
+    processes: BTreeMap<(u32, u64), Process>,
+    seen: u64,
+    broken: u64,
+    unseen: u32,
+    untracked: u64,
+    batch: Vec<Event>,
+}
+
+impl Drain {
+    fn new(watched: &Watched, directory: PathBuf) -> Drain {
+        let mode = Mode::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let mut translator = Translator::new(mode.clone(), watched.host);
+        if let Ok(sockets) = Diagnostics::open().and_then(|mut diagnostics| diagnostics.sockets()) {
+            let listening = sockets.iter().filter(|socket| socket.state == LISTEN).map(|socket| socket.local.port());
+            translator.objects.listening.extend(listening);
+        }
+        Drain {
+            directory,
+            system: System::new(mode.clone(), watched.host),
+            system_at: Instant::now(),
+            sink: Arc::clone(&watched.sink),
+            translator,
+            command: watched.command.map(|command| command.pid),
+            processes: BTreeMap::new(),
+            seen: 0,
+            broken: 0,
+            unseen: 0,
+            untracked: 0,
+            batch: Vec::new(),
+            mode,
+        }
+    }
+
+    fn work(&mut self, stop: &Stop, pause: Duration) -> Finished {
+        self.recorder_track();
+        loop {
+            let asked = stop.wait(pause);
+            self.drain(asked);
+            if asked {
+                return self.end();
+            }
+        }
+    }
+
+    fn recorder_track(&mut self) {
+        let Some(track) = TrackId::new(self.mode.fresh()) else { return };
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let (pid, tid, name) = (Some(std::process::id()), Some(tid), "thalweg/drain".to_owned());
+        self.batch.push(Event::Track(Track {
+            track,
+            host: self.translator.host,
+            kind: TrackKind::Thread,
+            role: Role::Recorder,
+            pid,
+            tid,
+            name,
+        }));
+    }
+
+    /// Takes everything that is there. How far each ring was filled is noted before new processes and objects are looked for, so
+    /// that whatever a record speaks of (a child, an object that another thread named) is known when it is translated.
+    fn drain(&mut self, last: bool) {
+        self.find_processes();
+        let ended = self.ended();
+        for process in self.processes.values_mut() {
+            process.note_heads();
+        }
+        self.find_processes();
+        for process in self.processes.values_mut() {
+            process.find_threads(&mut self.translator, self.command, &mut self.system, &mut self.batch);
+            process.find_objects(&mut self.translator);
+        }
+        let now = Time::now();
+        for (key, process) in &mut self.processes {
+            process.drain(&mut self.translator, now, &mut self.batch);
+            if last || ended.contains(key) {
+                process.end(&mut self.translator, now, &mut self.batch);
+            }
+        }
+        for key in &ended {
+            if let Some(process) = self.processes.remove(key) {
+                self.account(&process);
+                let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
+            }
+        }
+        if last || self.system_at.elapsed() >= SYSTEM_PART {
+            self.system_at = Instant::now();
+            self.system.look(&mut self.batch);
+        }
+        self.sink.take(&mut self.batch);
+    }
+
+    fn account(&mut self, process: &Process) {
+        self.unseen |= process.unseen();
+        self.untracked += u64::from(process.untracked());
+        self.broken += process.broken;
+    }
+
+    fn find_processes(&mut self) {
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let key = name.to_str().and_then(|name| {
+                let (pid, created) = name.strip_suffix(".ring")?.split_once('.')?;
+                Some((pid.parse().ok()?, created.parse().ok()?))
+            });
+            let Some(key) = key.filter(|key| !self.processes.contains_key(key)) else { continue };
+            match Process::open(&entry.path(), key.0) {
+                Ok(process) => {
+                    self.seen += 1;
+                    self.processes.insert(key, process);
+                }
+                Err(_) => {
+                    self.broken += 1;
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+
+    /// Those whose process is gone, or has become another program.
+    fn ended(&self) -> Vec<(u32, u64)> {
+        let alive: Vec<_> = self.processes.iter().filter_map(|(key, process)| Some((key, process.pidfd()?))).collect();
+        let mut fds: Vec<PollFd<'_>> = alive.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let polled = poll(&mut fds, Some(&at_once)).is_ok();
+        let gone = |key: &(u32, u64)| {
+            let index = alive.iter().position(|(alive, _)| *alive == key);
+            index.is_none_or(|index| polled && !fds[index].revents().is_empty())
+        };
+        let replaced = |key: &(u32, u64)| self.processes.range((key.0, key.1 + 1)..=(key.0, u64::MAX)).next().is_some();
+        self.processes.keys().filter(|key| gone(key) || replaced(key)).copied().collect()
+    }
+
+    fn end(&mut self) -> Finished {
+        for process in std::mem::take(&mut self.processes).into_values() {
+            self.account(&process);
+        }
+        self.sink.take(&mut self.batch);
+        let mut notes = Vec::new();
+        if self.seen == 0 {
+            notes.push("The program never loaded our library, so nothing of it was seen; try `--method proc`.".to_owned());
+        }
+        let unseen = [(1, "memory-mapped files"), (2, "io_uring"), (4, "asynchronous I/O of the kernel")];
+        for (bit, what) in unseen {
+            if self.unseen & bit != 0 {
+                notes.push(format!("The program uses {what}, whose waits this recorder cannot see; record as root to see them."));
+            }
+        }
+        if self.untracked > 0 {
+            notes.push(format!(
+                "{} threads were not recorded, because a process had too many at once or shared memory is full.",
+                self.untracked
+            ));
+        }
+        if self.broken > 0 {
+            notes.push(format!("{} of the program's own records made no sense and were left out.", self.broken));
+        }
+        let attributes =
+            vec![("not_seen".to_owned(), NOT_SEEN.to_owned()), ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
+        Finished { dropped_events: self.broken, attributes, notes }
     }
 }

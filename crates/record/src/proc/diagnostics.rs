@@ -41,6 +41,8 @@ pub struct TcpInfo {
     pub sent_bytes: Option<u64>,
     pub retransmitted_bytes: Option<u64>,
     pub peer_window_bytes: Option<u32>,
+    /// How often the retransmission timer expired.
+    pub total_timeouts: Option<u16>,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -79,6 +81,7 @@ impl TcpInfo {
             sent_bytes: u64_at(bytes, 200),
             retransmitted_bytes: u64_at(bytes, 208),
             peer_window_bytes: word(228),
+            total_timeouts: u16_at(bytes, 240),
         })
     }
 

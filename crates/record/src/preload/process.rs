@@ -1,0 +1,192 @@
+//! One process' rings.
+
+use super::shared::{ABSENT, OBJECT, Record, SLOTS, Shared, State};
+use super::translate::{Place, Translator};
+use crate::proc::system::System;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use thalweg_trace::{Event, ObjectId, Time, TrackId};
+
+/// A shorter call that was never finished is left out.
+const WORTH_TELLING_NS: u64 = 20_000;
+
+/// A thread in a slot.
+#[derive(Debug)]
+struct Thread {
+    slot: usize,
+    attached_ns: u64,
+    name: String,
+    track: TrackId,
+    head: u64,
+    lost: u64,
+    ended: bool,
+}
+
+/// A process, from the library's start in it to its end.
+#[derive(Debug)]
+pub(super) struct Process {
+    shared: Shared,
+    pid: u32,
+    pidfd: Option<OwnedFd>,
+    /// The name of its main thread, or of the first that was seen.
+    name: Option<String>,
+    threads: Vec<Thread>,
+    objects: HashMap<u32, ObjectId>,
+    /// Records that made no sense.
+    pub broken: u64,
+}
+
+impl Process {
+    /// Maps its file.
+    pub fn open(path: &Path, pid: u32) -> io::Result<Process> {
+        let shared = Shared::open(path)?;
+        let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        let pidfd = raw.and_then(|raw| rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty()).ok());
+        Ok(Process { shared, pid, pidfd, name: None, threads: Vec::new(), objects: HashMap::new(), broken: 0 })
+    }
+
+    /// Readable when the process has ended; `None`: it had when it was found.
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What it used that cannot be seen.
+    pub fn unseen(&self) -> u32 {
+        self.shared.unseen()
+    }
+
+    /// Threads that are not recorded.
+    pub fn untracked(&self) -> u32 {
+        self.shared.untracked()
+    }
+
+    /// Notes how far each ring is filled: what is taken in this round.
+    pub fn note_heads(&mut self) {
+        for thread in &mut self.threads {
+            thread.ended = self.shared.state(thread.slot) == State::Ended;
+            thread.head = self.shared.head(thread.slot);
+        }
+    }
+
+    /// Finds threads that are new.
+    pub fn find_threads(&mut self, translator: &mut Translator, command: Option<u32>, system: &mut System, out: &mut Vec<Event>) {
+        for slot in 0..SLOTS {
+            if self.shared.state(slot) == State::Free {
+                continue;
+            }
+            let (tid, attached_ns, name) = self.shared.thread(slot);
+            let known = self.threads.iter_mut().find(|thread| thread.slot == slot && thread.attached_ns == attached_ns);
+            let renamed = match &known {
+                Some(thread) => thread.name != name,
+                None => true,
+            };
+            if !renamed {
+                continue;
+            }
+            if self.name.is_none() || tid == self.pid {
+                self.name = Some(name.clone());
+            }
+            let process_name = self.name.as_deref().unwrap_or(&name);
+            let full = if tid == self.pid { name.clone() } else { format!("{process_name}/{name}") };
+            let Some(track) = translator.track(known.as_ref().map(|thread| thread.track), self.pid, tid, &full, out) else { continue };
+            if let Some(thread) = known {
+                thread.name = name;
+                continue;
+            }
+            if Some(tid) == command {
+                system.watch_quota(self.pid, track);
+            }
+            let head = self.shared.head(slot);
+            self.threads.push(Thread { slot, attached_ns, name, track, head, lost: self.lost_before(slot), ended: false });
+        }
+    }
+
+    /// A slot's losses are counted through its threads: what the ones before lost was told.
+    fn lost_before(&self, slot: usize) -> u64 {
+        self.threads.iter().filter(|thread| thread.slot == slot).map(|thread| thread.lost).max().unwrap_or(0)
+    }
+
+    /// Learns the objects that are named in any of its rings, also past what is taken in this round.
+    pub fn find_objects(&mut self, translator: &mut Translator) {
+        for thread in &self.threads {
+            let head = self.shared.head(thread.slot);
+            let mut at = self.shared.tail(thread.slot, head);
+            while at < head {
+                let record = self.shared.record(thread.slot, at);
+                let (shared, slot) = (&self.shared, thread.slot);
+                if record.kind_of_record() == OBJECT && at + record.follows() < head && !self.objects.contains_key(&record.object()) {
+                    let more: Vec<Record> = (1..=record.follows()).map(|n| shared.record(slot, at + n)).collect();
+                    if let Some(object) = translator.object(&record, &more) {
+                        self.objects.insert(record.object(), object);
+                    }
+                }
+                at = at.saturating_add(1 + record.follows());
+            }
+        }
+    }
+
+    /// Translates what is in the rings, up to what was noted.
+    pub fn drain(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
+        let mut ended = Vec::new();
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            let mut at = self.shared.tail(thread.slot, thread.head);
+            while at < thread.head {
+                let record = self.shared.record(thread.slot, at);
+                let next = at.saturating_add(1 + record.follows());
+                if next > thread.head {
+                    self.broken += 1;
+                    break;
+                }
+                let more: Vec<Record> = (1..=record.follows()).map(|n| self.shared.record(thread.slot, at + n)).collect();
+                if !translator.record(Place { track: thread.track, objects: &self.objects }, &record, &more, out) {
+                    self.broken += 1;
+                }
+                at = next;
+            }
+            self.shared.set_tail(thread.slot, thread.head);
+            let lost = self.shared.lost(thread.slot);
+            if lost > thread.lost {
+                translator.lost(thread.track, lost - thread.lost, now, out);
+                thread.lost = lost;
+            }
+            if thread.ended && self.shared.head(thread.slot) == thread.head {
+                ended.push(index);
+            }
+        }
+        for index in ended.into_iter().rev() {
+            let thread = self.threads.swap_remove(index);
+            self.shared.free(thread.slot);
+        }
+    }
+
+    /// What threads had not handed over when they were ended: merged calls, and the call each is in.
+    pub fn end(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
+        let now_ns = u64::try_from(now.ns()).unwrap_or(0);
+        for thread in &self.threads {
+            if thread.ended || self.shared.state(thread.slot) != State::Used {
+                continue;
+            }
+            let place = Place { track: thread.track, objects: &self.objects };
+            let covered_ns = self.shared.covered_ns(thread.slot).min(now_ns);
+            let call = self.shared.call(thread.slot);
+            let call = call.filter(|(_, _, since)| *since <= now_ns && now_ns - *since >= WORTH_TELLING_NS);
+            let mut end_ns = call.map_or(now_ns, |(_, _, since)| since.max(covered_ns));
+            let call_start_ns = end_ns;
+            for run in self.shared.runs(thread.slot) {
+                let took_ns = run.took_ns.min(end_ns.saturating_sub(covered_ns));
+                end_ns -= took_ns;
+                translator.open_run(place, &run, end_ns, took_ns, out);
+            }
+            if let Some((kind, object, _)) = call {
+                translator.unfinished(place, kind, object, call_start_ns, now_ns - call_start_ns, out);
+            }
+        }
+    }
+}
+
+/// `ABSENT` as nothing.
+pub(super) fn known(value: u64) -> Option<u64> {
+    (value != ABSENT).then_some(value)
+}

@@ -1,0 +1,213 @@
+//! The library's records as rows of the trace.
+
+use super::process::known;
+use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP};
+use crate::proc::diagnostics::{TcpInfo, plain};
+use crate::proc::files::{Objects, Opened};
+use crate::proc::system::bare;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use thalweg_trace::WakerContext;
+use thalweg_trace::{Event, HostId, Mark, MarkKind, Mode, ObjectId, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind};
+
+const CLASS_FILE: u8 = 1;
+const CLASS_TCP: u8 = 2;
+/// Length of the kernel's `struct sockaddr_storage`.
+const ADDRESS_BYTES: usize = 128;
+
+/// Whose record it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub track: TrackId,
+    pub objects: &'a HashMap<u32, ObjectId>,
+}
+
+/// Makes rows.
+#[derive(Debug)]
+pub(super) struct Translator {
+    mode: Mode,
+    pub host: HostId,
+    pub objects: Objects,
+    /// Threads by number; a number that is given again is the younger one's.
+    threads: HashMap<u32, TrackId>,
+    /// Retransmissions and timeouts of each connection, when last told.
+    troubles: HashMap<ObjectId, (u32, u16)>,
+}
+
+/// The kind that a number of the library's stands for.
+fn span_kind(kind: u8) -> Option<SpanKind> {
+    const KINDS: [SpanKind; 17] = [
+        SpanKind::FileOpen,
+        SpanKind::FileRead,
+        SpanKind::FileWrite,
+        SpanKind::FileSync,
+        SpanKind::FileStat,
+        SpanKind::FileList,
+        SpanKind::FileClose,
+        SpanKind::FileOther,
+        SpanKind::NetConnect,
+        SpanKind::NetSend,
+        SpanKind::NetReceive,
+        SpanKind::WaitNetwork,
+        SpanKind::WaitLock,
+        SpanKind::WaitTimer,
+        SpanKind::WaitDisk,
+        SpanKind::WaitOther,
+        SpanKind::AppOther,
+    ];
+    KINDS.get(usize::from(kind).checked_sub(1)?).copied()
+}
+
+fn moves_bytes(kind: SpanKind) -> bool {
+    matches!(kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::NetSend | SpanKind::NetReceive)
+}
+
+fn time(ns: u64) -> Option<Time> {
+    i64::try_from(ns).ok().map(Time::from_monotonic_ns)
+}
+
+impl Translator {
+    pub fn new(mode: Mode, host: HostId) -> Translator {
+        Translator { objects: Objects::new(mode.clone(), host), mode, host, threads: HashMap::new(), troubles: HashMap::new() }
+    }
+
+    /// The row of a thread; `known`: once more, with another name.
+    pub fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
+        let track = known.or_else(|| TrackId::new(self.mode.fresh()))?;
+        self.threads.insert(tid, track);
+        let (pid, tid, name) = (Some(pid), Some(tid), name.to_owned());
+        out.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Client, pid, tid, name }));
+        Some(track)
+    }
+
+    /// The object that a record names.
+    pub fn object(&mut self, record: &Record, more: &[Record]) -> Option<ObjectId> {
+        let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
+        match record.kind() {
+            CLASS_FILE => {
+                let length = usize::try_from(record.size()).ok()?;
+                let path = String::from_utf8_lossy(bytes.get(..length)?).into_owned();
+                let opened = match record.context() {
+                    1 => Opened::Read,
+                    2 => Opened::Write,
+                    3 => Opened::Both,
+                    _ => Opened::Unknown,
+                };
+                self.objects.file(path.trim_end_matches(" (deleted)"), None, opened)
+            }
+            CLASS_TCP => {
+                let (local, peer) = (address(&bytes)?, address(bytes.get(ADDRESS_BYTES..)?)?);
+                let accepted = match record.context() {
+                    1 => Some(false),
+                    2 => Some(true),
+                    _ => None,
+                };
+                self.objects.connection(local, peer, accepted)
+            }
+            _ => None,
+        }
+    }
+
+    fn fresh(&self, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Option<Span> {
+        Some(bare(SpanId::new(self.mode.fresh())?, track, kind, start, duration_ns))
+    }
+
+    /// Translates one record; `false`: it makes no sense.
+    pub fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
+        match record.kind_of_record() {
+            SPAN | RUN => self.span(place, record).map(|span| out.push(Event::Span(span))).is_some(),
+            OBJECT => true,
+            TCP => self.tcp(place, record, more, out).is_some(),
+            LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
+            _ => false,
+        }
+    }
+
+    fn span(&self, place: Place<'_>, record: &Record) -> Option<Span> {
+        let kind = span_kind(record.kind())?;
+        let start = time(record.start_ns())?;
+        i64::try_from(record.duration_ns()).ok()?;
+        let merged = record.kind_of_record() == RUN;
+        let waker = self.threads.get(&record.waker()).copied().filter(|waker| record.waker() != 0 && *waker != place.track);
+        let context = match record.context() {
+            1 if waker.is_some() => Some(WakerContext::Task),
+            2 => Some(WakerContext::Timer),
+            3 => Some(WakerContext::Softirq),
+            _ => None,
+        };
+        let size = record.size();
+        Some(Span {
+            count: record.count().max(1),
+            object: place.objects.get(&record.object()).copied(),
+            offset_bytes: known(record.offset()),
+            size_bytes: u64::try_from(size).ok().filter(|_| moves_bytes(kind)),
+            result: (size < 0 || (!merged && moves_bytes(kind))).then_some(size),
+            waker_track: waker,
+            waker_context: context,
+            cpu_ns: known(record.cpu_ns()),
+            runqueue_ns: known(record.runqueue_ns()),
+            ..self.fresh(place.track, kind, start, record.duration_ns())?
+        })
+    }
+
+    fn tcp(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> Option<()> {
+        let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
+        let length = usize::try_from(record.duration_ns()).ok()?;
+        let info = TcpInfo::parse(bytes.get(..length)?)?;
+        // Its name may have found no room in the ring.
+        let Some(object) = place.objects.get(&record.object()).copied() else { return Some(()) };
+        let at = time(record.start_ns())?;
+        info.counters(object, at, u32::try_from(record.offset()).ok(), u32::try_from(record.size()).ok(), out);
+        let timeouts = info.total_timeouts.unwrap_or(0);
+        let (retransmits_before, timeouts_before) = self.troubles.insert(object, (info.total_retransmits, timeouts)).unwrap_or_default();
+        let again = i64::from(info.total_retransmits.saturating_sub(retransmits_before)) * i64::from(info.segment_bytes);
+        let mut mark = |kind, value| out.push(Event::Mark(Mark { track: place.track, kind, at, object: Some(object), value: Some(value) }));
+        if again > 0 {
+            mark(MarkKind::TcpRetransmit, again);
+        }
+        if timeouts > timeouts_before {
+            mark(MarkKind::TcpTimeout, i64::from(timeouts - timeouts_before));
+        }
+        Some(())
+    }
+
+    /// Records that found no room.
+    pub fn lost(&self, track: TrackId, many: u64, at: Time, out: &mut Vec<Event>) {
+        let value = Some(i64::try_from(many).unwrap_or(i64::MAX));
+        out.push(Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value }));
+    }
+
+    /// Merged calls that the thread had not handed over.
+    pub fn open_run(&self, place: Place<'_>, run: &OpenRun, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+        let (Some(kind), Some(start)) = (span_kind(run.kind), time(start_ns)) else { return };
+        let Some(span) = self.fresh(place.track, kind, start, duration_ns) else { return };
+        out.push(Event::Span(Span {
+            count: run.count.max(1),
+            object: place.objects.get(&run.object).copied(),
+            offset_bytes: known(run.offset),
+            size_bytes: (moves_bytes(kind) && run.error == 0).then_some(run.bytes).filter(|bytes| i64::try_from(*bytes).is_ok()),
+            result: (run.error != 0).then(|| -i64::from(run.error)),
+            cpu_ns: Some(duration_ns),
+            ..span
+        }));
+    }
+
+    /// A call that a thread never came back from.
+    pub fn unfinished(&self, place: Place<'_>, kind: u8, object: u32, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+        let (Some(kind), Some(start)) = (span_kind(kind), time(start_ns)) else { return };
+        let object = place.objects.get(&object).copied();
+        out.extend(self.fresh(place.track, kind, start, duration_ns).map(|span| Event::Span(Span { object, ..span })));
+    }
+}
+
+/// An address as the kernel has it.
+fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+    let ip: IpAddr = match i32::from(family) {
+        libc::AF_INET => Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?).into(),
+        _ => return None,
+    };
+    Some(plain(SocketAddr::new(ip, port)))
+}
