@@ -13,6 +13,7 @@ pub mod bpf;
 pub mod capture;
 pub mod command;
 pub mod preload;
+pub mod probe;
 pub mod proc;
 pub mod recorder;
 pub mod run;
