@@ -66,6 +66,9 @@ pub enum ExplainError {
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
     let mut cast = cast::Cast::of(source);
     if cast.main == index::NONE {
+        if let Some(explanation) = rpcstat::charge::explanation(source)? {
+            return Ok(explanation);
+        }
         return Err(ExplainError::Nothing(
             "the recording holds no threads, so there is no time to charge: record a command again".to_owned(),
         ));

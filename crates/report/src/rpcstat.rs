@@ -5,7 +5,7 @@ use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::text::TextOptions;
 use crate::units::{bit_rate, bytes, count, duration, percent};
 use std::fmt::Write;
-use thalweg_explain::rpcstat::document::{EndedBy, Procedure, RpcStat, Series, Stall, Who};
+use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Series, Stall, Who};
 use thalweg_explain::rpcstat::live::Interval;
 
 /// The narrowest text that is set.
@@ -107,8 +107,9 @@ impl Page {
     }
 
     fn procedures(&mut self, d: &RpcStat) {
-        // One server is named once; of several, each procedure says whose it is.
-        let several = d.procedures.iter().any(|p| p.server != d.procedures[0].server);
+        // Several machines serve: each procedure says whose it is. Several ports of one machine go without saying.
+        let machine = |p: &Procedure| p.server.rsplit_once(':').map_or(p.server.clone(), |(machine, _)| machine.to_owned());
+        let several = d.procedures.iter().any(|p| machine(p) != machine(&d.procedures[0]));
         let name_columns = self.width - 6 * 9 - 9;
         let heads = ["calls", "min", "median", "p99", "max", "again"];
         let mut line = left("Response times", name_columns);
@@ -158,7 +159,8 @@ impl Page {
         if d.received_bytes.is_some() {
             rows.push(("received", s.received_bytes_per_s.clone(), Fold::Mean, &bit_rate));
         }
-        rows.push(("calls per bin", numbers(&s.calls), Fold::Mean, &whole));
+        let per_s = |n: f64| format!("{} per s", count(n.round() as u64));
+        rows.push(("calls", s.calls.iter().map(|n| *n as f64 / s.bin_s).collect(), Fold::Mean, &per_s));
         rows.push(("pending, most", numbers(&s.pending_max), Fold::Most, &whole));
         rows.push(("response, mean", seconds(&s.response_mean_s), Fold::Mean, &duration));
         rows.push(("response, most", seconds(&s.response_max_s), Fold::Most, &duration));
@@ -182,6 +184,7 @@ impl Page {
             ("queue empty: the client", q.empty_s),
             ("between, a reply came next: the server", q.between_then_reply_s),
             ("between, a call came next: the client", q.between_then_call_s),
+            ("a message paused on its way", q.within_messages_s),
         ];
         let all: f64 = rows.iter().map(|(_, s)| s).sum();
         self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));
@@ -246,14 +249,8 @@ impl Page {
         longest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
         self.line(&format!("  {}{}  {}", right("at", 9), right("for", 9), "whose, and why"));
         for stall in &longest {
-            let ended = match stall.ended_by {
-                EndedBy::Reply => "",
-                EndedBy::Call => "",
-                EndedBy::Retransmission => "",
-                EndedBy::End => " (to the end of the recording)",
-            };
             let lead = format!("  {}{}  ", right(&duration(stall.start_s), 9), right(&duration(stall.length_s), 9));
-            let text = format!("{}: {}{ended}", who_name(stall.who), stall.why);
+            let text = format!("{}: {}", who_name(stall.who), stall.why);
             for (i, line) in wrap(&clean(&text), self.width - 22).iter().enumerate() {
                 let lead = if i == 0 { lead.clone() } else { " ".repeat(22) };
                 self.line(&format!("{lead}{line}"));
@@ -323,12 +320,25 @@ fn bars(values: &[f64], most: f64) -> String {
     values.iter().map(bar).collect()
 }
 
+/// Columns of the live table, and how wide they are.
+const LIVE: [(&str, usize); 9] = [
+    ("time", 6),
+    ("calls/s", 9),
+    ("sent", 11),
+    ("received", 11),
+    ("pending", 9),
+    ("mean", 10),
+    ("longest", 10),
+    ("again", 7),
+    ("errors", 7),
+];
+
 /// The heads of the live table's columns.
 pub fn live_heads() -> String {
-    ["time", "calls/s", "sent", "received", "pending", "mean", "longest", "again", "errors"].iter().map(|h| right(h, 11)).collect()
+    LIVE.iter().map(|(head, width)| right(head, *width)).collect()
 }
 
-/// One line of the live table: what passed in `seconds` seconds, `at` seconds after the beginning.
+/// One line of the live table: what passed in `seconds` seconds, `at_s` seconds after the beginning.
 pub fn live_line(interval: &Interval, at_s: f64, seconds: f64) -> String {
     let optional = |n: u64| if n == 0 { "-".to_owned() } else { count(n) };
     let cells = [
@@ -342,7 +352,7 @@ pub fn live_line(interval: &Interval, at_s: f64, seconds: f64) -> String {
         optional(interval.retransmissions + interval.tcp_retransmissions),
         optional(interval.errors),
     ];
-    cells.iter().map(|cell| right(cell, 11)).collect()
+    cells.iter().zip(LIVE).map(|(cell, (_, width))| right(cell, width)).collect()
 }
 
 #[cfg(test)]

@@ -159,6 +159,8 @@ pub struct Quiet {
     pub between_then_reply_s: f64,
     /// It was neither, and a call came next: the client's.
     pub between_then_call_s: f64,
+    /// A message had begun, and paused on its way.
+    pub within_messages_s: f64,
 }
 
 /// The stalls.
@@ -204,6 +206,8 @@ pub struct Stall {
     pub queue: Queue,
     /// What came next.
     pub ended_by: EndedBy,
+    /// Whether a message had begun before it and went on after it.
+    pub within_message: bool,
     /// Calls sent again in it, or at its end.
     pub retransmissions: u64,
     /// TCP segments sent again in it, or at its end.

@@ -7,6 +7,7 @@
 //!
 //! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
 
+pub mod charge;
 pub mod document;
 mod drains;
 pub mod live;
@@ -20,10 +21,10 @@ pub use document::RpcStat;
 
 use crate::ExplainError;
 use crate::channels::Gatherer;
-use crate::curve::phases;
+use crate::curve::{Curve, phases};
 use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
 use drains::Drains;
-use over_time::OverTime;
+use over_time::{FINE_BINS, OverTime};
 use quiet::QuietIntervals;
 use responses::Responses;
 use std::collections::HashMap;
@@ -44,6 +45,8 @@ struct Gathered {
     sent: Gatherer,
     received: Gatherer,
     by_track: HashMap<u64, (u64, u64)>,
+    /// Time in which messages moved.
+    moving: Curve,
 }
 
 impl Gathered {
@@ -53,11 +56,12 @@ impl Gathered {
             end_ns,
             over_time: OverTime::new(start_ns, end_ns),
             responses: Responses::default(),
-            quiet: QuietIntervals::default(),
+            quiet: QuietIntervals::new(start_ns, end_ns),
             drains: Drains::default(),
             sent: Gatherer::default(),
             received: Gatherer::default(),
             by_track: HashMap::new(),
+            moving: Curve::new(start_ns, end_ns, FINE_BINS),
         }
     }
 
@@ -95,16 +99,24 @@ impl Watcher for Gathered {
     fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
         self.over_time.pending(from_ns, to_ns, state);
         self.quiet.interval(from_ns, to_ns, state);
+        if !state.is_quiet() {
+            self.moving.spread(from_ns, to_ns, to_ns.saturating_sub(from_ns) as f64);
+        }
     }
 
-    fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
-        self.quiet.edge(edge);
+    fn edge(&mut self, at_ns: i64, edge: Edge, request: u64, after: State) {
+        self.quiet.edge(edge, request);
         self.drains.edge(at_ns, edge, after);
     }
 }
 
 /// What the RPCs of a recording say.
 pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
+    Ok(read(source)?.0)
+}
+
+/// The document, and what it rests on over time.
+fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let (start_ns, end_ns) = crate::interval(source)?;
     let mut seen = Gathered::new(start_ns, end_ns);
     sweep::sweep(source, start_ns, end_ns, &mut seen)?;
@@ -116,7 +128,7 @@ pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
     take_marks(&mut seen, &marks);
     let connections = connections(source, &mut seen)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
-    let (quiet, stalls) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let (quiet, stalls, whose) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
     let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
     let mut document = RpcStat {
         schema: document::SCHEMA.to_owned(),
@@ -146,7 +158,19 @@ pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
         notes: notes(source),
     };
     document.sentence = sentence::sentence(&document);
-    Ok(document)
+    let Gathered { over_time, sent, received, moving, .. } = seen;
+    Ok((document, Times { start_ns, end_ns, over_time, whose, moving, sent, received }))
+}
+
+/// What the document rests on, over time.
+struct Times {
+    start_ns: i64,
+    end_ns: i64,
+    over_time: OverTime,
+    whose: quiet::Whose,
+    moving: Curve,
+    sent: Gatherer,
+    received: Gatherer,
 }
 
 fn take_marks(seen: &mut Gathered, marks: &[Mark]) {

@@ -1,12 +1,14 @@
 //! Intervals in which nothing is on its way, and which of them are stalls.
 //!
 //! While nothing moves, somebody is waited for. If the pending queue is as full as the client lets it become, it is the
-//! server; if it is empty, it is the client; in between, what comes next shows it: a reply was waited for, or a call. A
-//! stall is such an interval that is long against the others.
+//! server; if it is empty, it is the client; in between, what comes next shows it: a reply was waited for, or a call. Where a
+//! message stopped on its way, it is whoever stopped it: a receiver that closed its window, a network that lost a part of it,
+//! or its sender. A stall is such an interval that is long against the others.
 
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};
-use super::over_time::OverTime;
+use super::over_time::{FINE_BINS, OverTime};
 use super::sweep::{Edge, State};
+use crate::curve::Curve;
 use crate::quantile::of_sorted;
 use thalweg_trace::{Mark, MarkKind};
 
@@ -32,6 +34,10 @@ struct Interval {
     to_ns: i64,
     pending: u64,
     ended_by: EndedBy,
+    /// The RPC whose message comes next.
+    request: u64,
+    /// Whether that message had begun before.
+    within_message: bool,
 }
 
 impl Interval {
@@ -44,30 +50,52 @@ impl Interval {
 #[derive(Debug)]
 pub struct QuietIntervals {
     open: Option<Interval>,
-    next: EndedBy,
+    next: (EndedBy, u64),
     kept: Vec<Interval>,
     least_ns: u64,
     /// What was not kept, by pending: none, some; and what came next.
     rest_empty_ns: u64,
     rest_reply_ns: u64,
     rest_call_ns: u64,
+    /// Whose all of it was, over time.
+    pub whose: Whose,
 }
 
-impl Default for QuietIntervals {
-    fn default() -> QuietIntervals {
+/// Quiet time over time, by whose it was.
+#[derive(Clone, Debug)]
+pub struct Whose {
+    pub server: Curve,
+    pub client: Curve,
+    pub network: Curve,
+}
+
+impl Whose {
+    fn spread(&mut self, who: Who, interval: &Interval) {
+        let curve = match who {
+            Who::Server => &mut self.server,
+            Who::Client => &mut self.client,
+            Who::Network => &mut self.network,
+        };
+        curve.spread(interval.from_ns, interval.to_ns, interval.ns() as f64);
+    }
+}
+
+impl QuietIntervals {
+    /// None yet, of a recording between these instants.
+    pub fn new(start_ns: i64, end_ns: i64) -> QuietIntervals {
+        let curve = || Curve::new(start_ns, end_ns, FINE_BINS);
         QuietIntervals {
             open: None,
-            next: EndedBy::End,
+            next: (EndedBy::End, 0),
             kept: Vec::new(),
             least_ns: 0,
             rest_empty_ns: 0,
             rest_reply_ns: 0,
             rest_call_ns: 0,
+            whose: Whose { server: curve(), client: curve(), network: curve() },
         }
     }
-}
 
-impl QuietIntervals {
     /// Between two events, backward in time.
     pub fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
         if !state.is_quiet() {
@@ -78,17 +106,18 @@ impl QuietIntervals {
             Some(open) if open.from_ns == to_ns && open.pending == state.pending => open.from_ns = from_ns,
             _ => {
                 self.close();
-                self.open = Some(Interval { from_ns, to_ns, pending: state.pending, ended_by: self.next });
+                let (ended_by, request) = self.next;
+                self.open = Some(Interval { from_ns, to_ns, pending: state.pending, ended_by, request, within_message: false });
             }
         }
     }
 
-    /// An event, backward in time.
-    pub fn edge(&mut self, edge: Edge) {
-        self.next = match edge {
-            Edge::Replied | Edge::ReceiveBegins | Edge::ReceiveEnds => EndedBy::Reply,
-            Edge::SendBegins | Edge::SendEnds | Edge::Posted => EndedBy::Call,
-        };
+    /// An event of an RPC, backward in time.
+    pub fn edge(&mut self, edge: Edge, request: u64) {
+        if let (Some(open), Edge::SendEnds | Edge::ReceiveEnds) = (&mut self.open, edge) {
+            open.within_message = request != 0 && open.request == request && open.ended_by == by(edge);
+        }
+        self.next = (by(edge), request);
     }
 
     fn close(&mut self) {
@@ -109,16 +138,17 @@ impl QuietIntervals {
     }
 
     fn sum_up(&mut self, interval: Interval) {
-        let sum = match (interval.pending, interval.ended_by) {
-            (0, _) => &mut self.rest_empty_ns,
-            (_, EndedBy::Call) => &mut self.rest_call_ns,
-            _ => &mut self.rest_reply_ns,
+        let (sum, who) = match (interval.pending, interval.ended_by) {
+            (0, _) => (&mut self.rest_empty_ns, Who::Client),
+            (_, EndedBy::Call) => (&mut self.rest_call_ns, Who::Client),
+            _ => (&mut self.rest_reply_ns, Who::Server),
         };
         *sum += interval.ns();
+        self.whose.spread(who, &interval);
     }
 
     /// What they come to. `marks` by time.
-    pub fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> (Quiet, Stalls) {
+    pub fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> (Quiet, Stalls, Whose) {
         self.close();
         self.kept.reverse();
         let mut quiet = Quiet {
@@ -126,6 +156,7 @@ impl QuietIntervals {
             empty_s: self.rest_empty_ns as f64 / 1e9,
             between_then_reply_s: self.rest_reply_ns as f64 / 1e9,
             between_then_call_s: self.rest_call_ns as f64 / 1e9,
+            within_messages_s: 0.0,
         };
         let least_ns = self.least_stall_ns();
         let mut stalls = Vec::new();
@@ -138,18 +169,21 @@ impl QuietIntervals {
             };
             let seconds = interval.ns() as f64 / 1e9;
             match (queue, interval.ended_by) {
+                _ if interval.within_message => quiet.within_messages_s += seconds,
                 (Queue::Full, _) => quiet.full_s += seconds,
                 (Queue::Empty, _) => quiet.empty_s += seconds,
                 (Queue::Between, EndedBy::Call) => quiet.between_then_call_s += seconds,
                 (Queue::Between, _) => quiet.between_then_reply_s += seconds,
             }
+            let stall = stall(interval, queue, window, start_ns, marks);
+            self.whose.spread(stall.who, interval);
             // Before the first call and after the last reply nobody stalls.
             let whole = interval.ended_by != EndedBy::End && interval.from_ns > start_ns;
             if whole && interval.ns() >= least_ns {
-                stalls.push(stall(interval, queue, window, start_ns, marks));
+                stalls.push(stall);
             }
         }
-        (quiet, summed_up(stalls, least_ns))
+        (quiet, summed_up(stalls, least_ns), self.whose)
     }
 
     fn least_stall_ns(&self) -> u64 {
@@ -160,23 +194,22 @@ impl QuietIntervals {
     }
 }
 
-fn stall(interval: &Interval, queue: Queue, window: u64, start_ns: i64, marks: &[Mark]) -> Stall {
-    let from = marks.partition_point(|m| m.at.ns() <= interval.from_ns);
-    let within = marks[from..].iter().take_while(|m| m.at.ns() <= interval.to_ns.saturating_add(AT_END_NS));
-    let (mut retransmissions, mut tcp_retransmissions, mut zero_window) = (0, 0, false);
-    for mark in within {
-        match mark.kind {
-            MarkKind::RpcRetransmit => retransmissions += 1,
-            MarkKind::TcpRetransmit => tcp_retransmissions += 1,
-            MarkKind::TcpZeroWindow => zero_window = true,
-            _ => {}
-        }
+/// Whose message an event belongs to.
+fn by(edge: Edge) -> EndedBy {
+    match edge {
+        Edge::Replied | Edge::ReceiveBegins | Edge::ReceiveEnds => EndedBy::Reply,
+        Edge::SendBegins | Edge::SendEnds | Edge::Posted => EndedBy::Call,
     }
+}
+
+fn stall(interval: &Interval, queue: Queue, window: u64, start_ns: i64, marks: &[Mark]) -> Stall {
+    let seen = Seen::within(interval, marks);
     let ended_by = match interval.ended_by {
-        EndedBy::Call if retransmissions > 0 => EndedBy::Retransmission,
+        EndedBy::Call if seen.retransmissions > 0 => EndedBy::Retransmission,
         other => other,
     };
-    let (who, why) = whose(queue, ended_by, tcp_retransmissions, zero_window, interval.pending, window);
+    let (who, why) =
+        if interval.within_message { stopped(&seen, interval.ended_by) } else { waited(queue, ended_by, &seen, interval.pending, window) };
     Stall {
         start_s: (interval.from_ns - start_ns) as f64 / 1e9,
         length_s: interval.ns() as f64 / 1e9,
@@ -184,28 +217,76 @@ fn stall(interval: &Interval, queue: Queue, window: u64, start_ns: i64, marks: &
         window,
         queue,
         ended_by,
-        retransmissions,
-        tcp_retransmissions,
-        zero_window,
+        within_message: interval.within_message,
+        retransmissions: seen.retransmissions,
+        tcp_retransmissions: seen.tcp_retransmissions,
+        zero_window: seen.zero_window,
         who,
         why,
     }
 }
 
-fn whose(queue: Queue, ended_by: EndedBy, tcp_retransmissions: u64, zero_window: bool, pending: u64, window: u64) -> (Who, String) {
+/// What marks say of an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    retransmissions: u64,
+    tcp_retransmissions: u64,
+    /// Whether most of the interval was over before TCP last sent again: then that is what it took.
+    recovering: bool,
+    zero_window: bool,
+}
+
+impl Seen {
+    fn within(interval: &Interval, marks: &[Mark]) -> Seen {
+        // A window closes, and the last segments into it are sent, just before nothing moves any more.
+        let from = marks.partition_point(|m| m.at.ns() < interval.from_ns.saturating_sub(AT_END_NS));
+        let half_ns = interval.from_ns + (interval.to_ns - interval.from_ns) / 2;
+        let mut seen = Seen::default();
+        for mark in marks[from..].iter().take_while(|m| m.at.ns() <= interval.to_ns.saturating_add(AT_END_NS)) {
+            match mark.kind {
+                MarkKind::TcpZeroWindow => seen.zero_window = true,
+                MarkKind::RpcRetransmit if mark.at.ns() > interval.from_ns => seen.retransmissions += 1,
+                MarkKind::TcpRetransmit if mark.at.ns() > interval.from_ns => {
+                    seen.tcp_retransmissions += 1;
+                    seen.recovering |= mark.at.ns() >= half_ns;
+                }
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    fn times(&self) -> String {
+        if self.tcp_retransmissions == 1 { "once".to_owned() } else { format!("{} times", self.tcp_retransmissions) }
+    }
+}
+
+/// Whose a stall is in which a message stopped on its way.
+fn stopped(seen: &Seen, message: EndedBy) -> (Who, String) {
+    let (sender, receiver, what) = match message {
+        EndedBy::Reply => (Who::Server, Who::Client, "a reply"),
+        _ => (Who::Client, Who::Server, "a call"),
+    };
+    let name = |who| if who == Who::Server { "the server" } else { "the client" };
+    match seen {
+        s if s.zero_window => (receiver, format!("{what} stopped on its way: {} had closed its window", name(receiver))),
+        s if s.recovering => (Who::Network, format!("{what} stopped on its way: TCP sent again {}", s.times())),
+        _ => (sender, format!("{what} stopped on its way: {} did not send the rest", name(sender))),
+    }
+}
+
+/// Whose a stall is between messages.
+fn waited(queue: Queue, ended_by: EndedBy, seen: &Seen, pending: u64, window: u64) -> (Who, String) {
     let queue_is = match queue {
         Queue::Full => format!("the pending queue was full ({pending} of {window})"),
         Queue::Empty => "nothing was pending".to_owned(),
         Queue::Between => format!("{pending} of {window} calls were pending"),
     };
     match (queue, ended_by) {
-        _ if zero_window => (Who::Server, format!("{queue_is}, and the receiver had closed its window")),
         (Queue::Empty, _) => (Who::Client, format!("{queue_is}: the client did not ask")),
-        _ if tcp_retransmissions > 0 => {
-            let times = if tcp_retransmissions == 1 { "once".to_owned() } else { format!("{tcp_retransmissions} times") };
-            (Who::Network, format!("{queue_is}, and TCP sent again {times}"))
-        }
+        _ if seen.zero_window && !seen.recovering => (Who::Server, format!("{queue_is}, and a window had closed")),
         (_, EndedBy::Retransmission) => (Who::Server, format!("{queue_is}, no reply came, and the client sent again")),
+        _ if seen.recovering => (Who::Network, format!("{queue_is}, and TCP sent again {}", seen.times())),
         (Queue::Full, _) => (Who::Server, format!("{queue_is}: the server did not answer")),
         (Queue::Between, EndedBy::Call) => (Who::Client, format!("{queue_is}, and a call came next: the client could have sent it")),
         (Queue::Between, _) => (Who::Server, format!("{queue_is}, and a reply came next: it was waited for")),

@@ -50,6 +50,8 @@ pub struct Passing {
     pub track: u64,
     /// Its object's number, or 0.
     pub object: u64,
+    /// Its RPC's number, or 0.
+    pub request: u64,
     /// Its first instant.
     pub start_ns: i64,
     /// Its last.
@@ -66,8 +68,8 @@ pub trait Watcher {
     fn passing(&mut self, span: &Passing);
     /// Between two events. The intervals touch, and come by descending time.
     fn interval(&mut self, from_ns: i64, to_ns: i64, state: State);
-    /// An event; `after` is the state that it leads to, in the order of time.
-    fn edge(&mut self, at_ns: i64, edge: Edge, after: State);
+    /// An event of an RPC; `after` is the state that it leads to, in the order of time.
+    fn edge(&mut self, at_ns: i64, edge: Edge, request: u64, after: State);
 }
 
 /// An event that is still to come, going backward.
@@ -75,6 +77,7 @@ pub trait Watcher {
 struct Coming {
     at_ns: i64,
     edge: Edge,
+    request: u64,
 }
 
 struct Sweep<'a, W> {
@@ -136,6 +139,7 @@ fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<Passing> {
         kind,
         track: batch.track[row],
         object: batch.object[row],
+        request: batch.request[row],
         start_ns: batch.start_ns[row],
         end_ns: batch.end_ns[row],
         bytes: if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] },
@@ -152,12 +156,12 @@ impl<W: Watcher> Sweep<'_, W> {
             SpanKind::NetReceive => (Edge::ReceiveEnds, Edge::ReceiveBegins),
             _ => (Edge::Replied, Edge::Posted),
         };
-        self.pass(span.end_ns, ends);
-        self.coming.push(Coming { at_ns: span.start_ns, edge: begins });
+        self.pass(span.end_ns, ends, span.request);
+        self.coming.push(Coming { at_ns: span.start_ns, edge: begins, request: span.request });
         if span.kind == SpanKind::RpcCall && !has_messages {
             // A call is sent at the instant at which it is posted, as far as is known.
-            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendEnds });
-            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendBegins });
+            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendEnds, request: span.request });
+            self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendBegins, request: span.request });
         }
     }
 
@@ -165,7 +169,7 @@ impl<W: Watcher> Sweep<'_, W> {
     fn until(&mut self, at_ns: i64) {
         while self.coming.peek().is_some_and(|c| c.at_ns >= at_ns) {
             if let Some(coming) = self.coming.pop() {
-                self.pass(coming.at_ns, coming.edge);
+                self.pass(coming.at_ns, coming.edge, coming.request);
             }
         }
     }
@@ -177,9 +181,9 @@ impl<W: Watcher> Sweep<'_, W> {
         }
     }
 
-    fn pass(&mut self, at_ns: i64, edge: Edge) {
+    fn pass(&mut self, at_ns: i64, edge: Edge, request: u64) {
         self.advance(at_ns);
-        self.watcher.edge(self.now_ns, edge, self.state);
+        self.watcher.edge(self.now_ns, edge, request, self.state);
         let count = match edge {
             Edge::Replied | Edge::Posted => &mut self.state.pending,
             Edge::SendBegins | Edge::SendEnds => &mut self.state.sending,

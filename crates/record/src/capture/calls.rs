@@ -3,7 +3,7 @@
 use super::emit::{About, Out};
 use super::frame::End;
 use super::message::{Heading, Outcome, Procedure};
-use super::records::Message;
+use super::records::{Message, Part};
 use super::table::Shared;
 use std::collections::{HashMap, VecDeque};
 use thalweg_trace::{CounterName, MarkKind, ObjectId, RequestId, SpanKind, TrackId};
@@ -208,17 +208,24 @@ impl Calls {
     }
 }
 
-/// A message's way over the connection, seen from the client: it sends calls and receives replies.
+/// A message's way over the connection, seen from the client: it sends calls and receives replies. One span, or one for each
+/// part between pauses.
 fn moved(message: &Message, place: Place, request: RequestId, out: &mut Out) {
-    let about = About {
-        object: Some(place.connection),
-        offset_bytes: place.offset,
-        size_bytes: Some(message.bytes),
-        request: Some(request),
-        ..About::default()
-    };
     let kind = if place.outward { SpanKind::NetSend } else { SpanKind::NetReceive };
-    out.span(place.track, kind, message.first_ns, message.last_ns, about);
+    let whole = [Part { first_ns: message.first_ns, last_ns: message.last_ns, bytes: message.bytes }];
+    let parts = if message.parts.is_empty() { &whole[..] } else { &message.parts };
+    let mut before = 0;
+    for part in parts {
+        let about = About {
+            object: Some(place.connection),
+            offset_bytes: place.offset.map(|offset| offset + before),
+            size_bytes: Some(part.bytes),
+            request: Some(request),
+            ..About::default()
+        };
+        before += part.bytes;
+        out.span(place.track, kind, part.first_ns, part.last_ns, about);
+    }
 }
 
 /// Matches a message with the calls of both directions of its connection.

@@ -250,7 +250,7 @@ impl Connection {
     /// A datagram.
     pub(super) fn udp(&mut self, at_ns: i64, segment: &Segment<'_>, heading: Heading, shared: &mut Shared) {
         self.last_ns = at_ns;
-        let message = Message { first_ns: at_ns, last_ns: at_ns, offset: 0, bytes: segment.payload_bytes, heading };
+        let message = Message { first_ns: at_ns, last_ns: at_ns, parts: Vec::new(), offset: 0, bytes: segment.payload_bytes, heading };
         self.messages.push((self.direction(segment.from), message));
         self.match_messages(shared);
     }

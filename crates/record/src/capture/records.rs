@@ -19,11 +19,27 @@ const MOST_RECORD_BYTES: u64 = 256 << 20;
 /// Bytes that are searched for a first record before a stream is taken to carry something else.
 const SEARCHED_BYTES: u64 = 1 << 20;
 
+/// A message that pauses on its way for longer is told in pieces: in the pause nothing moved.
+const PAUSE_NS: i64 = 2_000_000;
+
+/// Pieces that a message can have; what follows is one piece.
+const MOST_PIECES: usize = 64;
+
+/// A part of a message between two pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub first_ns: i64,
+    pub last_ns: i64,
+    pub bytes: u64,
+}
+
 /// A message, seen whole; `heading` says what was in its head.
 #[derive(Debug)]
 pub(super) struct Message {
     pub first_ns: i64,
     pub last_ns: i64,
+    /// Its parts, where it paused on its way; none, where it came in one piece.
+    pub parts: Vec<Part>,
     /// Where in the stream it begins, its mark included.
     pub offset: u64,
     /// Its length, marks included.
@@ -52,6 +68,9 @@ pub(super) struct Records {
     in_message: bool,
     first_ns: i64,
     begun: u64,
+    /// Parts before the present one, and where and when the present one began and was last added to.
+    parts: Vec<Part>,
+    part: (u64, i64, i64),
     position: u64,
     searched: u64,
     /// Whether a message was ever seen.
@@ -74,6 +93,8 @@ impl Records {
             in_message: false,
             first_ns: 0,
             begun: 0,
+            parts: Vec::new(),
+            part: (0, 0, 0),
             position: 0,
             searched: 0,
             found: false,
@@ -93,6 +114,7 @@ impl Records {
         is_pending: &dyn Fn(u32) -> bool,
         emit: &mut dyn FnMut(Message),
     ) {
+        self.pause(at_ns);
         while !data.is_empty() {
             let before = data.len();
             data = match self.state {
@@ -111,6 +133,8 @@ impl Records {
         have[got..got + take].copy_from_slice(&data[..take]);
         if got == 0 && !self.in_message {
             (self.first_ns, self.begun) = (at_ns, self.position);
+            self.parts.clear();
+            self.part = (self.position, at_ns, at_ns);
         }
         got += take;
         if got < 4 {
@@ -158,7 +182,9 @@ impl Records {
                 match message::parse(&self.header) {
                     Some(heading) => {
                         self.found = true;
-                        emit(Message { first_ns: self.first_ns, last_ns: at_ns, offset: self.begun, bytes: now - self.begun, heading });
+                        let parts = self.take_parts(at_ns, now);
+                        let (first_ns, offset) = (self.first_ns, self.begun);
+                        emit(Message { first_ns, last_ns: at_ns, parts, offset, bytes: now - offset, heading });
                     }
                     None => self.headless += 1,
                 }
@@ -166,6 +192,27 @@ impl Records {
             }
             (left, last) => State::Fragment { left, last },
         };
+    }
+
+    /// Notes a pause within a message, if there was one.
+    fn pause(&mut self, at_ns: i64) {
+        let begun = self.in_message || matches!(self.state, State::Mark { got: 1.., .. });
+        let (from, first_ns, last_ns) = self.part;
+        if begun && at_ns.saturating_sub(last_ns) > PAUSE_NS && self.parts.len() < MOST_PIECES && self.position > from {
+            self.parts.push(Part { first_ns, last_ns, bytes: self.position - from });
+            self.part = (self.position, at_ns, at_ns);
+        }
+        self.part.2 = at_ns;
+    }
+
+    /// The parts of the message that ends at the stream's position `now`.
+    fn take_parts(&mut self, at_ns: i64, now: u64) -> Vec<Part> {
+        if self.parts.is_empty() {
+            return Vec::new();
+        }
+        let (from, first_ns, _) = self.part;
+        self.parts.push(Part { first_ns, last_ns: at_ns, bytes: now.saturating_sub(from) });
+        std::mem::take(&mut self.parts)
     }
 
     /// Bytes that were sent and not captured.
@@ -266,6 +313,24 @@ mod tests {
         let seen = fed(&mut records, &[(&one[..200], missing + 10), (&two[10..], 0), (&two, 0)]);
         assert_eq!(seen.iter().map(|s| s.0).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(records.resynchronised, 1);
+    }
+
+    #[test]
+    fn a_message_that_pauses_is_told_in_its_parts() {
+        let bytes = record(&call(1, 100_003, 3, 7, 5000), &[]);
+        let mut records = Records::new(true);
+        let mut seen = Vec::new();
+        let mut feed = |at_ms: i64, from: usize, to: usize| {
+            records.feed(at_ms * 1_000_000, &bytes[from..to], 0, false, &|_| false, &mut |m| seen.push(m));
+        };
+        feed(0, 0, 2);
+        feed(1, 2, 1000);
+        feed(50, 1000, 2000);
+        feed(51, 2000, 3000);
+        feed(90, 3000, bytes.len());
+        feed(200, 0, 100);
+        let of = |first: i64, last: i64, bytes: u64| Part { first_ns: first * 1_000_000, last_ns: last * 1_000_000, bytes };
+        assert_eq!(seen[0].parts, [of(0, 1, 1000), of(50, 51, 2000), of(90, 90, bytes.len() as u64 - 3000)]);
     }
 
     #[test]

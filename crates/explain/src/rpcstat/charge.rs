@@ -1,0 +1,269 @@
+//! The explanation of a recording that has connections and no threads: a capture of packets.
+//!
+//! There is no program to walk on, but the pending queue says who was waited for. While messages move, the wire is charged,
+//! by what TCP did; while nothing moves, the server if calls were pending and it was its turn, the network while TCP sent
+//! again, the client otherwise. What either end did in its time cannot be seen: it is `server.unknown` and `unknown`, and a
+//! note says how to record it.
+
+use super::document::{RpcStat, Stall, Who};
+use super::{Times, read};
+use crate::ExplainError;
+use crate::cause::Cause;
+use crate::curve::phases;
+use crate::document::*;
+use crate::evidence::time;
+use crate::verdict::verdict;
+use thalweg_trace::{Source, TrackKind};
+
+/// The window is what limits from this part of it in flight on.
+const AT_WINDOW: f64 = 0.8;
+
+/// Fine bins for each step of the path.
+const BINS_PER_STEP: usize = 4;
+
+/// Who a bin's time goes to, in the order of the parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Server,
+    Client,
+    Loss,
+    Window,
+    Moving,
+}
+
+const PARTS: [Part; 5] = [Part::Server, Part::Client, Part::Loss, Part::Window, Part::Moving];
+
+impl Part {
+    fn cause(self) -> Cause {
+        match self {
+            Part::Server => Cause::ServerUnknown,
+            Part::Client => Cause::Unknown,
+            Part::Loss => Cause::NetworkLoss,
+            Part::Window => Cause::NetworkRwnd,
+            Part::Moving => Cause::NetworkBandwidth,
+        }
+    }
+}
+
+/// Explains a recording without threads, if it has connections with RPCs; `None` if it has not.
+pub fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
+    if !source.tracks().iter().any(|t| t.kind == TrackKind::Connection) {
+        return Ok(None);
+    }
+    match read(source) {
+        Ok((document, times)) => Ok(Some(explained(source, &document, &times))),
+        Err(ExplainError::Nothing(_)) => Err(ExplainError::Nothing(
+            "the recording holds connections without RPCs, and no threads: there is nobody to charge time to; record a command".to_owned(),
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+/// Nanoseconds of each part in each fine bin.
+fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
+    let bin_ns = times.moving.bin_s() * 1e9;
+    let of = |index: usize| {
+        let bin = &times.over_time.bins[index];
+        let moving = times.moving.bins[index];
+        let full = match (bin.in_flight, bin.receive_window) {
+            (Some(in_flight), Some(window)) => in_flight as f64 >= AT_WINDOW * window as f64,
+            _ => false,
+        };
+        // What is sent again in a bin is taken to have cost what moved in it.
+        let (loss, window, rest) = match (bin.tcp_retransmissions > 0, full) {
+            (true, _) => (moving, 0.0, 0.0),
+            (false, true) => (0.0, moving, 0.0),
+            _ => (0.0, 0.0, moving),
+        };
+        let whose = &times.whose;
+        let all = [whose.server.bins[index], whose.client.bins[index], whose.network.bins[index] + loss, window, rest];
+        all.map(|ns| ns.clamp(0.0, bin_ns))
+    };
+    (0..times.moving.bins.len()).map(of).collect()
+}
+
+fn explained(source: &dyn Source, document: &RpcStat, times: &Times) -> Explanation {
+    let meta = source.meta();
+    let bins = bins(times);
+    let charges = charges(document, &bins);
+    let (sent, received) = (document.sent_bytes.unwrap_or(0), document.received_bytes.unwrap_or(0));
+    let size_bytes = Some(sent.max(received)).filter(|b| *b > 0);
+    let rate_bytes_per_s = size_bytes.map(|b| b as f64 / document.wall_s);
+    let reason = "packets show no program whose work could be replayed; record the command".to_owned();
+    let mut notes = document.notes.clone();
+    notes.push(
+        "Only packets were recorded: what the server did while calls were pending is server.unknown, and what the client did \
+         between them is unknown. On either machine, thalweg record says it."
+            .to_owned(),
+    );
+    notes.push(document.sentence.clone());
+    Explanation {
+        schema: SCHEMA.to_owned(),
+        command: meta.command.clone(),
+        recorder: meta.recorder.clone(),
+        dropped_events: meta.dropped_events,
+        start_ns: times.start_ns,
+        wall_s: document.wall_s,
+        size_bytes,
+        rate_bytes_per_s,
+        verdict: verdict(&charges, rate_bytes_per_s, |_| None),
+        path: path(&charges, &bins, times.moving.bin_s(), document.wall_s),
+        transfers: transfers(document, sent, received),
+        phases: phases_of(times, received > sent),
+        channels: channels(times, document.wall_s),
+        throughput: Some(throughput(times, received > sent)),
+        tracks: Vec::new(),
+        what_if: Vec::new(),
+        model: Model { replayed_wall_s: None, error: None, reason: Some(reason) },
+        notes,
+        critical_path: charges,
+    }
+}
+
+fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
+    let mut sums = [0.0; PARTS.len()];
+    bins.iter().for_each(|bin| bin.iter().zip(&mut sums).for_each(|(ns, sum)| *sum += ns));
+    let all: f64 = sums.iter().sum();
+    let mut charges: Vec<Charge> = PARTS
+        .iter()
+        .zip(sums)
+        .filter(|(_, ns)| *ns > 0.0)
+        .map(|(part, ns)| Charge {
+            cause: part.cause(),
+            place: place(*part, document),
+            // The bins cover the wall time up to rounding; what is charged is all of it.
+            seconds: document.wall_s * ns / all,
+            share: ns / all,
+            slack_s: 0.0,
+            evidence: evidence(*part, document),
+        })
+        .collect();
+    charges.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    charges
+}
+
+fn ends(document: &RpcStat) -> (String, String) {
+    let name = document.connections.first().map_or("", |c| c.name.as_str());
+    let (client, server) = name.split_once(" > ").unwrap_or(("the client", "the server"));
+    // The client's port says nothing.
+    (client.rsplit_once(':').map_or(client, |(host, _)| host).to_owned(), server.to_owned())
+}
+
+fn place(part: Part, document: &RpcStat) -> String {
+    let (client, server) = ends(document);
+    match part {
+        Part::Server => format!("server {server}"),
+        Part::Client => format!("client {client}"),
+        Part::Loss | Part::Window | Part::Moving => format!("{client} > {server}"),
+    }
+}
+
+fn evidence(part: Part, document: &RpcStat) -> String {
+    let of = |who: Who| -> Vec<&Stall> { document.stalls.longest.iter().filter(|s| s.who == who).collect() };
+    let stalled = |who: Who| match document.stalls.by.iter().find(|by| by.who == who) {
+        Some(by) => {
+            format!("; {} stalls among it, longest {}", by.count, time(1e9 * of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
+        }
+        None => String::new(),
+    };
+    match part {
+        Part::Server => {
+            let main = document.procedures.first();
+            let response =
+                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", p.answered, p.name, time(1e9 * p.median_s)));
+            format!("{response}, nothing on its way while calls were pending{}", stalled(Who::Server))
+        }
+        Part::Client => format!("nothing on its way and nothing pending, or a call came next{}", stalled(Who::Client)),
+        Part::Loss => format!(
+            "{} segments sent again, {} after a timeout{}",
+            document.tcp_retransmissions,
+            document.tcp_timeouts,
+            stalled(Who::Network)
+        ),
+        Part::Window => "in flight stood at the window that the receiver offered".to_owned(),
+        Part::Moving => format!("{} calls and their replies on their way", document.calls),
+    }
+}
+
+fn path(charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64, wall_s: f64) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause());
+    for (step, chunk) in bins.chunks(BINS_PER_STEP).enumerate() {
+        let start_s = (step * BINS_PER_STEP) as f64 * bin_s;
+        if start_s >= wall_s {
+            break;
+        }
+        let most = (0..PARTS.len()).max_by(|&a, &b| {
+            let sum = |part: usize| chunk.iter().map(|bin| bin[part]).sum::<f64>();
+            sum(a).total_cmp(&sum(b))
+        });
+        let Some(charge) = most.and_then(|part| charge_of(PARTS[part])) else { continue };
+        let end_s = (start_s + chunk.len() as f64 * bin_s).min(wall_s);
+        match segments.last_mut() {
+            Some(last) if last.charge == charge => last.end_s = end_s,
+            _ => {
+                let start_s = segments.last().map_or(0.0, |last| last.end_s);
+                segments.push(Segment { cause: charges[charge].cause, charge, start_s, end_s, track: None });
+            }
+        }
+    }
+    if let Some(last) = segments.last_mut() {
+        last.end_s = wall_s;
+    }
+    segments
+}
+
+fn transfers(document: &RpcStat, sent: u64, received: u64) -> Vec<Transfer> {
+    let (client, server) = ends(document);
+    let (from, to, size_bytes) = if received > sent { (server, client, received) } else { (client, server, sent) };
+    vec![Transfer { from, to: Some(to), size_bytes, requests: document.calls, start_s: 0.0, wall_s: document.wall_s }]
+}
+
+fn phases_of(times: &Times, receives: bool) -> Vec<Phase> {
+    let (gatherer, curve) = if receives { (&times.received, &times.over_time.received) } else { (&times.sent, &times.over_time.sent) };
+    match gatherer.extent() {
+        Some((first, last)) => phases(curve, times.start_ns, times.end_ns, first, last),
+        None => Vec::new(),
+    }
+}
+
+fn throughput(times: &Times, receives: bool) -> Throughput {
+    let curve = if receives { &times.over_time.received } else { &times.over_time.sent };
+    let step = curve.bins.len().div_ceil(MAX_BINS);
+    let bin_s = curve.bin_s() * step as f64;
+    Throughput { bin_s, bytes_per_s: curve.bins.chunks(step).map(|bins| bins.iter().sum::<f64>() / bin_s).collect() }
+}
+
+fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
+    let all = [("all to servers", &times.sent), ("all from servers", &times.received)];
+    let mut channels: Vec<Channel> = all
+        .iter()
+        .filter(|(_, gatherer)| gatherer.bytes > 0)
+        .map(|(name, gatherer)| {
+            let gathered = gatherer.finish();
+            let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
+            lengths.sort_unstable();
+            let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+            let burst_s = gathered.burst_ns as f64 / 1e9;
+            Channel {
+                name: (*name).to_owned(),
+                aggregate: true,
+                object: None,
+                size_bytes: gathered.bytes,
+                sends: gathered.sends,
+                bursts: lengths.len() as u64 + 1,
+                burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
+                busy_share: (gathered.busy_ns as f64 / 1e9 / wall_s).clamp(0.0, 1.0),
+                gaps: Gaps {
+                    count: lengths.len() as u64,
+                    total_s: lengths.iter().sum::<u64>() as f64 / 1e9,
+                    median_s: quantile(0.5),
+                    p99_s: quantile(0.99),
+                    ..Gaps::default()
+                },
+            }
+        })
+        .collect();
+    channels.sort_by_key(|c| std::cmp::Reverse(c.size_bytes));
+    channels
+}
