@@ -139,8 +139,8 @@ fn capabilities() -> Finding {
     let Some(effective) = effective.and_then(|text| u64::from_str_radix(text, 16).ok()) else {
         return less(NAME, State::Limited, "not told by the kernel", "which recorders are allowed shows only when they are tried", "");
     };
-    let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.iter().partition(|(bit, _)| effective & (1 << bit) != 0);
-    let names = |list: &[&(u32, &str)]| list.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+    let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.into_iter().partition(|(bit, _)| effective & (1 << bit) != 0);
+    let names = |list: &[(u32, &str)]| list.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
     // CAP_SYS_ADMIN stands for the first three on older kernels; none of it is needed where those are there.
     match lack.iter().any(|(bit, _)| *bit != 21) {
         false => good(NAME, names(&have)),
