@@ -64,6 +64,14 @@ pub fn probe() -> Vec<Finding> {
     ]
 }
 
+/// What the kernel recorder needs or uses in the kernel, each with whether it is there, else what is not seen without it.
+pub fn kernel_facts() -> Vec<(String, Result<String, String>)> {
+    #[cfg(feature = "bpf")]
+    return crate::bpf::probe::probe();
+    #[cfg(not(feature = "bpf"))]
+    Vec::new()
+}
+
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

@@ -1,10 +1,12 @@
 //! `thalweg doctor`: what this machine can do for recordings, copies and the demo; what each absence costs; how to get it.
 //!
-//! Each finding is one small probe and one line in [`findings`]. A probe reads; it changes nothing.
+//! Each finding is one small probe and one line in [`findings`], or comes from the recorders' own. A probe reads; it changes nothing.
+//! `--ceilings` measures instead: what devices and the loopback reach.
 
 use crate::failure::Failure;
 use crate::output;
 use serde::Serialize;
+use thalweg_record::probe;
 
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]
@@ -36,7 +38,7 @@ enum State {
 #[derive(Serialize)]
 struct Finding {
     /// What was looked at.
-    name: &'static str,
+    name: String,
     /// How it stands.
     state: State,
     /// What was found, with units.
@@ -48,11 +50,11 @@ struct Finding {
 }
 
 impl Finding {
-    fn good(name: &'static str, found: String) -> Finding {
-        Finding { name, state: State::Good, found, costs: String::new(), get: String::new() }
+    fn good(name: &str, found: String) -> Finding {
+        Finding { name: name.to_owned(), state: State::Good, found, costs: String::new(), get: String::new() }
     }
-    fn less(name: &'static str, state: State, found: String, costs: &str, get: &str) -> Finding {
-        Finding { name, state, found, costs: costs.to_owned(), get: get.to_owned() }
+    fn less(name: &str, state: State, found: String, costs: &str, get: &str) -> Finding {
+        Finding { name: name.to_owned(), state, found, costs: costs.to_owned(), get: get.to_owned() }
     }
 }
 
@@ -124,18 +126,49 @@ fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
 }
 
 fn findings() -> Vec<Finding> {
-    vec![
+    let mut findings: Vec<Finding> = probe::probe().into_iter().filter(|found| !TOLD_HERE.contains(&found.name)).map(recorders).collect();
+    findings.extend(kernel_facts());
+    findings.extend([
         machine(),
         memory(),
         clock(),
-        thread_times(),
         page_cache(),
         socket_buffer("socket receive buffer", "/proc/sys/net/core/rmem_max", "net.core.rmem_max"),
         socket_buffer("socket send buffer", "/proc/sys/net/core/wmem_max", "net.core.wmem_max"),
         open_files(),
         namespaces(),
         picture_viewer(),
-    ]
+    ]);
+    findings
+}
+
+/// Findings of the recorders' probe that are told here, with more.
+const TOLD_HERE: [&str; 2] = ["clock source", "processors"];
+
+fn recorders(found: probe::Finding) -> Finding {
+    let state = match found.state {
+        probe::State::Good => State::Good,
+        probe::State::Limited => State::Limited,
+        probe::State::Absent => State::Absent,
+    };
+    Finding { name: found.name.to_owned(), state, found: found.found, costs: found.costs, get: found.get }
+}
+
+/// The tracepoints and facilities of the kernel that its recorder uses: those that are missing each, the others together.
+fn kernel_facts() -> Vec<Finding> {
+    let (there, missing): (Vec<_>, Vec<_>) = probe::kernel_facts().into_iter().partition(|(_, found)| found.is_ok());
+    let mut findings = Vec::new();
+    if !there.is_empty() {
+        let tracepoints = there.iter().filter(|(name, _)| name.starts_with("tracepoint ")).count();
+        let others: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with("tracepoint ")).collect();
+        findings.push(Finding::good("kernel facilities", format!("{tracepoints} tracepoints; {}", others.join(", "))));
+    }
+    let less = |(name, found): (String, Result<String, String>)| {
+        let found = found.err().unwrap_or_default();
+        Finding::less(&name, State::Absent, found, "what it tells is absent from recordings, never 0", "a newer kernel, or more rights")
+    };
+    findings.extend(missing.into_iter().map(less));
+    findings
 }
 
 fn machine() -> Finding {
@@ -179,23 +212,9 @@ fn clock() -> Finding {
     let found = format!("{}, {read_ns} ns a reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
     if read_ns > 300 {
         let costs = "every span costs two readings: recording slows a copy by more than the 1 % it should";
-        return Finding::less("clock", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
+        return Finding::less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
     }
-    Finding::good("clock", found)
-}
-
-fn thread_times() -> Finding {
-    let name = "run-queue times (schedstat)";
-    match std::fs::read_to_string("/proc/thread-self/schedstat") {
-        Ok(text) if text.split_ascii_whitespace().count() >= 2 => Finding::good(name, "readable for each thread".into()),
-        _ => Finding::less(
-            name,
-            State::Absent,
-            "/proc/thread-self/schedstat is not there".into(),
-            "explanations cannot tell waiting for a processor from other waits",
-            "a kernel with CONFIG_SCHED_INFO (any of a usual distribution)",
-        ),
-    }
+    Finding::good("clock source", found)
 }
 
 fn page_cache() -> Finding {
@@ -214,7 +233,7 @@ fn page_cache() -> Finding {
     }
 }
 
-fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
+fn socket_buffer(name: &str, path: &str, setting: &str) -> Finding {
     const ENOUGH: u64 = 4 << 20;
     match std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok()) {
         None => Finding::less(

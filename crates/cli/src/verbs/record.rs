@@ -32,8 +32,13 @@ pub struct Arguments {
 /// Records.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let named = arguments.output.clone().unwrap_or_else(|| default_name(&subject(arguments)));
-    let options =
-        Options { server: arguments.server, ports: arguments.port.clone(), ..arguments.flags.options(&arguments.command, &named) };
+    let options = Options {
+        server: arguments.server,
+        ports: arguments.port.clone(),
+        // With a command nothing is said before it: its own output comes first.
+        begun: arguments.command.is_empty().then_some(|| output::note("thalweg record: recording; Ctrl-C ends it")),
+        ..arguments.flags.options(&arguments.command, &named)
+    };
     let outcome = thalweg_record::run(&options)?;
     for note in &outcome.notes {
         output::note(&format!("thalweg record: {note}"));
