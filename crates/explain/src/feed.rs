@@ -122,6 +122,8 @@ pub struct Known {
     pub moves_data: bool,
     /// Another thread ended a wait of it: it is handed work, or gets locks.
     pub is_woken: bool,
+    /// It slept while another waited for it.
+    pub sleeps_holding: bool,
     /// Its requests are traced one by one: what is in none of them is no work of its own.
     pub traces_requests: bool,
 }
@@ -130,7 +132,7 @@ impl Known {
     /// Whether what the thread does while it has a lock serves nobody who waits for it. Who moves data works for the transfer, and
     /// so does who is handed work and computes.
     pub fn serves_itself(&self, asleep: bool) -> bool {
-        !self.moves_data && (asleep || !self.is_woken)
+        !self.moves_data && (asleep || self.sleeps_holding || !self.is_woken)
     }
 
     #[inline]

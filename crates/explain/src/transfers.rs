@@ -72,6 +72,11 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
         name_what_servers_moved(parts, &mut sinks, 1);
     }
     let mut pairs = put_together(&mut sources, &mut sinks);
+    if let Some(most) = pairs.iter().map(|(from, to)| size(from, to)).max() {
+        // Beside what was moved as a whole, the rest is what programs read and write for themselves.
+        sources.retain(|p| p.moved.bytes >= most / 10);
+        sinks.retain(|p| p.moved.bytes >= most / 10);
+    }
     let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
     let (last_source, last_sink) = (largest(&sources), largest(&sinks));
     match (last_source, last_sink) {

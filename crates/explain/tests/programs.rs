@@ -132,6 +132,20 @@ fn queueing_while_the_recorder_holds_another_processor_is_the_recorders() {
 }
 
 #[test]
+fn the_recorder_is_charged_for_being_in_the_way_and_no_longer() {
+    let mut tale = Tale::new(10_000, 2);
+    let sh = tale.thread(Role::Client, "sh", 100, 100);
+    let drain = tale.thread(Role::Recorder, "thalweg/drain", 901, 901);
+    tale.wait(sh, K::FileRead, 0, 4_000).end();
+    // It read something of the process while the process wanted to change it.
+    tale.wait(sh, K::FileOther, 6_000, 8_000).woken_by(drain).end();
+    let e = tale.explain();
+    assert_charged(&e, "recorder", 2.0);
+    assert_charged(&e, "client.read", 4.0);
+    assert_charged(&e, "client.cpu", 4.0);
+}
+
+#[test]
 fn a_quota_is_said_where_it_stopped_somebody() {
     let mut tale = Tale::new(100_000, 2);
     tale.meta.attributes.push(("cgroup.cpu_quota".into(), "0.5".into()));
@@ -286,7 +300,9 @@ fn a_kernel_thread_works_for_the_end_that_waits_for_it() {
     tale.wait(server, K::WaitLock, 1_000, 8_000).woken_by(journal).end();
     tale.wait(journal, K::WaitDisk, 0, 7_900).end();
     let e = tale.explain();
-    assert_charged(&e, "server.read", 6.9 + 1.0);
+    assert_charged(&e, "server.read", 6.9);
+    // What it did before has nothing to do with the server, which ran.
+    assert_charged(&e, "server.cpu", 0.1 + 1.0 + 1.0);
     assert!(charged_ms(&e, "client.read") < 1e-9);
 }
 

@@ -38,7 +38,7 @@ pub struct Walk<'a, 'o> {
     end: End,
     at: i64,
     jumps: usize,
-    /// The lock whose holder the walk follows, if it does.
+    /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
@@ -60,12 +60,14 @@ struct Blocked {
     at: i64,
 }
 
-/// A lock that a thread waited for, from `since` on, and that another had.
+/// What another thread had that this one waited for, from `since` on.
 #[derive(Clone, Copy)]
 struct Held {
     waiter: u32,
     holder: u32,
     since: i64,
+    /// Whether the holder is a thread of the kernel's or the recorder's: what it did before has nothing to do with the waiter.
+    helper: bool,
     /// Whether the holder was seen to sleep while it had it.
     slept: bool,
 }
@@ -159,6 +161,10 @@ impl<'a, 'o> Walk<'a, 'o> {
                 let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
                 self.charge_thread(activity, What::Blocked(span.kind), object, from);
             }
+            Rule::Thread | Rule::Receive | Rule::Send if self.held.is_some_and(|h| h.helper) => {
+                let from = self.piece_start(&span);
+                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            }
             Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
             Rule::RoundTrip => {
                 let from = self.piece_start(&span);
@@ -233,7 +239,8 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
         let place = self.ledger.thread_place(self.track, what, object);
-        let from = from.max(self.start).min(self.at);
+        let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
+        let from = from.max(floor).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;
     }
@@ -242,11 +249,15 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.actor().role == Role::Recorder {
             return self.charge_thread_as(Cause::Recorder, what, object, from);
         }
-        if let Some(held) = self.held.filter(|h| h.holder == self.track && matches!(activity, Activity::Cpu | Activity::Think)) {
+        let of_lock = |h: &Held| h.holder == self.track && !h.helper && matches!(activity, Activity::Cpu | Activity::Think);
+        if let Some(held) = self.held.filter(of_lock) {
             let from = from.max(self.start).max(held.since).min(self.at);
             let waiter = self.ledger.label(held.waiter);
             let place = Place::Held { waiter, holder: held.holder, what, object };
-            self.held = Some(Held { slept: held.slept || activity == Activity::Think, ..held });
+            if activity == Activity::Think {
+                self.held = Some(Held { slept: true, ..held });
+                self.feed.lanes[held.holder as usize].known.sleeps_holding = true;
+            }
             self.ledger.charge(Activity::Lock.at(self.end), place, from, self.at, self.track);
             self.at = from;
             return;
@@ -290,8 +301,9 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.charge_thread(running, What::Running(span.kind), span.object, from);
             return Ok(());
         }
-        // A lock of the kernel's that another thread of ours had.
-        if cpu == 0 && span.waker != NONE && self.is_walkable(span.waker) && !self.circling() {
+        // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
+        let of_kernel = |waker: u32| self.cast.actors[waker as usize].role == Role::Kernel;
+        if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling() {
             return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
         }
         let still = blocked == Activity::Memory && waited >= STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;

@@ -198,25 +198,28 @@ impl Walk<'_, '_> {
 
     /// A thread that waited for another of its own process may have waited for a lock that this one had: then the holder's
     /// sleeping and computing are the lock's. Not so where the holder ended with it (it was waited for as a whole), or moves
-    /// data itself; the rest is decided when all of the recording has been seen.
+    /// data itself; the rest is decided when all of the recording has been seen. A helper (a thread of the kernel's, or the
+    /// recorder's, which was in the way) is followed for as long as it was waited for, and no further.
     fn hold(&mut self, waiter: u32, holder: u32, span: &LiveSpan) {
         let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[holder as usize]);
         let lane = &self.feed.lanes[holder as usize];
+        let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        let may_be = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
-        self.held = may_be.then_some(Held { waiter, holder, since: span.start, slept: false });
+        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
+        let followed = helper && span.ending_seen() || may_be_lock;
+        self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
     }
 
     /// At the beginning of a wait for a lock: what its holder did before serves itself only, and delayed nobody. The walk goes
     /// on with who waited. (A thread that works for others is the chain itself, and the walk stays with it.)
     pub(super) fn back_from_lock(&mut self) -> bool {
         let Some(held) = self.held.take() else { return false };
-        let itself = self.feed.lanes[held.holder as usize].known.serves_itself(held.slept);
-        if itself {
+        let back = held.helper || self.feed.lanes[held.holder as usize].known.serves_itself(held.slept);
+        if back {
             self.jump(held.waiter);
         }
-        itself
+        back
     }
 
     /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that
