@@ -1,0 +1,281 @@
+//! The stories that RPCs tell, made up with known figures, and what the analysis must say of each.
+
+use thalweg_explain::rpcstat::document::{EndedBy, Queue, RpcStat, Who};
+use thalweg_explain::rpcstat::rpcstat;
+use thalweg_explain::{Options, explain};
+use thalweg_trace::*;
+
+const MS: i64 = 1_000_000;
+const CONNECTION: u64 = 10;
+const WRITE: u64 = 11;
+
+/// A client on one connection, which posts calls and gets replies when it is told to.
+struct Client {
+    events: Vec<Event>,
+    next: u64,
+    end_ns: i64,
+}
+
+impl Client {
+    fn new() -> Client {
+        let host = HostId(0);
+        let object = |number, kind, name: &str, attributes: &[(&str, &str)]| {
+            let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            Event::Object(Object { object: ObjectId::new(number).unwrap(), host, kind, name: name.to_owned(), attributes })
+        };
+        let name = "10.0.0.1:700 > 10.0.0.2:2049";
+        let track = Track {
+            track: TrackId::new(1).unwrap(),
+            host,
+            kind: TrackKind::Connection,
+            role: Role::Client,
+            pid: None,
+            tid: None,
+            name: name.to_owned(),
+        };
+        let procedure = [("program", "nfs"), ("version", "3"), ("procedure", "WRITE")];
+        let events = vec![
+            Event::Track(track),
+            object(CONNECTION, ObjectKind::Connection, name, &[("end", "client")]),
+            object(WRITE, ObjectKind::Server, "10.0.0.2:2049", &procedure),
+        ];
+        Client { events, next: 100, end_ns: 0 }
+    }
+
+    fn span(&mut self, kind: SpanKind, from_ns: i64, to_ns: i64, request: u64, bytes: u64, result: Option<i64>) {
+        self.next += 1;
+        self.end_ns = self.end_ns.max(to_ns);
+        let object = if kind == SpanKind::RpcCall { WRITE } else { CONNECTION };
+        self.events.push(Event::Span(Span {
+            span: SpanId::new(self.next).unwrap(),
+            track: TrackId::new(1).unwrap(),
+            kind,
+            start: Time::from_monotonic_ns(from_ns),
+            duration_ns: (to_ns - from_ns) as u64,
+            count: 1,
+            object: ObjectId::new(object),
+            offset_bytes: None,
+            size_bytes: Some(bytes),
+            result,
+            parent: None,
+            request: RequestId::new(request),
+            waker_track: None,
+            waker_context: None,
+            cpu_ns: None,
+            runqueue_ns: None,
+        }));
+    }
+
+    /// A call of 32 KiB whose last byte is sent at `posted_ns`, and whose reply's last byte comes at `replied_ns`.
+    fn call(&mut self, posted_ns: i64, replied_ns: i64) -> u64 {
+        self.next += 1;
+        let request = self.next;
+        self.span(SpanKind::NetSend, posted_ns - 20_000, posted_ns, request, 32 << 10, None);
+        self.span(SpanKind::RpcCall, posted_ns, replied_ns, request, 33 << 10, Some(0));
+        self.span(SpanKind::NetReceive, replied_ns - 5_000, replied_ns, request, 1 << 10, None);
+        request
+    }
+
+    fn mark(&mut self, kind: MarkKind, at_ns: i64) {
+        let (track, at, object) = (TrackId::new(1).unwrap(), Time::from_monotonic_ns(at_ns), ObjectId::new(WRITE));
+        self.events.push(Event::Mark(Mark { track, kind, at, object, value: None }));
+    }
+
+    /// `count` calls from `at_ns` on, `window` at a time, each answered after `response_ns` and replaced at once.
+    fn steady(&mut self, at_ns: i64, count: i64, window: i64, response_ns: i64) -> i64 {
+        let step_ns = response_ns / window;
+        for i in 0..count {
+            self.call(at_ns + i * step_ns, at_ns + i * step_ns + response_ns);
+        }
+        at_ns + count * step_ns
+    }
+
+    fn source(&self) -> MemorySource {
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            command: Vec::new(),
+            recorder: "capture".to_owned(),
+            start: Time::from_monotonic_ns(0),
+            end: Some(Time::from_monotonic_ns(self.end_ns)),
+            exit_code: None,
+            dropped_events: 0,
+            attributes: Vec::new(),
+        };
+        MemorySource::from_events(meta, self.events.clone())
+    }
+
+    fn stat(&self) -> RpcStat {
+        rpcstat(&self.source()).expect("there are RPCs")
+    }
+}
+
+fn near(value: f64, wanted: f64, within: f64) -> bool {
+    (value - wanted).abs() <= within * wanted
+}
+
+#[test]
+fn an_overloaded_server_shows_timeouts_of_a_second_and_a_half_and_a_collapsed_window() {
+    let mut client = Client::new();
+    let mut at = MS;
+    for _ in 0..4 {
+        at = client.steady(at, 2000, 16, 8 * MS);
+        // All sixteen that are pending are answered late, after the client has sent them again.
+        let until = at + 1500 * MS;
+        for i in 0..16 {
+            client.call(at + i * 8 * MS / 16, until + (i + 1) * MS);
+            client.mark(MarkKind::RpcRetransmit, until);
+            client.mark(MarkKind::RpcTimeout, until);
+        }
+        // Then it trusts itself with one or two.
+        at = client.steady(until + 40 * MS, 40, 2, 8 * MS) + 20 * MS;
+    }
+    client.steady(at, 2000, 16, 8 * MS);
+    let stat = client.stat();
+    assert_eq!((stat.retransmissions, stat.timeouts), (64, 64));
+    let long: Vec<_> = stat.stalls.longest.iter().filter(|s| s.length_s > 1.0).collect();
+    assert_eq!(long.len(), 4, "{:?}", stat.stalls);
+    for stall in &long {
+        assert!(near(stall.length_s, 1.49, 0.02), "{stall:?}");
+        assert_eq!((stall.who, stall.queue, stall.pending), (Who::Server, Queue::Full, 16), "{stall:?}");
+        assert_eq!(stall.retransmissions, 16, "{stall:?}");
+    }
+    assert!(stat.pending.window_median >= 16 && stat.pending.window_min <= 2, "{:?}", stat.pending);
+    assert!(stat.sentence.contains("64 calls timed out"), "{}", stat.sentence);
+    assert!(stat.sentence.contains("server stalled 4 times"), "{}", stat.sentence);
+}
+
+#[test]
+fn drain_cycles_have_their_length_and_their_period() {
+    for length_ms in [24, 30] {
+        let mut client = Client::new();
+        let mut at = MS;
+        for _ in 0..30 {
+            // 470 calls 0.5 ms apart; then nothing is sent while sixteen are answered, one by one, over the drain's length.
+            let end = client.steady(at, 470, 16, 8 * MS);
+            for i in 0..16 {
+                client.call(end + i * 20_000, end + 8 * MS + (i + 1) * (length_ms - 9) * MS / 16);
+            }
+            at = end + length_ms * MS;
+        }
+        let stat = client.stat();
+        let drains = stat.drain_cycles.expect("the queue drains");
+        assert!((29..=30).contains(&drains.count), "{drains:?}");
+        assert!(near(drains.median_s, length_ms as f64 / 1e3, 0.05), "{drains:?}");
+        assert!(near(drains.period_s, 0.235 + length_ms as f64 / 1e3, 0.05), "{drains:?}");
+        assert!(drains.pending_at_start >= 16 && drains.pending_at_end == 0, "{drains:?}");
+        assert!(stat.sentence.contains("drained"), "{}", stat.sentence);
+    }
+    let mut steady = Client::new();
+    steady.steady(MS, 5000, 16, 8 * MS);
+    assert_eq!(steady.stat().drain_cycles, None, "a full window is no cycle");
+}
+
+#[test]
+fn a_stall_is_the_clients_when_nothing_is_pending_and_the_servers_when_all_is() {
+    let mut client = Client::new();
+    let end = client.steady(MS, 1000, 8, 4 * MS);
+    // The client stops for 200 ms with nothing pending.
+    let begin = end + 4 * MS + 200 * MS;
+    let end = client.steady(begin, 1000, 8, 4 * MS);
+    // The server stalls for 300 ms with eight pending.
+    for i in 0..8 {
+        client.call(end + i * 4 * MS / 8, end + 300 * MS + i * MS);
+    }
+    client.steady(end + 309 * MS, 1000, 8, 4 * MS);
+    let stat = client.stat();
+    let found: Vec<_> = stat.stalls.longest.iter().map(|s| (s.who, s.queue, s.ended_by)).collect();
+    assert_eq!(
+        found,
+        [(Who::Client, Queue::Empty, EndedBy::Call), (Who::Server, Queue::Full, EndedBy::Reply)],
+        "{:?}",
+        stat.stalls.longest
+    );
+    assert!(near(stat.stalls.longest[0].length_s, 0.2, 0.02) && near(stat.stalls.longest[1].length_s, 0.3, 0.03));
+}
+
+#[test]
+fn between_full_and_empty_what_comes_next_decides() {
+    for (next_is_call, who) in [(false, Who::Server), (true, Who::Client)] {
+        let mut client = Client::new();
+        let end = client.steady(MS, 1000, 16, 8 * MS);
+        // Four of sixteen stay pending while nothing moves for 100 ms.
+        for i in 0..4 {
+            client.call(end + i * 10_000, end + 160 * MS + i * MS);
+        }
+        let again = end + if next_is_call { 108 * MS } else { 170 * MS };
+        client.steady(again, 1000, 16, 8 * MS);
+        let stat = client.stat();
+        let stall = stat.stalls.longest.iter().max_by(|a, b| a.length_s.total_cmp(&b.length_s)).expect("a stall");
+        assert_eq!((stall.queue, stall.who, stall.pending), (Queue::Between, who, 4), "{stall:?}");
+    }
+}
+
+#[test]
+fn a_message_that_stops_on_its_way_is_charged_to_who_stopped_it() {
+    for (mark, who) in [(Some(MarkKind::TcpZeroWindow), Who::Server), (Some(MarkKind::TcpRetransmit), Who::Network), (None, Who::Client)] {
+        let mut client = Client::new();
+        let end = client.steady(MS, 500, 1, MS);
+        let request = 9_999_999;
+        client.span(SpanKind::NetSend, end + MS, end + 2 * MS, request, 1000, None);
+        client.span(SpanKind::NetSend, end + 202 * MS, end + 203 * MS, request, 1000, None);
+        client.span(SpanKind::RpcCall, end + 203 * MS, end + 204 * MS, request, 2100, Some(0));
+        if let Some(mark) = mark {
+            client.mark(mark, if mark == MarkKind::TcpZeroWindow { end + 2 * MS } else { end + 202 * MS });
+        }
+        client.steady(end + 205 * MS, 500, 1, MS);
+        let stat = client.stat();
+        assert_eq!(stat.stalls.longest.len(), 1, "{:?}", stat.stalls);
+        let stall = &stat.stalls.longest[0];
+        assert_eq!((stall.who, stall.within_message), (who, true), "{stall:?}");
+        assert!(near(stall.length_s, 0.2, 0.01), "{stall:?}");
+    }
+}
+
+#[test]
+fn slow_first_seconds_are_told_with_how_full_the_queue_was() {
+    let mut client = Client::new();
+    let end = client.steady(MS, 400, 16, 80 * MS);
+    client.steady(end, 20_000, 16, 8 * MS);
+    let stat = client.stat();
+    let slow = stat.slow_start.expect("the beginning was slow");
+    assert!(near(slow.until_s, 2.0, 0.3), "{slow:?}");
+    assert!(slow.later_bytes_per_s > 5.0 * slow.bytes_per_s, "{slow:?}");
+    assert!(slow.full_share > 0.8 && slow.empty_share < 0.05, "{slow:?}");
+}
+
+#[test]
+fn response_times_and_the_series_sum_to_what_there_was() {
+    let mut client = Client::new();
+    for i in 0..1000 {
+        client.call(MS + i * 10 * MS, MS + i * 10 * MS + (i % 100 + 1) * 10_000);
+    }
+    let stat = client.stat();
+    assert_eq!((stat.calls, stat.sent_bytes), (1000, Some(1000 * (32 << 10))));
+    let p = &stat.procedures[0];
+    assert_eq!((p.name.as_str(), p.program.as_deref(), p.answered), ("WRITE", Some("nfs"), 1000));
+    assert_eq!((p.min_s, p.max_s), (1e-5, 1e-3));
+    assert!(near(p.median_s, 0.0005, 0.02) && near(p.p99_s, 0.00099, 0.02) && near(p.mean_s, 0.000505, 1e-6), "{p:?}");
+    let series = &stat.series;
+    assert_eq!((series.calls.iter().sum::<u64>(), series.replies.iter().sum::<u64>()), (1000, 1000));
+    let sent: f64 = series.sent_bytes_per_s.iter().sum::<f64>() * series.bin_s;
+    assert!(near(sent, 1000.0 * f64::from(32 << 10), 1e-6), "{sent}");
+    let pending: f64 = series.pending_mean.iter().sum::<f64>() / series.pending_mean.len() as f64;
+    assert!(near(pending, p.total_s / stat.wall_s, 0.01), "{pending}");
+    assert_eq!(serde_json::from_str::<RpcStat>(&stat.to_json()).unwrap().calls, 1000, "the document reads back");
+}
+
+#[test]
+fn a_capture_is_explained_and_its_charges_sum_to_the_wall_time() {
+    let mut client = Client::new();
+    client.steady(MS, 1000, 1, 3 * MS);
+    client.call(3500 * MS, 3501 * MS);
+    let explanation = explain(&client.source(), &Options::default()).expect("a capture is explained");
+    let share: f64 = explanation.critical_path.iter().map(|c| c.share).sum();
+    let seconds: f64 = explanation.critical_path.iter().map(|c| c.seconds).sum();
+    assert!((share - 1.0).abs() < 1e-3 && (seconds - explanation.wall_s).abs() < 1e-3, "{share} {seconds}");
+    assert_eq!(explanation.verdict.cause.name(), "server.unknown");
+    assert!(near(explanation.verdict.share, 3.0 / 3.5, 0.05), "{:?}", explanation.verdict);
+    let path = &explanation.path;
+    assert!(path.windows(2).all(|w| w[0].end_s == w[1].start_s) && path[0].start_s == 0.0, "segments touch");
+    assert!((path[path.len() - 1].end_s - explanation.wall_s).abs() < 1e-9, "and cover the wall time");
+}
