@@ -5,6 +5,8 @@ use thalweg_trace::align::{Bounds, align_bounds};
 use thalweg_trace::{Axis, Clock, HostId};
 
 const SECOND: i64 = 1_000_000_000;
+/// The map need not hold beyond the bounds.
+const NOTHING: std::ops::Range<i64> = i64::MAX..i64::MIN;
 
 /// Another machine's clock: what it shows at an instant of the reference.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +73,7 @@ fn off_by(clocks: &[Clock], other: Other, seconds: i64) -> (i64, bool) {
 fn a_clock_seconds_off_that_drifts_is_aligned_within_the_least_one_way_delay() {
     for (offset_ns, drift_ppb) in [(7 * SECOND, 100_000), (-3_333_333_333, -100_000), (0, 0), (86_400 * SECOND, 37_000)] {
         let other = Other { offset_ns, drift_ppb };
-        let alignment = align_bounds(&conversation(other, 20, 500, (100_000, 100_000), 5)).unwrap();
+        let alignment = align_bounds(&conversation(other, 20, 500, (100_000, 100_000), 5), NOTHING).unwrap();
         let (off_ns, within) = off_by(&alignment.clocks, other, 20);
         assert!(off_ns <= 100_000, "{off_ns} ns off, with {alignment:?}");
         assert!(within && alignment.error_ns() <= 250_000, "{off_ns} ns off, {} ns told", alignment.error_ns());
@@ -89,7 +91,7 @@ fn an_hour_of_drift_that_changes_is_followed() {
         bounds.from_reference(now_ns, bent(there_ns));
         bounds.to_reference(bent(there_ns), there_ns + delay_ns(50_000, random.next()));
     }
-    let alignment = align_bounds(&bounds).unwrap();
+    let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert!((30..=200).contains(&alignment.clocks.len()), "{} pieces", alignment.clocks.len());
     let axis = Axis::new(&alignment.clocks, &[], &[]);
     let off = |ns: i64| (axis.to_reference(HostId(0), bent(ns)) - ns).abs();
@@ -103,6 +105,22 @@ fn an_hour_of_drift_that_changes_is_followed() {
 }
 
 #[test]
+fn beyond_the_bytes_that_were_seen_the_error_bar_grows_and_holds() {
+    // A server that was recorded for a minute on both sides of one second of traffic.
+    let other = Other { offset_ns: 7 * SECOND, drift_ppb: 100_000 };
+    let covers = other.at(940 * SECOND)..other.at(1_061 * SECOND);
+    let alignment = align_bounds(&conversation(other, 1, 500, (50_000, 50_000), 11), covers).unwrap();
+    assert!(alignment.error_ns() < 300_000, "{alignment:?}");
+    let axis = Axis::new(&alignment.clocks, &[], &[]);
+    for second in 940..=1_061 {
+        let host_ns = other.at(second * SECOND);
+        let off_ns = axis.to_reference(HostId(0), host_ns) - second * SECOND;
+        let piece = alignment.clocks.iter().rev().find(|c| c.from_ns <= host_ns).unwrap();
+        assert!(off_ns.unsigned_abs() <= piece.error_ns + 10, "at {second} s: {off_ns} ns, {piece:?}");
+    }
+}
+
+#[test]
 fn a_few_false_stamps_do_not_move_the_clock() {
     let other = Other { offset_ns: SECOND, drift_ppb: 50_000 };
     let mut bounds = conversation(other, 20, 500, (100_000, 100_000), 3);
@@ -111,7 +129,7 @@ fn a_few_false_stamps_do_not_move_the_clock() {
         let now_ns = (1_000 + second) * SECOND;
         bounds.from_reference(now_ns + 30_000_000, other.at(now_ns));
     }
-    let alignment = align_bounds(&bounds).unwrap();
+    let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert_eq!(alignment.contradictions, 2);
     let (off_ns, within) = off_by(&alignment.clocks, other, 20);
     assert!(off_ns <= 100_000 && within, "{off_ns} ns off, with {alignment:?}");
@@ -121,9 +139,9 @@ fn a_few_false_stamps_do_not_move_the_clock() {
 fn bytes_in_one_direction_only_are_said_to_be_that() {
     let mut bounds = Bounds::default();
     (0..100).for_each(|i| bounds.from_reference(i * SECOND, i * SECOND + 5_000 + 100_000));
-    let alignment = align_bounds(&bounds).unwrap();
+    let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert!(alignment.one_way && alignment.error_ns() >= 4_000_000, "{alignment:?}");
-    assert_eq!(align_bounds(&Bounds::default()), None);
+    assert_eq!(align_bounds(&Bounds::default(), NOTHING), None);
 }
 
 proptest! {
@@ -140,7 +158,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let other = Other { offset_ns, drift_ppb };
-        let alignment = align_bounds(&conversation(other, seconds, 300, (there_ns, back_ns), seed)).unwrap();
+        let alignment = align_bounds(&conversation(other, seconds, 300, (there_ns, back_ns), seed), NOTHING).unwrap();
         let (off_ns, within) = off_by(&alignment.clocks, other, seconds);
         prop_assert!(within, "{} ns off, with {:?}", off_ns, alignment);
         // Half of the least round trip cannot be known; what noise adds to that is small.

@@ -5,7 +5,7 @@ use crate::output;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use thalweg_trace::Recording;
-use thalweg_trace::merge::{ClockFrom, Merged, Part, merge};
+use thalweg_trace::merge::{ClockFrom, Merged, MergedPart, Part, merge};
 
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]
@@ -41,6 +41,9 @@ struct Placed {
     /// `reference`, `same_boot`, `connections` or `wall_clock`.
     clock_from: &'static str,
     connections: usize,
+    /// Between which instants of its clock offset, drift and error hold.
+    from_ns: i64,
+    to_ns: i64,
     offset_ns: i64,
     drift_ppb: i64,
     error_ns: u64,
@@ -68,15 +71,15 @@ pub fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> 
     merge(&parts, output).map_err(Failure::failed)
 }
 
-fn placed(part: &thalweg_trace::merge::MergedPart) -> Placed {
+fn placed(part: &MergedPart) -> Placed {
     let (clock_from, connections) = match part.clock {
         ClockFrom::Reference => ("reference", 0),
         ClockFrom::SameBoot => ("same_boot", 0),
         ClockFrom::Connections { connections, .. } => ("connections", connections),
         ClockFrom::WallClock => ("wall_clock", 0),
     };
-    let (offset_ns, drift_ppb, error_ns) = (part.offset_ns, part.drift_ppb, part.error_ns);
-    Placed { recording: part.name.clone(), clock_from, connections, offset_ns, drift_ppb, error_ns }
+    let &MergedPart { from_ns, to_ns, offset_ns, drift_ppb, error_ns, .. } = part;
+    Placed { recording: part.name.clone(), clock_from, connections, from_ns, to_ns, offset_ns, drift_ppb, error_ns }
 }
 
 fn sentence(part: &Placed) -> String {

@@ -6,6 +6,7 @@
 
 use super::bounds::Limit;
 use crate::{Clock, HostId};
+use std::ops::Range;
 
 /// The most that two clocks drift apart: quartz is within 100 ppm, and what keeps time corrects by little more. Clocks that drift more
 /// contradict their bounds, which widens the error bar; allowing for more would widen that of all short recordings.
@@ -19,18 +20,18 @@ const FEWEST: usize = 8;
 /// Contradictions up to this are taken for stamps that were late, and stay in the error bar.
 const TOLERATED_NS: f64 = 20_000.0;
 
-/// The line of one stretch: offsets at both ends, and between which values they can lie.
-#[derive(Clone, Copy, Debug)]
+/// The line of one stretch: offsets at both ends, and the lines that it could be as well.
+#[derive(Clone, Debug)]
 struct Line {
     from_ns: i64,
     to_ns: i64,
     at: [f64; 2],
-    least: [f64; 2],
-    most: [f64; 2],
+    corners: Vec<Corner>,
 }
 
-/// The pieces of the map, and how many bounds were dropped as contradictions.
-pub(super) fn fit(limits: &[Limit]) -> Option<(Vec<Clock>, usize)> {
+/// The pieces of the map, and how many bounds were dropped as contradictions. `covers`: what the map is to hold for; beyond the bounds
+/// the error grows with what is not known of the drift.
+pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, usize)> {
     let first = limits.first()?;
     // Differences to one offset are small enough for floating point to keep nanoseconds.
     let base_ns = first.offset_ns;
@@ -38,7 +39,9 @@ pub(super) fn fit(limits: &[Limit]) -> Option<(Vec<Clock>, usize)> {
     for stretch in stretches(limits) {
         fit_or_cut(stretch, base_ns, &mut lines, &mut dropped);
     }
-    Some((joined(&lines, base_ns), dropped))
+    let mut clocks = joined(&lines, base_ns);
+    extend(&mut clocks, &lines, covers);
+    Some((clocks, dropped))
 }
 
 /// Cuts bounds into stretches that each have enough of both sides.
@@ -96,10 +99,7 @@ fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
     for (i, line) in lines.iter().enumerate() {
         let next = lines.get(i + 1);
         let end = next.map_or(line.at[1], |next| (line.at[1] + next.at[0]) / 2.0);
-        let mut error = 0.0_f64;
-        for (value, side) in [(offset_ns, 0), (end, 1)] {
-            error = error.max(value - line.least[side]).max(line.most[side] - value);
-        }
+        let error = line.error_at(line.from_ns, offset_ns).max(line.error_at(line.to_ns, end));
         let drift = (end - offset_ns) / ((line.to_ns - line.from_ns) as f64).max(1.0);
         clocks.push(Clock {
             host: HostId(0),
@@ -111,6 +111,34 @@ fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
         offset_ns = end;
     }
     clocks
+}
+
+/// Adds pieces for what lies before the first bound and after the last: the same lines, with an error that grows.
+fn extend(clocks: &mut Vec<Clock>, lines: &[Line], covers: Range<i64>) {
+    let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
+    let value = |clock: &Clock, base: f64, at_ns: i64| base + clock.drift_ppb as f64 * 1e-9 * (at_ns - clock.from_ns) as f64;
+    if last.to_ns < covers.end {
+        let clock = clocks[clocks.len() - 1];
+        let begin = (clock.drift_ppb as f64 * 1e-9 * (last.to_ns - clock.from_ns) as f64).round() as i64;
+        let error = last.error_at(covers.end, value(&clock, last.at[0], covers.end));
+        let error_ns = clock.error_ns.max(error.ceil() as u64);
+        clocks.push(Clock { from_ns: last.to_ns, offset_ns: clock.offset_ns.saturating_add(begin), error_ns, ..clock });
+    }
+    if first.from_ns > covers.start {
+        let clock = clocks[0];
+        let begin = (clock.drift_ppb as f64 * 1e-9 * (covers.start - clock.from_ns) as f64).round() as i64;
+        let error = first.error_at(covers.start, value(&clock, first.at[0], covers.start));
+        let error_ns = clock.error_ns.max(error.ceil() as u64);
+        clocks.insert(0, Clock { from_ns: covers.start, offset_ns: clock.offset_ns.saturating_add(begin), error_ns, ..clock });
+    }
+}
+
+impl Line {
+    /// How far a value at an instant is from those that other lines have there.
+    fn error_at(&self, at_ns: i64, value: f64) -> f64 {
+        let place = (at_ns - self.from_ns) as f64 / (self.to_ns - self.from_ns) as f64;
+        self.corners.iter().map(|(x, y)| (x + (y - x) * place - value).abs()).fold(0.0, f64::max)
+    }
 }
 
 /// A bound in the stretch's own coordinates: `place` 0 at its begin, 1 at its end.
@@ -218,14 +246,7 @@ impl Problem {
         // Bounds that contradict each other by so much can be wrong by as much again.
         let corners = self.polygon(slack * 2.0);
         let (x, y) = centre(&corners).unwrap_or((0.0, 0.0));
-        let mut line = Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], least: [x, y], most: [x, y] };
-        for corner in corners {
-            for (side, value) in [corner.0, corner.1].into_iter().enumerate() {
-                line.least[side] = line.least[side].min(value);
-                line.most[side] = line.most[side].max(value);
-            }
-        }
-        line
+        Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], corners }
     }
 }
 

@@ -20,13 +20,16 @@ mod fit;
 
 pub use bounds::Bounds;
 
-use crate::{Axis, Clock, Source, TraceError};
+use crate::{Axis, Clock, Source, Time, TraceError};
+use std::ops::Range;
 
 /// How one recording's reference clock stands to another's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alignment {
     /// Pieces of the map; their `host` is [`crate::HostId`] 0 of the recording that was aligned.
     pub clocks: Vec<Clock>,
+    /// Between which instants (of the clock that was aligned) there were bounds. Outside of it the error grows.
+    pub bounded: Range<i64>,
     /// How many connections both recordings saw.
     pub connections: usize,
     /// Bounds came from one direction only: the error bar rests on an assumed delay, not on a measured one.
@@ -36,10 +39,16 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// The largest error of any piece.
+    /// The largest error where there were bounds.
     pub fn error_ns(&self) -> u64 {
-        self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0)
+        largest_error_ns(&self.clocks, &self.bounded)
     }
+}
+
+/// The largest error of the pieces that begin within an interval.
+pub(crate) fn largest_error_ns(clocks: &[Clock], within: &Range<i64>) -> u64 {
+    let begins = |clock: &&Clock| clock.from_ns == within.start || (clock.from_ns > within.start && clock.from_ns < within.end);
+    clocks.iter().filter(begins).map(|clock| clock.error_ns).max().unwrap_or(0)
 }
 
 /// What is assumed of the way for which nothing was seen, where all bounds come from the other.
@@ -53,14 +62,18 @@ const ASSUMED_DELAY_NS: i64 = 10_000_000;
 /// A recording cannot be read, or the temporary directory (`TMPDIR`) takes nothing.
 pub fn align(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<Option<Alignment>, TraceError> {
     let (bounds, connections) = evidence::gather(reference, axis, other)?;
-    Ok(align_bounds(&bounds).map(|alignment| Alignment { connections, ..alignment }))
+    let meta = other.meta();
+    let covers = meta.start.ns()..meta.end.map_or(i64::MIN, Time::ns);
+    Ok(align_bounds(&bounds, covers).map(|alignment| Alignment { connections, ..alignment }))
 }
 
-/// Aligns by bounds that are known already; `None` where there are none.
-pub fn align_bounds(bounds: &Bounds) -> Option<Alignment> {
+/// Aligns by bounds that are known already; `None` where there are none. `covers`: what the map is to hold for, on the clock that is aligned.
+pub fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignment> {
     let one_way = bounds.is_one_way();
-    let (clocks, contradictions) = fit::fit(&bounds.limits(ASSUMED_DELAY_NS))?;
-    Some(Alignment { clocks, connections: 0, one_way, contradictions })
+    let limits = bounds.limits(ASSUMED_DELAY_NS);
+    let bounded = limits.first()?.at_ns..limits.last()?.at_ns;
+    let (clocks, contradictions) = fit::fit(&limits, covers)?;
+    Some(Alignment { clocks, bounded, connections: 0, one_way, contradictions })
 }
 
 /// The connections of a recording, by name, in order.

@@ -61,9 +61,13 @@ pub struct MergedPart {
     pub name: String,
     /// How its clock was found.
     pub clock: ClockFrom,
-    /// Its reference clock's offset to the merged axis at its start, in nanoseconds.
+    /// Between which instants of its clock what follows holds: where connections were seen, else all of it.
+    pub from_ns: i64,
+    /// The end of that.
+    pub to_ns: i64,
+    /// What is added to its clock there, at the beginning.
     pub offset_ns: i64,
-    /// Parts per 10⁹ that its clock is slow, over all of it.
+    /// Parts per 10⁹ that its clock is slow.
     pub drift_ppb: i64,
     /// Half the width of what is not known.
     pub error_ns: u64,
@@ -111,11 +115,14 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
 }
 
 fn told(part: &Part<'_>, placed: &Placed) -> MergedPart {
-    let start_ns = part.source.meta().start.ns();
-    let end_ns = part.source.meta().end.map_or(start_ns, Time::ns).max(start_ns + 1);
-    let (first, last) = (placed.to_axis(start_ns) - start_ns, placed.to_axis(end_ns) - end_ns);
-    let drift_ppb = (i128::from(last - first) * 1_000_000_000 / i128::from(end_ns - start_ns)) as i64;
-    MergedPart { name: part.name.clone(), clock: placed.by.clone(), offset_ns: first, drift_ppb, error_ns: placed.error_ns() }
+    let meta = part.source.meta();
+    let whole = meta.start.ns()..meta.end.map_or(meta.start, |end| end).ns();
+    let holds = placed.bounded.clone().unwrap_or(whole);
+    let (from_ns, to_ns) = (holds.start, holds.end.max(holds.start + 1));
+    let (first, last) = (placed.to_axis(from_ns) - from_ns, placed.to_axis(to_ns) - to_ns);
+    let drift_ppb = (i128::from(last - first) * 1_000_000_000 / i128::from(to_ns - from_ns)) as i64;
+    let (name, clock) = (part.name.clone(), placed.by.clone());
+    MergedPart { name, clock, from_ns, to_ns, offset_ns: first, drift_ppb, error_ns: placed.error_ns() }
 }
 
 /// What is said once: the first recording's, with what the others add.

@@ -1,8 +1,9 @@
 //! Which recording's clock stands how to the first one's.
 
 use super::{ClockFrom, Part};
-use crate::align::{align, connections};
+use crate::align::{align, connections, largest_error_ns};
 use crate::{Axis, Clock, HostId, Source, TraceError};
+use std::ops::Range;
 use std::path::Path;
 
 /// Wall clocks that NTP keeps agree to within milliseconds; those that nothing keeps do not. This is what is said of them.
@@ -20,6 +21,8 @@ pub(super) struct Placed {
     pub by: ClockFrom,
     /// From the recording's reference axis to the merged one, as of host 0; none: they are one.
     pub clocks: Vec<Clock>,
+    /// Where bytes of connections bound it; elsewhere the error is larger.
+    pub bounded: Option<Range<i64>>,
 }
 
 impl Placed {
@@ -32,7 +35,10 @@ impl Placed {
     }
 
     pub fn error_ns(&self) -> u64 {
-        self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0)
+        match &self.bounded {
+            Some(bounded) => largest_error_ns(&self.clocks, bounded),
+            None => self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0),
+        }
     }
 }
 
@@ -42,7 +48,7 @@ pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
         return Err(TraceError::new(Path::new(&part.name), "says of no machine that it was recorded on: there is nothing to merge"));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; parts.len()];
-    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new() });
+    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new(), bounded: None });
     while place_one_more(parts, &mut placed)? {}
     placed.into_iter().enumerate().map(|(number, placed)| placed.map_or_else(|| by_wall_clock(parts, number), Ok)).collect()
 }
@@ -71,10 +77,10 @@ fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result
     match same {
         // Times come on the reference axis of each recording: where its reference host is the machine, the two axes are one.
         Some(host) if host.host == HostId(0) || of_host(reference, host.host).is_empty() => {
-            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: there.clocks.clone() }));
+            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: there.clocks.clone(), bounded: there.bounded.clone() }));
         }
         Some(host) if there.clocks.is_empty() => {
-            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: of_host(reference, host.host) }));
+            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: of_host(reference, host.host), bounded: None }));
         }
         _ => {}
     }
@@ -83,7 +89,7 @@ fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result
     let more_ns = there.error_ns();
     let clocks = found.clocks.iter().map(|c| Clock { error_ns: c.error_ns.saturating_add(more_ns), ..*c }).collect();
     let by = ClockFrom::Connections { connections: found.connections, one_way: found.one_way, contradictions: found.contradictions };
-    Ok(Some(Placed { by, clocks }))
+    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded) }))
 }
 
 fn of_host(source: &dyn Source, host: HostId) -> Vec<Clock> {
@@ -110,7 +116,7 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
         drift_ppb: 0,
         error_ns: WALL_CLOCK_ERROR_NS,
     };
-    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock] })
+    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock], bounded: None })
 }
 
 /// The sentence that says that there is nothing to align by, and what each recording saw.
