@@ -185,6 +185,9 @@ struct record_exit {
 	char name[16];
 };
 
+/* In `access`: the path begins at the top of the file system, wherever that is mounted. */
+#define ACCESS_WITHIN (1u << 31)
+
 #define PATH_PARTS 24
 #define PATH_BYTES 1024
 

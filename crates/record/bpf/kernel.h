@@ -19,7 +19,16 @@ struct super_block {
 	__u32 s_dev;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct inode {
+	struct hlist_head i_dentry;
 	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
@@ -30,6 +39,9 @@ struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 };
 
 struct vfsmount {
@@ -209,6 +221,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT0(regs) ((regs)->di)
 #define CALL_ARGUMENT1(regs) ((regs)->si)
 #define CALL_ARGUMENT2(regs) ((regs)->dx)
+#define CALL_ARGUMENT3(regs) ((regs)->r10)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
@@ -224,6 +237,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT0(r) ((r)->orig_x0)
 #define CALL_ARGUMENT1(r) ((r)->regs[1])
 #define CALL_ARGUMENT2(r) ((r)->regs[2])
+#define CALL_ARGUMENT3(r) ((r)->regs[3])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
 #else
 #error "the recorder knows the registers of x86-64 and aarch64"

@@ -5,6 +5,8 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	struct record_off *off = &thread->off;
 	__u32 state = preempted ? 0 : task->__state;
 	tell_net_runs(thread);
+	if (settings.trace_calls)
+		tell_calls(thread);
 	if (state & TASK_DEAD) {
 		struct record_exit record = {};
 		record.head.kind = RECORD_EXIT;
@@ -49,12 +51,13 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			off->polled_connection = thread->polled_connection;
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
+		tell_file(0, (struct inode *)thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
 	}
 	if (state & (TASK_STOPPED | TASK_TRACED))
 		off->stop_signal = task->jobctl & 0xffff;
 }
 
-static __always_inline void switch_in(struct thread *thread, struct task_struct *before, __u64 now)
+static __always_inline void switch_in(struct thread *thread, struct processor *processor, __u64 now)
 {
 	struct record_off *off = &thread->off;
 	__u64 runnable_ns = off->out_ns;
@@ -79,7 +82,7 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 	}
 	off->holder = 0;
 	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
-		off->holder = serial_of(before);
+		off->holder = holder_of(processor, runnable_ns);
 	off->head.kind = RECORD_OFF;
 	off->head.cpu = bpf_get_smp_processor_id();
 	off->head.thread = thread->serial;
@@ -91,16 +94,23 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
 {
-	struct thread *left = bpf_task_storage_get(&threads, before, 0, 0);
-	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
-	int leaves = is_recorded(left), enters = is_recorded(entered);
-	if (!leaves && !enters)
+	struct processor *processor = this_processor();
+	struct thread *left = 0;
+	if (!processor || control.stopped)
 		return 0;
+	if (before->pid) {
+		/* Who held a processor must be known by then: each thread gets its serial when it first leaves one. */
+		left = bpf_task_storage_get(&threads, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (left && !left->serial)
+			left->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+	}
+	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
 	__u64 now = bpf_ktime_get_ns();
-	if (leaves && left)
+	note_runner(processor, before, left, now);
+	if (left && is_recorded(left))
 		switch_out(before, left, preempted, now);
-	if (enters && entered)
-		switch_in(entered, before, now);
+	if (entered && is_recorded(entered))
+		switch_in(entered, processor, now);
 	return 0;
 }
 
@@ -140,7 +150,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		struct thread *ender = 0;
 		if (task->pid) {
 			ender = bpf_task_storage_get(&threads, task, 0, 0);
-			if (!ender || !ender->serial || (role && !ender->role)) {
+			if (!ender || !ender->told || (role && !ender->role)) {
 				ender = make_thread(task, role, 0);
 				if (ender && role)
 					ender->in_ns = now;
@@ -239,6 +249,7 @@ int BPF_PROG(on_fault, struct address_space *mapping)
 	thread->fault_file.device = BPF_CORE_READ(mapping, host, i_sb, s_dev);
 	thread->fault_file.mode = S_IFREG;
 	thread->fault_file.fd = -1;
+	thread->fault_inode = (__u64)BPF_CORE_READ(mapping, host);
 	thread->flags |= OFF_FAULT_FILE;
 	return 0;
 }

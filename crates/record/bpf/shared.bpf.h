@@ -8,7 +8,7 @@ struct settings {
 	__u32 tcp_gap_ns;	/* least time between two records of one connection */
 	__u32 merge_ns;		/* longest run of sends or receives told by one record */
 	__u32 own_pid;
-	__u8 call_flags[512];	/* CALL_* of each call number */
+	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
 
@@ -18,9 +18,10 @@ const volatile struct settings settings = {};
 #define CALL_READS 8	/* counted by the I/O accounting as reading */
 #define CALL_WRITES 16	/* ... as writing */
 #define CALL_SLEEPS 32
+#define CALL_TOLD 128	/* of interest itself (tier `syscall`) */
+#define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
-/* Which position of the accounting is how far behind is settled by the reader. */
 struct net_run {
 	__u64 connection;
 	__u64 first_ns;
@@ -42,6 +43,8 @@ struct call_run {
 	__s64 result;
 	__s32 call;
 	__u32 count;
+	__u32 blocked;
+	__u32 pad;
 	struct fd_object file[2];
 };
 
@@ -49,6 +52,8 @@ struct call_run {
 struct thread {
 	__u32 serial;
 	__u32 role;
+	__u32 told;
+	__u32 pad;
 	__u64 in_ns;
 	__u64 wake_ns;
 	__u64 wake_connection;
@@ -60,6 +65,7 @@ struct thread {
 	__u64 net_bytes[2];	/* read, written through counted calls */
 	__u64 net_calls[2];
 	struct fd_object fault_file;
+	__u64 fault_inode;
 	struct net_run runs[RUNS];
 	struct fd_object cached[2];
 	__u64 cached_inode[2];
@@ -68,7 +74,8 @@ struct thread {
 	__u64 call_start_ns;
 	__u32 call_now;		/* number + 1; 0: none */
 	__u32 call_blocked;
-	__u64 call_argument[4];
+	__u64 call_offset;
+	struct fd_object call_file[2];
 	struct call_run calls;
 };
 
@@ -79,8 +86,25 @@ struct connection {
 	__u32 in_loss;
 };
 
+/* Who ran on a processor, from when to when. */
+struct runner {
+	__u64 from_ns;
+	__u64 to_ns;
+	__u32 serial;	/* 0: it was idle */
+	__u32 tid;
+	__u32 pid;
+	__u32 task_flags;
+	char name[16];
+};
+
+#define RUNNERS 16
+
 /* What a processor is in the middle of. */
 struct processor {
+	__u64 since_ns;		/* when what runs now began to */
+	__u32 last_runner;	/* where in `runners` the latest is */
+	__u32 pad;
+	struct runner runners[RUNNERS];
 	__u32 hardirq;
 	__u32 softirq;	/* vector + 1 */
 	__u32 timer;
@@ -147,6 +171,14 @@ struct {
 	__type(value, __u32);
 } ends SEC(".maps");
 
+/* Threads that are told of because they held a processor. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u32);
+} told_holders SEC(".maps");
+
 struct file_key {
 	__u64 inode;
 	__u64 device;
@@ -181,10 +213,10 @@ struct {
 	__type(value, struct record_file);
 } path_scratch SEC(".maps");
 
-/* Records for which the ring had no room, by kind. */
+/* Records for which the ring had no room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 16);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
@@ -196,10 +228,10 @@ struct control {
 };
 struct control control = {};
 
-static __always_inline void count_lost(__u32 kind)
+static __always_inline void count_lost(void)
 {
-	kind &= 15;
-	__u64 *count = bpf_map_lookup_elem(&lost, &kind);
+	__u32 zero = 0;
+	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
 	if (count)
 		*count += 1;
 }
@@ -207,7 +239,30 @@ static __always_inline void count_lost(__u32 kind)
 static __always_inline void tell(struct head *record, __u32 size)
 {
 	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
-		count_lost(record->kind);
+		count_lost();
+}
+
+static __always_inline void tell_calls(struct thread *thread)
+{
+	struct call_run *run = &thread->calls;
+	if (!run->count)
+		return;
+	struct record_call record = {};
+	record.head.kind = RECORD_CALL;
+	record.head.thread = thread->serial;
+	record.head.at_ns = run->end_ns;
+	record.start_ns = run->start_ns;
+	record.busy_ns = run->busy_ns;
+	record.bytes = run->bytes;
+	record.offset_bytes = run->offset_bytes;
+	record.result = run->result;
+	record.call = run->call;
+	record.count = run->count;
+	record.blocked = run->blocked;
+	record.file[0] = run->file[0];
+	record.file[1] = run->file[1];
+	run->count = 0;
+	tell(&record.head, sizeof(record));
 }
 
 static __always_inline struct processor *this_processor(void)
@@ -238,29 +293,79 @@ static __always_inline void tell_thread(struct task_struct *task, struct thread 
 	tell(&record.head, sizeof(record));
 }
 
-/* The thread's state, made if this is the first time it is seen; told to the reader then. */
+/* The thread's state, made if this is the first time it is seen; told to the reader where it is or becomes of interest. */
 static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
-	if (!thread->serial || (role && thread->role != role)) {
-		if (!thread->serial)
-			thread->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+	if (!thread->serial)
+		thread->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+	if (!thread->told || (role && thread->role != role)) {
 		if (role)
 			thread->role = role;
+		thread->told = 1;
 		tell_thread(task, thread, parent);
 	}
 	return thread;
 }
 
-/* Who a thread is, for one that is not watched itself. */
-static __always_inline __u32 serial_of(struct task_struct *task)
+/* Tells of a thread that is gone from the processor, and perhaps altogether. */
+static __always_inline void tell_runner(struct runner *runner)
 {
-	if (!task->pid)
+	struct record_thread record = {};
+	record.head.kind = RECORD_THREAD;
+	record.head.thread = runner->serial;
+	record.head.at_ns = runner->to_ns;
+	record.tid = runner->tid;
+	record.pid = runner->pid;
+	record.task_flags = runner->task_flags;
+	__builtin_memcpy(record.name, runner->name, sizeof(record.name));
+	tell(&record.head, sizeof(record));
+}
+
+/* Who had this processor for the longest part of the time from `from_ns` until now; 0: nobody, it was idle. */
+static __noinline __u32 holder_of(struct processor *processor, __u64 from_ns)
+{
+	__u64 longest = 0;
+	__u32 found = 0;
+	if (!processor)
 		return 0;
-	struct thread *thread = make_thread(task, ROLE_NONE, 0);
-	return thread ? thread->serial : 0;
+	for (__u32 i = 0; i < RUNNERS; i++) {
+		struct runner *runner = &processor->runners[(processor->last_runner - i) & (RUNNERS - 1)];
+		if (runner->to_ns <= from_ns)
+			break;
+		__u64 begin = runner->from_ns > from_ns ? runner->from_ns : from_ns;
+		if (runner->to_ns - begin > longest) {
+			longest = runner->to_ns - begin;
+			found = (processor->last_runner - i) & (RUNNERS - 1);
+		}
+	}
+	if (!longest)
+		return 0;
+	struct runner *runner = &processor->runners[found & (RUNNERS - 1)];
+	__u32 serial = runner->serial, one = 1;
+	if (serial && !bpf_map_lookup_elem(&told_holders, &serial)) {
+		bpf_map_update_elem(&told_holders, &serial, &one, BPF_ANY);
+		tell_runner(runner);
+	}
+	return serial;
+}
+
+/* Notes who is leaving the processor. */
+static __always_inline void note_runner(struct processor *processor, struct task_struct *task, struct thread *thread, __u64 now)
+{
+	__u32 at = (processor->last_runner + 1) & (RUNNERS - 1);
+	struct runner *runner = &processor->runners[at];
+	runner->from_ns = processor->since_ns;
+	runner->to_ns = now;
+	runner->serial = thread ? thread->serial : 0;
+	runner->tid = task->pid;
+	runner->pid = task->tgid;
+	runner->task_flags = task->flags;
+	__builtin_memcpy(runner->name, task->comm, sizeof(runner->name));
+	processor->last_runner = at;
+	processor->since_ns = now;
 }
 
 static __always_inline void read_totals(struct io_totals *io, struct task_struct *task, struct thread *thread)
@@ -314,34 +419,48 @@ static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
 }
 
 /* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
-static __noinline int tell_file(struct file *file, __u64 inode, __u32 device, __u32 mode, __u32 access)
+static __noinline int tell_file(struct file *file, struct inode *inode, __u32 device, __u32 mode, __u32 access)
 {
-	struct file_key key = { .inode = inode, .device = device };
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = device };
 	__u32 zero = 0, *known;
 	known = bpf_map_lookup_elem(&told_files, &key);
+	access &= 3;
 	if (known && (*known & access) == access)
 		return 0;
 	struct record_file *record = bpf_map_lookup_elem(&path_scratch, &zero);
-	if (!record || !file)
+	if (!record || !inode)
 		return 0;
-	access = (access & 0xffff) | (known ? *known : 0);
+	access |= known ? *known : 0;
 	bpf_map_update_elem(&told_files, &key, &access, BPF_ANY);
 	record->head.kind = RECORD_FILE;
 	record->head.at_ns = bpf_ktime_get_ns();
 	record->head.thread = 0;
-	record->inode = inode;
+	record->inode = key.inode;
 	record->device = device;
 	record->mode = mode;
 	record->access = access;
-	record->size_bytes = BPF_CORE_READ(file, f_inode, i_size);
-	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
-	struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
-	struct mount *mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	record->size_bytes = BPF_CORE_READ(inode, i_size);
+	struct dentry *dentry;
+	struct mount *mount = 0;
+	if (file) {
+			dentry = BPF_CORE_READ(file, f_path.dentry);
+		struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
+		mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	} else {
+		/* Only the inode is known: one of its names, within its file system. */
+		record->access |= ACCESS_WITHIN;
+		struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
+		if (!alias)
+			return 0;
+		dentry = (struct dentry *)((char *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+	}
 	__u32 used = 0;
 	for (int part = 0; part < PATH_PARTS; part++) {
 		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-		struct dentry *root = BPF_CORE_READ(mount, mnt.mnt_root);
+		struct dentry *root = mount ? BPF_CORE_READ(mount, mnt.mnt_root) : 0;
 		if (dentry == root || dentry == parent) {
+			if (!mount)
+				break;
 			/* The top of this file system: go on where it is mounted. */
 			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
 			if (above == mount || !above)
@@ -415,7 +534,7 @@ static __noinline int describe(struct file *file, struct fd_object *out, __u64 *
 	} else {
 		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
 		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
-			tell_file(file, number, out->device, mode, access);
+			tell_file(file, inode, out->device, mode, access);
 	}
 	*cached_inode = mark;
 	return 0;

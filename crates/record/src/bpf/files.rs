@@ -1,7 +1,7 @@
 //! Files: one object for each, named by its path, told of when something is said about it.
 
 use super::output::Output;
-use super::raw::{FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
+use super::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
 use super::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
@@ -46,7 +46,15 @@ impl Files {
 
     /// The kernel said where a file is.
     pub fn path(&mut self, file: &FileHead, parts: &[u8], facts: &mut dyn Facts, output: &mut Output) {
-        self.named(file.device, file.inode, file.mode, file.access, path_of_parts(parts), facts, output);
+        let mut path = path_of_parts(parts);
+        if file.access & ACCESS_WITHIN != 0 {
+            // Only where nothing better is known: the file has other names elsewhere, perhaps.
+            if self.known.get(&(file.device, file.inode)).is_some_and(|f| f.path.is_some()) {
+                return;
+            }
+            path.insert_str(0, facts.file_system(file.device).mounted_on.trim_end_matches('/'));
+        }
+        self.named(file.device, file.inode, file.mode, file.access, path, facts, output);
     }
 
     /// A file's path is known, and how it is opened (bit 0 read, 1 write).

@@ -211,8 +211,10 @@ impl Programs {
     /// Records for which the ring had no room, so far.
     pub fn lost(&self) -> u64 {
         let Some(map) = self.map("lost") else { return 0 };
-        (0_u32..16)
-            .filter_map(|kind| map.lookup_percpu(&kind.to_ne_bytes(), MapFlags::ANY).ok().flatten())
+        map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .ok()
+            .flatten()
+            .into_iter()
             .flatten()
             .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
             .sum()

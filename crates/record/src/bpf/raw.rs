@@ -73,17 +73,17 @@ pub struct Settings {
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
     pub own_pid: u32,
-    pub call_flags: [u8; 512],
+    pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(16 + 512);
+        let mut bytes = Vec::with_capacity(16 + 1024);
         for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
-        bytes.extend_from_slice(&self.call_flags);
+        self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
         bytes
     }
 }
@@ -124,6 +124,9 @@ pub const MODE_BLOCK: u32 = 0x6000;
 pub const MODE_DIRECTORY: u32 = 0x4000;
 pub const MODE_CHARACTER: u32 = 0x2000;
 pub const MODE_PIPE: u32 = 0x1000;
+
+/// The path begins at the top of the file system, wherever that is mounted.
+pub const ACCESS_WITHIN: u32 = 1 << 31;
 
 pub const ACCESS_SYNCED: u32 = 1 << 16;
 

@@ -41,19 +41,23 @@ pub enum Call {
 }
 
 /// The first argument is a descriptor.
-pub const FD0: u8 = 1;
+pub const FD0: u16 = 1;
 /// The second is one too.
-pub const FD1: u8 = 2;
+pub const FD1: u16 = 2;
 /// The third is one too.
-pub const FD2: u8 = 4;
+pub const FD2: u16 = 4;
 /// The accounting counts its bytes as read.
-pub const READS: u8 = 8;
+pub const READS: u16 = 8;
 /// The accounting counts its bytes as written.
-pub const WRITES: u8 = 16;
+pub const WRITES: u16 = 16;
 /// It sleeps for a time.
-pub const SLEEPS: u8 = 32;
+pub const SLEEPS: u16 = 32;
 /// It writes to the first descriptor what it reads from the second.
-pub const OUT_FIRST: u8 = 64;
+pub const OUT_FIRST: u16 = 64;
+/// It is of interest itself, where calls are traced.
+pub const TOLD: u16 = 128;
+/// The fourth argument is an offset in the file.
+pub const POSITIONED: u16 = 256;
 
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
@@ -61,18 +65,18 @@ const IO_PGETEVENTS: c::c_long = 333;
 #[cfg(not(target_arch = "x86_64"))]
 const IO_PGETEVENTS: c::c_long = 292;
 
-const TABLE: &[(c::c_long, Call, u8)] = &[
+const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_read, Call::Read, FD0 | READS),
-    (c::SYS_pread64, Call::Read, FD0 | READS),
+    (c::SYS_pread64, Call::Read, FD0 | READS | POSITIONED),
     (c::SYS_readv, Call::Read, FD0 | READS),
-    (c::SYS_preadv, Call::Read, FD0 | READS),
-    (c::SYS_preadv2, Call::Read, FD0 | READS),
+    (c::SYS_preadv, Call::Read, FD0 | READS | POSITIONED),
+    (c::SYS_preadv2, Call::Read, FD0 | READS | POSITIONED),
     (c::SYS_readahead, Call::Read, FD0),
     (c::SYS_write, Call::Write, FD0 | WRITES),
-    (c::SYS_pwrite64, Call::Write, FD0 | WRITES),
+    (c::SYS_pwrite64, Call::Write, FD0 | WRITES | POSITIONED),
     (c::SYS_writev, Call::Write, FD0 | WRITES),
-    (c::SYS_pwritev, Call::Write, FD0 | WRITES),
-    (c::SYS_pwritev2, Call::Write, FD0 | WRITES),
+    (c::SYS_pwritev, Call::Write, FD0 | WRITES | POSITIONED),
+    (c::SYS_pwritev2, Call::Write, FD0 | WRITES | POSITIONED),
     (c::SYS_fallocate, Call::Write, FD0),
     (c::SYS_sendfile, Call::SendFile, FD0 | FD1 | READS | WRITES | OUT_FIRST),
     (c::SYS_splice, Call::Between, FD0 | FD2),
@@ -176,7 +180,7 @@ const TABLE: &[(c::c_long, Call, u8)] = &[
 
 /// Calls that only x86-64 still has.
 #[cfg(target_arch = "x86_64")]
-const OLDER: &[(c::c_long, Call, u8)] = &[
+const OLDER: &[(c::c_long, Call, u16)] = &[
     (c::SYS_open, Call::Open, 0),
     (c::SYS_creat, Call::Open, 0),
     (c::SYS_stat, Call::Stat, 0),
@@ -204,14 +208,14 @@ const OLDER: &[(c::c_long, Call, u8)] = &[
 ];
 
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER: &[(c::c_long, Call, u8)] = &[];
+const OLDER: &[(c::c_long, Call, u16)] = &[];
 
 const NUMBERS: usize = 512;
 
 /// The table, by number.
 pub struct Calls {
     calls: [Call; NUMBERS],
-    flags: [u8; NUMBERS],
+    flags: [u16; NUMBERS],
 }
 
 impl std::fmt::Debug for Calls {
@@ -226,7 +230,11 @@ impl Default for Calls {
         for &(number, call, flags) in TABLE.iter().chain(OLDER) {
             if let Some(at) = usize::try_from(number).ok().filter(|n| *n < NUMBERS) {
                 table.calls[at] = call;
-                table.flags[at] = flags;
+                let silent = matches!(
+                    call,
+                    Call::Accept | Call::Poll | Call::Sleep | Call::Lock | Call::IoUring | Call::Aio | Call::Memory | Call::Other
+                );
+                table.flags[at] = flags | if silent { 0 } else { TOLD };
             }
         }
         table
@@ -240,12 +248,12 @@ impl Calls {
     }
 
     /// Its flags.
-    pub fn flags(&self, number: i32) -> u8 {
+    pub fn flags(&self, number: i32) -> u16 {
         usize::try_from(number).ok().and_then(|n| self.flags.get(n)).copied().unwrap_or(0)
     }
 
     /// The flags of all, as the programs want them.
-    pub fn all_flags(&self) -> [u8; NUMBERS] {
+    pub fn all_flags(&self) -> [u16; NUMBERS] {
         self.flags
     }
 }

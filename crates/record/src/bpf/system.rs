@@ -13,6 +13,8 @@ pub struct FileSystem {
     pub disk: String,
     /// The kernel's number of that disk; 0: none.
     pub disk_number: u32,
+    /// Where its top is mounted; empty: not known.
+    pub mounted_on: String,
 }
 
 /// What the translator asks of the system. Answers may be remembered by who answers.
@@ -43,15 +45,18 @@ fn major_minor(number: u32) -> (u32, u32) {
     (number >> 20, number & 0xf_ffff)
 }
 
-/// `MAJOR:MINOR` in /proc/self/mountinfo with this number: kind and source of the file system.
-fn mounted(number: u32, mounts: &str) -> Option<(String, String)> {
+/// `MAJOR:MINOR` in /proc/self/mountinfo with this number: kind and source of the file system, and where its top is mounted.
+fn mounted(number: u32, mounts: &str) -> Option<(String, String, String)> {
     let (major, minor) = major_minor(number);
     let wanted = format!("{major}:{minor}");
     for line in mounts.lines() {
         if line.split(' ').nth(2) == Some(wanted.as_str()) {
             let (_, after) = line.split_once(" - ")?;
             let mut words = after.split(' ');
-            return Some((words.next()?.to_owned(), words.next().unwrap_or("").to_owned()));
+            let mut place = line.split(' ').skip(3);
+            let (root, point) = (place.next()?, place.next()?);
+            let top = if root == "/" { point.to_owned() } else { String::new() };
+            return Some((words.next()?.to_owned(), words.next().unwrap_or("").to_owned(), top));
         }
     }
     None
@@ -104,8 +109,9 @@ impl Facts for System {
             // Another mount namespace: any watched process may have it.
             self.namespaces.values().find_map(|pid| mounted(device, &fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?))
         });
-        if let Some((kind, source)) = mounted_here {
+        if let Some((kind, source, top)) = mounted_here {
             found.kind = kind;
+            found.mounted_on = top;
             if source.starts_with("/dev/") {
                 source_number = fs::metadata(&source).ok().map(|m| {
                     use std::os::unix::fs::MetadataExt;
@@ -160,8 +166,8 @@ mod tests {
     #[test]
     fn mounts_are_found_by_their_device_number() {
         let mounts = "36 35 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n40 36 0:35 / /srv rw - nfs4 host:/srv rw\n";
-        assert_eq!(mounted(254 << 20, mounts), Some(("ext4".into(), "/dev/vda".into())));
-        assert_eq!(mounted(35, mounts), Some(("nfs4".into(), "host:/srv".into())));
+        assert_eq!(mounted(254 << 20, mounts), Some(("ext4".into(), "/dev/vda".into(), "/".into())));
+        assert_eq!(mounted(35, mounts), Some(("nfs4".into(), "host:/srv".into(), "/srv".into())));
         assert_eq!(mounted(36, mounts), None);
     }
 

@@ -7,17 +7,30 @@ use super::output::Output;
 use super::raw::{self, FdObject, Totals};
 use super::samples::{Piece, Prices, Told};
 use std::collections::{HashMap, VecDeque};
-use thalweg_trace::{Role, SpanId, TrackId, TrackKind};
+use thalweg_trace::{Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
 const MOST_DEAD: usize = 20_000;
+
+/// A call that was not told of yet, and a wait in it was.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockedCall {
+    /// Its span.
+    pub span: SpanId,
+    /// What it is.
+    pub kind: SpanKind,
+    /// When the first wait began.
+    pub waited_from_ns: u64,
+    /// How long it was off the processor so far.
+    pub off_ns: u64,
+}
 
 /// One thread.
 #[derive(Debug)]
 pub struct Thread {
     /// Its track; told of when something first refers to it.
     pub track: TrackId,
-    told_name: Option<String>,
+    told_name: Option<(String, u32)>,
     /// Process and thread number.
     pub process: (u32, u32),
     role: u32,
@@ -34,10 +47,13 @@ pub struct Thread {
     pub writes: Option<FdObject>,
     /// Files that its process has open, to read and to write: of use at its end, if nothing better is known.
     pub guessed: [Option<FdObject>; 2],
+    exited: bool,
+    /// Sampled time of the run under way, by kind of work.
+    pub sampled_ns: [u64; 4],
     /// What its work costs.
     pub prices: Prices,
     /// The call it is in, where a wait in it was told of before it ended (tier `syscall`).
-    pub call: Option<SpanId>,
+    pub call: Option<BlockedCall>,
 }
 
 /// The threads that were met.
@@ -76,7 +92,10 @@ impl Threads {
         }
         if let Some(thread) = self.known.get_mut(&told.head.thread) {
             thread.name = name;
-            thread.role = told.role;
+            // Told of as the holder of a processor only, its role is not said again.
+            if told.role != raw::ROLE_NONE {
+                thread.role = told.role;
+            }
             thread.process = (told.pid, told.tid);
             if thread.told_name.is_some() {
                 self.tell(told.head.thread, output);
@@ -96,10 +115,16 @@ impl Threads {
             reads: None,
             writes: None,
             guessed: [None; 2],
+            exited: false,
+            sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
         };
         self.known.insert(told.head.thread, thread);
+        if told.role == raw::ROLE_NONE {
+            // Nobody says when those end.
+            self.exited(told.head.thread);
+        }
     }
 
     /// The thread with this serial. One that was never told of (its record was lost) is made up.
@@ -116,6 +141,8 @@ impl Threads {
             reads: None,
             writes: None,
             guessed: [None; 2],
+            exited: false,
+            sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
         })
@@ -127,10 +154,10 @@ impl Threads {
         let (pid, tid) = thread.process;
         let command = self.commands.get(&pid).map_or(thread.name.as_str(), String::as_str);
         let full = if pid == tid || thread.role == raw::ROLE_KERNEL { thread.name.clone() } else { format!("{command}/{}", thread.name) };
-        if thread.told_name.as_deref() != Some(&full) {
+        if thread.told_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
             let process = (pid != 0).then_some((pid, tid));
             output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);
-            thread.told_name = Some(full);
+            thread.told_name = Some((full, thread.role));
         }
     }
 
@@ -162,11 +189,11 @@ impl Threads {
     /// A process has a file open: for those of its threads of which nothing better is known.
     pub fn process_has(&mut self, pid: u32, fd: &FdObject) {
         for thread in self.known.values_mut().filter(|t| t.process.0 == pid) {
-            if fd.access & 1 != 0 && thread.reads.is_none() {
-                thread.guessed[0] = Some(*fd);
-            }
-            if fd.access & 2 != 0 && thread.writes.is_none() {
-                thread.guessed[1] = Some(*fd);
+            for (guess, bit) in thread.guessed.iter_mut().zip([1, 2]) {
+                // The standard descriptors are the least likely.
+                if fd.access & bit != 0 && (fd.fd > 2 || guess.is_none()) {
+                    *guess = Some(*fd);
+                }
             }
         }
     }
@@ -182,9 +209,12 @@ impl Threads {
         self.dead.push_back(serial);
         if let Some(thread) = self.known.get_mut(&serial) {
             thread.pieces = Vec::new();
+            thread.exited = thread.role != raw::ROLE_NONE;
         }
         while self.dead.len() > MOST_DEAD {
-            if let Some(old) = self.dead.pop_front() {
+            if let Some(old) = self.dead.pop_front()
+                && !self.known.get(&old).is_some_and(|t| t.is_recorded() && !t.exited)
+            {
                 self.known.remove(&old);
             }
         }
@@ -192,9 +222,9 @@ impl Threads {
 }
 
 impl Thread {
-    /// Whether it is one of a watched process.
-    pub fn is_watched(&self) -> bool {
-        matches!(self.role, raw::ROLE_CLIENT | raw::ROLE_SERVER)
+    /// Whether intervals of it are told.
+    fn is_recorded(&self) -> bool {
+        matches!(self.role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL | raw::ROLE_RECORDER)
     }
 
     /// What it was seen to read or write.

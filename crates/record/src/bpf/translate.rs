@@ -13,7 +13,7 @@ pub use super::samples::Class;
 use super::samples::{Piece, Prices, Work, place};
 use super::syscalls::{Call, Calls, OUT_FIRST};
 use super::system::Facts;
-use super::threads::Threads;
+use super::threads::{BlockedCall, Threads};
 use super::waits::{On, classify};
 use thalweg_trace::{Event, HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
 
@@ -167,11 +167,14 @@ impl Translator {
         let mut file_work: Vec<(Work, Option<FdObject>, (u64, u64))> = Vec::new();
         if !self.traces_calls {
             for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
-                let guess = thread.guessed[usize::from(work == Work::Write)].filter(|_| done.1 >= WORTH_TELLING_BYTES);
+                let guess =
+                    thread.guessed[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
                 let seen = seen.or(guess);
                 // Before anybody has seen of what file, the bytes wait.
                 let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
-                if (done.0 != 0 || done.1 != 0) && !waits {
+                // A call that lasts long is counted when it ends; until then samples alone tell of it.
+                let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
+                if (done != (0, 0) || under_way) && !waits {
                     file_work.push((work, seen, done));
                 }
             }
@@ -199,6 +202,7 @@ impl Translator {
                 ended_ns: None,
             });
         }
+        let sampled_ns = std::mem::take(&mut thread.sampled_ns);
         if pieces.is_empty() {
             return;
         }
@@ -209,7 +213,11 @@ impl Translator {
                 SpanKind::NetSend => Work::Send,
                 _ => Work::Receive,
             };
-            piece.want_ns = thread.prices.cost_ns(&self.prices, work, piece.calls, piece.bytes);
+            piece.want_ns = if piece.bytes == 0 && piece.ended_ns.is_none() {
+                sampled_ns[work as usize]
+            } else {
+                thread.prices.cost_ns(&self.prices, work, piece.calls, piece.bytes)
+            };
         }
         for placed in place(start_ns, end_ns, &mut pieces) {
             let piece = placed.piece;
@@ -275,14 +283,27 @@ impl Translator {
         if off.state & raw::STATE_STOPPED != 0 {
             span.result = Some(-i64::from(if off.stop_signal == 0 { 19 } else { off.stop_signal }));
         }
-        let in_call = self.traces_calls && off.call >= 0 && off.flags & raw::OFF_KERNEL_THREAD == 0;
-        if in_call {
-            let fresh = self.output.span_id();
-            span.parent = Some(*self.threads.get(serial, &mut self.output).call.get_or_insert(fresh));
+        if self.traces_calls
+            && let Some(kind) = self.kind_of_call(off.call, &off.file)
+        {
+            let fresh = BlockedCall { span: self.output.span_id(), kind, waited_from_ns: out_ns, off_ns: 0 };
+            let call = self.threads.get(serial, &mut self.output).call.get_or_insert(fresh);
+            call.off_ns += in_ns - out_ns;
+            span.parent = Some(call.span);
         }
         self.output.span(span);
         if queued_ns >= RUNQUEUE_NS {
             self.runqueue(track, woken_ns, in_ns, holder, span.parent);
+        }
+        if off.flags & raw::OFF_OPEN != 0 {
+            self.cut_call(serial, track, in_ns);
+        }
+    }
+
+    /// The recording ends before the call does in which a thread waits: what is known of it, for its waits have it as parent.
+    fn cut_call(&mut self, serial: u32, track: TrackId, end_ns: u64) {
+        if let Some(call) = self.threads.get(serial, &mut self.output).call.take() {
+            self.output.span_with(call.span, NewSpan::new(track, call.kind, call.waited_from_ns, end_ns));
         }
     }
 
@@ -321,7 +342,9 @@ impl Translator {
         self.saw_call(serial, sample.call, &sample.file);
         let (class, work) = self.class_of(sample);
         if let Some(work) = work {
-            self.threads.get(serial, &mut self.output).prices.sampled(work, SAMPLE_NS);
+            let thread = self.threads.get(serial, &mut self.output);
+            thread.prices.sampled(work, SAMPLE_NS);
+            thread.sampled_ns[work as usize] += SAMPLE_NS;
             self.prices.sampled(work, SAMPLE_NS);
         }
         self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, SAMPLE_NS);
@@ -373,6 +396,9 @@ impl Translator {
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(exit.run_ns);
         self.run(serial, exit.head.at_ns, &exit.io, true, facts);
+        if let Some(track) = self.threads.track(serial, &mut self.output) {
+            self.cut_call(serial, track, exit.head.at_ns);
+        }
         self.threads.exited(serial);
     }
 
@@ -381,8 +407,7 @@ impl Translator {
         let serial = call.head.thread;
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
         let parent = self.threads.get(serial, &mut self.output).call.take();
-        let kind = self.kind_of_call(call);
-        let Some(kind) = kind else { return };
+        let Some(kind) = self.kind_of_call(call.call, &call.file) else { return };
         let mut span = NewSpan::new(track, kind, call.start_ns, call.head.at_ns);
         span.count = call.count;
         span.result = Some(call.result);
@@ -397,22 +422,26 @@ impl Translator {
         }
         span.cpu_ns = (call.blocked == 0).then_some(call.busy_ns);
         match parent.filter(|_| call.blocked != 0) {
-            Some(id) => self.output.span_with(id, span),
+            Some(blocked) => {
+                span.cpu_ns = Some(call.busy_ns.saturating_sub(blocked.off_ns));
+                self.output.span_with(blocked.span, span);
+            }
             None => drop(self.output.span(span)),
         }
     }
 
-    fn kind_of_call(&self, call: &raw::Call) -> Option<SpanKind> {
-        let tcp = raw::socket_is_tcp(&call.file[0]);
-        let file = is_file(&call.file[0]);
-        Some(match self.calls.of(call.call) {
+    /// What a traced call's span is; `None`: it has none.
+    fn kind_of_call(&self, call: i32, files: &[FdObject; 2]) -> Option<SpanKind> {
+        let tcp = raw::socket_is_tcp(&files[0]);
+        let file = is_file(&files[0]);
+        Some(match self.calls.of(call) {
             Call::Read if tcp => SpanKind::NetReceive,
             Call::Write if tcp => SpanKind::NetSend,
             Call::Read if file => SpanKind::FileRead,
             Call::Write if file => SpanKind::FileWrite,
             Call::SendFile if tcp => SpanKind::NetSend,
             Call::SendFile => SpanKind::FileWrite,
-            Call::Between if raw::socket_is_tcp(&call.file[1]) => SpanKind::NetSend,
+            Call::Between if raw::socket_is_tcp(&files[1]) => SpanKind::NetSend,
             Call::Between if tcp => SpanKind::NetReceive,
             Call::Between if file => SpanKind::FileWrite,
             Call::Sync | Call::MapSync => SpanKind::FileSync,
