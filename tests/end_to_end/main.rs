@@ -12,4 +12,5 @@ mod interrupts;
 mod namespaces;
 mod record_command;
 mod recordings;
+mod rpcstat;
 mod terminal;

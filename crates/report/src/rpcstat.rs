@@ -110,21 +110,20 @@ impl Page {
         // Several machines serve: each procedure says whose it is. Several ports of one machine go without saying.
         let machine = |p: &Procedure| p.server.rsplit_once(':').map_or(p.server.clone(), |(machine, _)| machine.to_owned());
         let several = d.procedures.iter().any(|p| machine(p) != machine(&d.procedures[0]));
-        let name_columns = self.width - 6 * 9 - 9;
-        let heads = ["calls", "min", "median", "p99", "max", "again"];
-        let mut line = left("Response times", name_columns);
-        heads.iter().for_each(|head| line += &right(head, 9));
-        line += &right("bytes", 9);
-        self.heading(&line);
+        let again = d.procedures.iter().any(|p| p.retransmissions > 0);
+        let heads: &[(&str, usize)] = &[("calls", 9), ("min", 8), ("median", 8), ("p99", 8), ("max", 8), ("bytes", 10), ("again", 7)];
+        let heads = if again { heads } else { &heads[..heads.len() - 1] };
+        let name_columns = self.width - heads.iter().map(|(_, columns)| columns).sum::<usize>();
+        let line: String = heads.iter().map(|(head, columns)| right(head, *columns)).collect();
+        self.heading(&(left("Response times", name_columns) + &line));
         for p in d.procedures.iter().take(MAX_PROCEDURES) {
-            let name = procedure_name(p, several);
-            let mut line = left(&cut_end(&clean(&name), name_columns - 1), name_columns);
-            let times = [p.min_s, p.median_s, p.p99_s, p.max_s];
-            line += &right(&count(p.answered + p.unanswered), 9);
-            times.iter().for_each(|&s| line += &right(&if p.answered > 0 { duration(s) } else { String::new() }, 9));
-            line += &right(&if p.retransmissions > 0 { count(p.retransmissions) } else { String::new() }, 9);
-            line += &right(&bytes(p.bytes), 9);
-            self.line(&line);
+            let time = |s: f64| if p.answered > 0 { duration(s) } else { String::new() };
+            let sent_again = if p.retransmissions > 0 { count(p.retransmissions) } else { String::new() };
+            let calls = count(p.answered + p.unanswered);
+            let cells = [calls, time(p.min_s), time(p.median_s), time(p.p99_s), time(p.max_s), bytes(p.bytes), sent_again];
+            let cells: String = cells.iter().zip(heads).map(|(cell, (_, columns))| right(cell, *columns)).collect();
+            let name = cut_end(&clean(&procedure_name(p, several)), name_columns - 1);
+            self.line(&(left(&name, name_columns) + &cells));
             let mut odd = Vec::new();
             if p.errors > 0 {
                 odd.push(format!("{} answered with an error", count(p.errors)));
@@ -152,7 +151,7 @@ impl Page {
         let whole = |n: f64| count(n as u64);
         let size = |n: f64| bytes(n as u64);
         let n = bins_within(s, d.wall_s);
-        let mut rows: Vec<(&str, Vec<f64>, Fold, &dyn Fn(f64) -> String)> = Vec::new();
+        let mut rows: Vec<Row<'_>> = Vec::new();
         if d.sent_bytes.is_some() {
             rows.push(("sent", s.sent_bytes_per_s.clone(), Fold::Mean, &bit_rate));
         }
@@ -278,6 +277,9 @@ fn procedure_name(p: &Procedure, with_server: bool) -> String {
     };
     if with_server { format!("{program}{} {}", p.name, p.server) } else { format!("{program}{}", p.name) }
 }
+
+/// A line of what was over time: its name, its bins, how they become columns, and how its largest value is written.
+type Row<'a> = (&'a str, Vec<f64>, Fold, &'a dyn Fn(f64) -> String);
 
 /// How bins become one column.
 #[derive(Clone, Copy)]

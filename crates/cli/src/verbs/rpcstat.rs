@@ -21,7 +21,7 @@ const LINES_PER_HEAD: u64 = 20;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A capture (pcap or pcapng; - for standard input), or a recording NAME.thw
-    #[arg(required_unless_present = "interface", conflicts_with = "interface")]
+    #[arg(conflicts_with = "interface")]
     file: Option<PathBuf>,
     /// Capture from this interface, and show a line for each second (as root, or with CAP_NET_RAW)
     #[arg(short, long, value_name = "IF")]
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(interface) = &arguments.interface {
         return live(arguments, interface);
     }
-    let file = arguments.file.as_deref().ok_or_else(|| Failure::usage("which capture, recording or interface?"))?;
+    let file = arguments.file.as_deref().ok_or_else(|| Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF"))?;
     if file.join("meta.json").exists() {
         if arguments.output.is_some() || !arguments.port.is_empty() {
             return Err(Failure::usage(format!("{}: is a recording; --port and --output are for captures", file.display())));

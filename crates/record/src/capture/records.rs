@@ -289,7 +289,7 @@ mod tests {
         fn messages_are_found_however_they_are_cut(sizes in prop::collection::vec((0_usize..3000, 30_usize..900), 1..12), step in 1_usize..2000) {
             let (mut bytes, mut wanted) = (Vec::new(), Vec::new());
             for (i, (payload, fragment)) in sizes.iter().enumerate() {
-                let record = record(&call(i as u32 + 1, 100_003, 3, 7, *payload), &vec![*fragment; 4]);
+                let record = record(&call(i as u32 + 1, 100_003, 3, 7, *payload), &[*fragment; 4]);
                 wanted.push((i as u32 + 1, bytes.len() as u64, record.len() as u64));
                 bytes.extend_from_slice(&record);
             }

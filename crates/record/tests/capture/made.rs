@@ -74,7 +74,7 @@ impl Talk {
         tcp.extend_from_slice(&b.port.to_be_bytes());
         tcp.extend_from_slice(&a.sequence.to_be_bytes());
         tcp.extend_from_slice(&if flags & ACK != 0 { b.sequence } else { 0 }.to_be_bytes());
-        tcp.extend_from_slice(&[((20 + options.len()) / 4 << 4) as u8, flags, 1, 0, 0, 0, 0, 0]);
+        tcp.extend_from_slice(&[(((20 + options.len()) / 4) << 4) as u8, flags, 1, 0, 0, 0, 0, 0]);
         tcp.extend_from_slice(options);
         tcp.extend_from_slice(payload);
         self.ip(from, 6, &tcp);

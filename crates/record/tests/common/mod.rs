@@ -1,0 +1,99 @@
+//! What the tests of running and recording share: the front door as a program of its own (`examples/run.rs`), so that signals,
+//! exit codes and kills are real ones.
+
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use thalweg_trace::{Recording, Source, Span, SpanKind, TrackId};
+
+/// The example `run`, which cargo builds with the tests.
+pub fn runner() -> PathBuf {
+    let test = std::env::current_exe().expect("the test is a file");
+    test.parent().and_then(Path::parent).expect("in target/PROFILE/deps").join("examples/run")
+}
+
+/// One run.
+pub struct Ran {
+    pub output: Output,
+    pub path: PathBuf,
+}
+
+impl Ran {
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+    pub fn code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+    pub fn recording(&self) -> Recording {
+        Recording::open(&self.path).unwrap_or_else(|error| panic!("{error}\n{}", self.said()))
+    }
+}
+
+/// The runner with these options, and where it records.
+pub fn command(directory: &Path, options: &[&str], words: &[&str]) -> (Command, PathBuf) {
+    let path = directory.join("run.thw");
+    let mut command = Command::new(runner());
+    command.arg("-o").arg(&path).args(options).arg("--").args(words);
+    (command, path)
+}
+
+/// Runs and records, with no input.
+pub fn run(directory: &Path, options: &[&str], words: &[&str]) -> Ran {
+    let (mut command, path) = command(directory, options, words);
+    let output = command.stdin(Stdio::null()).output().expect("the example `run` is built");
+    Ran { output, path }
+}
+
+/// All spans, with the name of their track.
+pub fn spans(recording: &Recording) -> Vec<(String, Span)> {
+    let name =
+        |track: TrackId| recording.tracks().iter().find(|row| row.track == track).map_or_else(|| "?".to_owned(), |row| row.name.clone());
+    let mut all = Vec::new();
+    for batch in recording.spans_backward() {
+        let batch = batch.expect("read");
+        all.extend((0..batch.len()).filter_map(|row| batch.row(row)).map(|span| (name(span.track), span)));
+    }
+    all
+}
+
+/// Sum of the lengths, and of the bytes, of spans of a kind.
+pub fn total(spans: &[(String, Span)], kind: SpanKind) -> (u64, u64) {
+    let of_kind = || spans.iter().filter(|(_, span)| span.kind == kind).map(|(_, span)| span);
+    (of_kind().map(|span| span.duration_ns).sum(), of_kind().filter_map(|span| span.size_bytes).sum())
+}
+
+/// Compiles a program of `programs/`; `None` and said, where that cannot be done.
+pub fn compile(directory: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let program = directory.join(name);
+    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).args(flags).output();
+    match compiled {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => {
+            println!("SKIPPED: cc {flags:?} cannot make {name}: {}", String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(error) => {
+            println!("SKIPPED: there is no C compiler ({error})");
+            None
+        }
+    }
+}
+
+/// Waits for a condition that comes about by itself.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed().as_secs() < 60, "{what} does not come about");
+        std::thread::yield_now();
+    }
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
