@@ -3,6 +3,7 @@
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
 mod bad_input;
+mod both_ends;
 mod command_line;
 mod common;
 mod copies;
@@ -11,6 +12,7 @@ mod failures;
 mod interrupts;
 mod namespaces;
 mod record_command;
+mod record_methods;
 mod recordings;
 mod rpcstat;
 mod terminal;

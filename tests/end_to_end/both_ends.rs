@@ -1,0 +1,199 @@
+//! Real clients and real servers, recorded at both ends: in one recording, and in two that are merged.
+
+use crate::common::{Running, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server that runs, with the URL of a file NAME in its directory.
+struct Server {
+    url: String,
+    port: u16,
+    _process: Running,
+    _directory: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts one; `Err`: why it cannot run here.
+    fn start(kind: &str) -> Result<Server, String> {
+        if !is_root() {
+            return Err(format!("the {kind} server, and recording it, need root"));
+        }
+        let directory = scratch();
+        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/servers/serve");
+        let mut command = Command::new("python3");
+        command.arg(serve).arg(kind).arg(directory.path()).stderr(std::process::Stdio::inherit());
+        let mut process = Running::start(command);
+        let url = process.line();
+        if url.is_empty() {
+            return Err(format!("this machine cannot run the {kind} server"));
+        }
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        let port = match url.split_once("nfsport=") {
+            Some((_, port)) => digits(port),
+            None => digits(url.rsplit_once("127.0.0.1:").map_or("", |(_, port)| port)),
+        };
+        let port = port.parse().map_err(|_| format!("no port in {url}"))?;
+        Ok(Server { url, port, _process: process, _directory: directory })
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.url.replacen("NAME", name, 1)
+    }
+}
+
+fn no_bpf() -> Option<String> {
+    let here = scratch();
+    let said = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]);
+    (said.code != Some(0)).then(|| format!("no recording with BPF: {}", said.err.trim()))
+}
+
+fn explained(recordings: &[&Path]) -> Value {
+    let mut arguments = vec!["explain", "--json"];
+    arguments.extend(recordings.iter().map(|path| text(path)));
+    run(arguments).done().json()
+}
+
+/// Charges sum up, next to nothing is unknown, and both ends were there.
+#[track_caller]
+fn sound(document: &Value, bytes: u64) {
+    let charges = document["critical_path"].as_array().expect("charges");
+    let sum = |of: &dyn Fn(&str) -> bool| -> f64 {
+        charges.iter().filter(|c| c["cause"].as_str().is_some_and(of)).filter_map(|c| c["share"].as_f64()).sum()
+    };
+    assert!((sum(&|_| true) - 1.0).abs() <= 0.001, "{charges:?}");
+    let unknown = sum(&|cause| cause.ends_with("unknown"));
+    assert!(unknown <= 0.02, "unknown: {unknown}: {charges:#?}");
+    assert_eq!(document["dropped_events"], 0);
+    let roles: Vec<&str> = document["tracks"].as_array().unwrap().iter().filter_map(|t| t["role"].as_str()).collect();
+    assert!(roles.contains(&"client") && roles.contains(&"server"), "{roles:?}");
+    let moved = document["size_bytes"].as_u64().unwrap_or(0);
+    assert!(moved >= bytes * 9 / 10 && moved <= bytes * 11 / 10, "{moved} of {bytes} bytes");
+}
+
+/// Records a copy with its server, and explains it.
+fn copied(kind: &str, client: &str) {
+    if let Some(why) = no_bpf() {
+        return skipped(&why);
+    }
+    let server = match Server::start(kind) {
+        Ok(server) => server,
+        Err(why) => return skipped(&why),
+    };
+    let here = scratch();
+    let bytes = 96 << 20;
+    let source = file(here.path(), "source", &content(8, bytes));
+    let (port, recording) = (format!(":{}", server.port), here.path().join("in.thw"));
+    let from = if client == "globus-url-copy" { format!("file://{}", text(&source)) } else { text(&source).to_owned() };
+    run(["record", "--also", &port, "-o", text(&recording), "--", client, &from, &server.file("big")]).done();
+    sound(&explained(&[&recording]), bytes as u64);
+}
+
+#[test]
+fn an_nfs_copy_is_explained_at_both_ends() {
+    copied("nfs", "nfs-cp");
+}
+
+#[test]
+fn a_gridftp_copy_is_explained_at_both_ends() {
+    copied("gridftp", "globus-url-copy");
+}
+
+/// Records the server on its own, as another machine would, while `work` runs.
+fn recorded_server(server: &Server, recording: &Path, work: impl FnOnce()) {
+    let port = server.port.to_string();
+    let mut command = thalweg(["record", "--server", "--port", &port, "--for", "60s", "-o", text(recording)]);
+    command.stderr(std::process::Stdio::piped());
+    let mut process = Running::start(command);
+    let mut said = std::io::BufReader::new(process.child().stderr.take().expect("its messages"));
+    let mut line = String::new();
+    while !line.contains("recording") {
+        line.clear();
+        let read = std::io::BufRead::read_line(&mut said, &mut line).expect("readable");
+        assert!(read > 0, "it ended before it began to record");
+    }
+    work();
+    process.signal(libc::SIGINT);
+    assert_eq!(process.wait(), Some(0));
+}
+
+/// The same recording as if it had been made on another machine, whose clock is seven seconds off and runs 100 ppm fast.
+fn elsewhere(recording: &Path, out: &Path) {
+    use thalweg_trace::{CounterName, Ending, Event, Host, Meta, Recording, RecordingWriter, Sink, Source, Time};
+    let source = Recording::open(recording).expect("a recording");
+    let shifted = |at: Time| Time::from_monotonic_ns(at.ns() + 7_000_000_000 + at.ns() / 10_000);
+    let meta = source.meta().clone();
+    let writer = RecordingWriter::create(out, Meta { start: shifted(meta.start), ..meta.clone() }).expect("a place for it");
+    let other = |host: &Host| Event::Host(Host { name: "elsewhere".into(), clock: "monotonic:another-boot".into(), ..host.clone() });
+    let mut events: Vec<Event> = source.hosts().iter().map(other).collect();
+    events.extend(source.tracks().iter().cloned().map(Event::Track));
+    events.extend(source.objects().iter().cloned().map(Event::Object));
+    for batch in source.spans_backward() {
+        let batch = batch.expect("readable");
+        events.extend((0..batch.len()).filter_map(|row| batch.row(row)).map(|mut span| {
+            let (start, end) = (shifted(span.start), shifted(span.end()));
+            (span.start, span.duration_ns) = (start, end.since(start));
+            // What ran from start to end still did.
+            span.cpu_ns = span.cpu_ns.map(|cpu| if cpu == 0 { 0 } else { cpu + cpu / 10_000 });
+            Event::Span(span)
+        }));
+    }
+    for &name in CounterName::ALL {
+        events.extend(source.counters(name).expect("readable").into_iter().map(|mut counter| {
+            counter.at = shifted(counter.at);
+            Event::Counter(counter)
+        }));
+    }
+    writer.take(&mut events);
+    writer.finish(Ending { exit_code: meta.exit_code, ..Ending::at(shifted(meta.end.expect("finished"))) }).expect("room");
+}
+
+#[test]
+fn two_recordings_of_one_copy_become_one() {
+    if let Some(why) = no_bpf() {
+        return skipped(&why);
+    }
+    let server = match Server::start("nfs") {
+        Ok(server) => server,
+        Err(why) => return skipped(&why),
+    };
+    let here = scratch();
+    let bytes = 96 << 20;
+    let source = file(here.path(), "source", &content(9, bytes));
+    let at = |name: &str| -> PathBuf { here.path().join(name) };
+    recorded_server(&server, &at("server.thw"), || {
+        run(["record", "-o", text(&at("client.thw")), "--", "nfs-cp", text(&source), &server.file("apart")]).done();
+    });
+    let (client, there) = (at("client.thw"), at("server.thw"));
+    let alone = explained(&[&client]);
+    let told = serde_json::to_string(&alone["critical_path"]).unwrap();
+    assert!(told.contains("server.unknown") || told.contains("network"), "{told}");
+    sound(&explained(&[&client, &there]), bytes as u64);
+    let placed = run(["merge", text(&client), text(&there), "--json", "-o", text(&at("merged.thw"))]).done().json();
+    assert_eq!(placed["parts"][1]["clock_from"], "same_boot");
+    sound(&explained(&[&at("merged.thw")]), bytes as u64);
+
+    // The same server, as if its clock were another one: seven seconds off, and 100 ppm fast.
+    elsewhere(&there, &at("shifted.thw"));
+    let placed = run(["merge", text(&client), text(&at("shifted.thw")), "--json", "-o", text(&at("far.thw"))]).done().json();
+    let part = &placed["parts"][1];
+    assert_eq!(part["clock_from"], "connections", "{placed}");
+    let from_ns = part["from_ns"].as_i64().unwrap();
+    let truth_ns = -(7_000_000_000 + (from_ns - 7_000_000_000) / 10_001);
+    let (offset_ns, error_ns) = (part["offset_ns"].as_i64().unwrap(), part["error_ns"].as_i64().unwrap());
+    // The loopback's least delay is some microseconds; what programs do between waking and sending is added to it.
+    assert!((offset_ns - truth_ns).abs() <= error_ns && error_ns < 300_000, "{offset_ns} for {truth_ns}: {placed}");
+    sound(&explained(&[&at("far.thw")]), bytes as u64);
+}
+
+#[test]
+fn a_server_that_nobody_asks_anything_is_recorded_until_it_is_enough() {
+    let here = scratch();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let recording = here.path().join("idle.thw");
+    run(["record", "--server", "--port", &port, "--for", "200ms", "-o", text(&recording)]).done();
+    wait_until("it has ended", || std::fs::read_to_string(recording.join("meta.json")).is_ok_and(|m| !m.contains("\"end\": null")));
+    let nobody = run(["record", "--server", "--port", "1", "--for", "1s", "-o", text(&here.path().join("b.thw"))]);
+    nobody.failed(2, &["port 1"]);
+}
