@@ -22,6 +22,7 @@ fn main() {
             Some("--tier") => options.tier = if value() == "syscall" { Tier::Syscall } else { Tier::Lean },
             Some("--also") => options.also.push(value()),
             Some("--for") => options.duration = Some(Duration::from_millis(value().parse().expect("milliseconds"))),
+            Some("--drain-ms") => options.drain = Duration::from_millis(value().parse().expect("milliseconds")),
             Some("--limit") => options.limit_bytes = value().parse().expect("bytes"),
             Some("--server") => {
                 options.server = true;

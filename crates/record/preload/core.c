@@ -79,8 +79,11 @@ uint64_t cpu_time_ns(void) {
 
 static uint64_t ns_of(uint64_t ticks) { return (uint64_t)((unsigned __int128)ticks * tick_scale >> 32); }
 
+/* Whether the calling thread has met the process' ring: not so in a forked child that has not noticed yet. */
+static int acquainted(void) { return *generation != 0 && me.generation == *generation && header != NULL; }
+
 void note_unseen(uint32_t bit) {
-    if (header != NULL && me.generation == *generation) atomic_fetch_or_explicit(&header->unseen, bit, memory_order_relaxed);
+    if (acquainted()) atomic_fetch_or_explicit(&header->unseen, bit, memory_order_relaxed);
 }
 
 /* ---- the process' file ---- */
@@ -173,8 +176,22 @@ static uint32_t find_slot(void) {
     return SLOTS;
 }
 
+/* In a forked child the ring is its parent's, and not mapped. */
+static void notice_fork(void) {
+    if (*generation == 0) {
+        *generation = ++generations;
+        header = NULL;
+        memset(threads, 0, sizeof threads);
+        forked_objects();
+        atomic_store(&mapping, 0);
+    }
+    memset(&me, 0, sizeof me);
+    me.generation = *generation;
+}
+
 /* Gives the calling thread a slot; 0: there is none. */
 int attach(void) {
+    if (me.generation != *generation || *generation == 0) notice_fork();
     if (me.over || me.busy || !have_file()) return 0;
     me.busy = 1;
     me.generation = *generation;
@@ -313,18 +330,7 @@ void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint
 
 /* Whether the thread may be recorded now; gives it a slot when it is time for one. */
 static int ready(int worth_it) {
-    if (unlikely(me.generation != *generation)) {
-        if (*generation == 0) {
-            /* A forked child. The ring is its parent's, and not mapped here. */
-            *generation = ++generations;
-            atomic_store(&mapping, 0);
-            header = NULL;
-            memset(threads, 0, sizeof threads);
-            forked_objects();
-        }
-        memset(&me, 0, sizeof me);
-        me.generation = *generation;
-    }
+    if (unlikely(me.generation != *generation || *generation == 0)) notice_fork();
     if (likely(me.slot != NULL)) return 1;
     if (me.over || (!worth_it && ++me.calls < CALLS_WORTH_A_RING)) return 0;
     return attach();
@@ -469,14 +475,14 @@ void detach(void) {
 
 /* Before `exec`: this image's file has ended, unless the call fails. */
 void became_another_program(int failed) {
-    if (header == NULL || me.generation != *generation) return;
+    if (!acquainted()) return;
     if (!failed && me.slot != NULL && enter_slot()) {
         uint64_t tick_now, ns;
         set_anchor(&tick_now, &ns);
         flush_runs(ns);
         me.busy = 0;
     }
-    atomic_store(&header->ended, failed ? 0 : 1);
+    atomic_store(&header->ended, failed ? 0 : BECAME_ANOTHER);
 }
 
 /* The settings: DIRECTORY|LIBRARY|scale of the processor's counter, or 0. */
@@ -520,7 +526,7 @@ __attribute__((constructor)) static void start(void) {
 }
 
 __attribute__((destructor)) static void stop(void) {
-    if (enabled && header != NULL && me.generation == *generation) {
+    if (enabled && acquainted()) {
         detach();
         atomic_store(&header->ended, 1);
     }

@@ -130,12 +130,15 @@ struct header {
     uint64_t created_ns;
     /* One tick in nanoseconds, times 2^32. */
     uint64_t tick_scale;
-    _Atomic uint32_t ended; /* the process called exit, or became another program */
+    _Atomic uint32_t ended; /* 1: the process called exit; BECAME_ANOTHER */
     _Atomic uint32_t untracked; /* threads that found no slot */
     _Atomic uint32_t unseen; /* bits: what the library cannot see was used */
     uint32_t spare;
     _Atomic uint32_t states[SLOTS];
 };
+
+/* The process became another program: whoever makes the next file of this number is the same one. */
+#define BECAME_ANOTHER 2
 
 #define UNSEEN_MAPPED 1u
 #define UNSEEN_URING 2u

@@ -263,6 +263,10 @@ impl Drain {
         for key in &ended {
             if let Some(process) = self.processes.remove(key) {
                 self.account(&process);
+                if !self.processes.keys().any(|other| other.0 == key.0) {
+                    // Its number may be given to a stranger.
+                    self.translator.became_another.remove(&key.0);
+                }
                 let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
             }
         }

@@ -32,6 +32,8 @@ pub(super) struct Process {
     pidfd: Option<OwnedFd>,
     /// The name of its main thread, or of the first that was seen.
     name: Option<String>,
+    /// The track of its main thread.
+    main: Option<TrackId>,
     threads: Vec<Thread>,
     objects: HashMap<u32, ObjectId>,
     /// Records that made no sense.
@@ -44,7 +46,7 @@ impl Process {
         let shared = Shared::open(path)?;
         let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
         let pidfd = raw.and_then(|raw| rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty()).ok());
-        Ok(Process { shared, pid, pidfd, name: None, threads: Vec::new(), objects: HashMap::new(), broken: 0 })
+        Ok(Process { shared, pid, pidfd, name: None, main: None, threads: Vec::new(), objects: HashMap::new(), broken: 0 })
     }
 
     /// Readable when the process has ended; `None`: it had when it was found.
@@ -90,7 +92,12 @@ impl Process {
             }
             let process_name = self.name.as_deref().unwrap_or(&name);
             let full = if tid == self.pid { name.clone() } else { format!("{process_name}/{name}") };
-            let Some(track) = translator.track(known.as_ref().map(|thread| thread.track), self.pid, tid, &full, out) else { continue };
+            let before = || translator.became_another.remove(&self.pid).filter(|_| tid == self.pid);
+            let track = known.as_ref().map(|thread| thread.track).or_else(before);
+            let Some(track) = translator.track(track, self.pid, tid, &full, out) else { continue };
+            if tid == self.pid {
+                self.main = Some(track);
+            }
             if let Some(thread) = known {
                 thread.name = name;
                 continue;
@@ -100,6 +107,9 @@ impl Process {
             }
             let head = self.shared.head(slot);
             self.threads.push(Thread { slot, attached_ns, name, track, head, lost: self.lost_before(slot), ended: false });
+        }
+        if let Some(main) = self.main.filter(|_| self.shared.became_another()) {
+            translator.became_another.insert(self.pid, main);
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) const ABSENT: u64 = u64::MAX;
 
 /// Places in the header.
 const TICK_SCALE: usize = 24;
+const ENDED: usize = 32;
 const UNTRACKED: usize = 36;
 const UNSEEN: usize = 40;
 const STATES: usize = 48;
@@ -173,6 +174,11 @@ impl Shared {
         // SAFETY: within the mapping; what another thread changes meanwhile is bytes all the same.
         unsafe { std::ptr::copy_nonoverlapping(self.start.add(at), bytes.as_mut_ptr(), N) };
         bytes
+    }
+
+    /// Whether the process has become another program.
+    pub fn became_another(&self) -> bool {
+        self.atomic_u32(ENDED).load(Ordering::Relaxed) == 2
     }
 
     /// Threads that found no slot.

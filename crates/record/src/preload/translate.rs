@@ -30,6 +30,8 @@ pub(super) struct Translator {
     pub objects: Objects,
     /// Threads by number; a number that is given again is the younger one's.
     threads: HashMap<u32, TrackId>,
+    /// Main threads of processes that became another program, until its file is found: it is the same thread.
+    pub became_another: HashMap<u32, TrackId>,
     /// Retransmissions and timeouts of each connection, when last told.
     troubles: HashMap<ObjectId, (u32, u16)>,
 }
@@ -68,7 +70,14 @@ fn time(ns: u64) -> Option<Time> {
 
 impl Translator {
     pub fn new(mode: Mode, host: HostId) -> Translator {
-        Translator { objects: Objects::new(mode.clone(), host), mode, host, threads: HashMap::new(), troubles: HashMap::new() }
+        Translator {
+            objects: Objects::new(mode.clone(), host),
+            mode,
+            host,
+            threads: HashMap::new(),
+            became_another: HashMap::new(),
+            troubles: HashMap::new(),
+        }
     }
 
     /// The row of a thread; `known`: once more, with another name.

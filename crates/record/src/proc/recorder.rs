@@ -36,6 +36,9 @@ const SLOW_PART: Duration = Duration::from_millis(50);
 /// A shorter wait in an interval is left out.
 const WORTH_TELLING_NS: u64 = 20_000;
 
+/// How often a thread that runs is looked at again at once.
+const MORE_LOOKS: u32 = 3;
+
 /// Descriptors of one process that are looked at.
 const MOST_DESCRIPTORS: usize = 1024;
 
@@ -124,7 +127,12 @@ struct Thread {
     last: Scheduling,
     at: Time,
     open: Option<Open>,
+    /// What it was last seen to wait for.
+    reason: Option<Reason>,
 }
+
+/// What a thread waits for.
+type Reason = (SpanKind, Option<ObjectId>, Option<WakerContext>);
 
 #[derive(Debug)]
 struct Watch {
@@ -292,6 +300,10 @@ impl Sampler {
         watch.name = process.name;
         if slow || renamed || watch.threads.is_empty() {
             self.find_threads(pid, &mut watch, now, renamed);
+            if renamed {
+                // What it waited for before, it waited for as another program.
+                watch.threads.values_mut().for_each(|thread| thread.reason = None);
+            }
             self.look_at_descriptors(pid, &mut watch);
         }
         let tids: Vec<u32> = watch.threads.keys().copied().collect();
@@ -323,7 +335,7 @@ impl Sampler {
             if Some(tid) == self.command {
                 self.system.watch_quota(pid, track);
             }
-            watch.threads.insert(tid, Thread { track, files, last, at: now, open: None });
+            watch.threads.insert(tid, Thread { track, files, last, at: now, open: None, reason: None });
         }
     }
 
@@ -373,8 +385,12 @@ impl Sampler {
             thread.at = now;
             return;
         }
-        let doing = self.doing(pid, thread);
-        let Some(thread) = watch.threads.get_mut(&tid) else { return };
+        // One that runs whenever it is looked at waits in between: a few more looks may meet a wait.
+        let mut doing = self.doing(pid, thread);
+        for _ in 0..MORE_LOOKS {
+            doing = doing.or_else(|| self.doing(pid, thread));
+        }
+        thread.reason = doing.or(thread.reason);
         let (start, before) = (thread.at, std::mem::replace(&mut thread.last, scheduling));
         thread.at = now;
         let length_ns = now.since(start);
@@ -392,8 +408,7 @@ impl Sampler {
             self.tell_wait(track, open, start, Some(0), Some(0));
         }
         if blocked_ns >= WORTH_TELLING_NS {
-            let last_seen = previous.map(|open| (open.kind, open.object, open.context));
-            let (kind, object, context) = doing.or(last_seen).unwrap_or((SpanKind::WaitOther, None, None));
+            let (kind, object, context) = thread.reason.unwrap_or((SpanKind::WaitOther, None, None));
             self.tell_wait(track, Open { kind, object, context, start }, now, Some(cpu_ns), Some(runqueue_ns));
         } else if runqueue_ns >= WORTH_TELLING_NS {
             let open = Open { kind: SpanKind::WaitRunqueue, object: None, context: None, start: now.plus_ns(-(runqueue_ns as i64)) };
@@ -402,7 +417,7 @@ impl Sampler {
     }
 
     /// What a thread is blocked in; `None` where it runs.
-    fn doing(&mut self, pid: u32, thread: &Thread) -> Option<(SpanKind, Option<ObjectId>, Option<WakerContext>)> {
+    fn doing(&mut self, pid: u32, thread: &Thread) -> Option<Reason> {
         let doing = match thread.files.doing() {
             Some(Doing::Running) => return None,
             other => other,
