@@ -16,6 +16,8 @@ use crate::options::End;
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const IFF_TUN: libc::c_short = 0x0001;
+/// Packets enter the kernel as from a network card, in a soft interrupt, and not as work of the thread that wrote them.
+const IFF_NAPI: libc::c_short = 0x0010;
 const IFF_NO_PI: libc::c_short = 0x1000;
 const IFF_VNET_HDR: libc::c_short = 0x4000;
 /// The kernel may leave checksums to us and hand over TCP super-segments of both families, with ECN.
@@ -146,7 +148,7 @@ fn open(name: &str, offload: bool) -> Result<File, Error> {
     let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/net/tun").map_err(failed("/dev/net/tun"))?;
     let mut request = request(name);
-    request.ifr_ifru.ifru_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = IFF_TUN | IFF_NAPI | IFF_NO_PI | IFF_VNET_HDR;
     control(&file, TUNSETIFF, &mut request, || format!("making the TUN device {name}"))?;
     let offloads = if offload { OFFLOADS } else { 0 };
     // SAFETY: this request takes a number, not a pointer.
