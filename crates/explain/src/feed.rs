@@ -376,6 +376,10 @@ impl<'a> Feed<'a> {
             let Some(span) = live(cast, &batch, row) else { continue };
             observer.span(cast, &span);
             if !cast.actors[span.track as usize].thread {
+                if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+                    self.lanes[span.track as usize].ahead.push_back(span);
+                    self.held += 1;
+                }
                 continue;
             }
             if span.connection != NONE {

@@ -32,6 +32,8 @@ pub struct Transit {
     pub end: i64,
     /// How many; 0 where that is not known, `u64::MAX` where more than fitted were waiting to go.
     pub bytes: u64,
+    /// When they were handed to TCP, where that is known.
+    pub sent: Option<i64>,
 }
 
 impl Transit {
@@ -61,6 +63,7 @@ struct Said {
     sndbuf_limited_us: Series,
     least_rtt_us: Option<i64>,
     widest_window: i64,
+    widest_buffer: i64,
     usual_lag_ns: Option<u64>,
 }
 
@@ -142,9 +145,25 @@ impl Said {
         }
     }
 
-    /// Whether the window stands where it is, and not for want of a reader: it has not been much wider.
-    fn window_is_usual(&self, start: i64, end: i64) -> bool {
-        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 2 >= self.widest_window)
+    /// Whether the window stands at its limit: it is as wide as it ever was. One that grows with the transfer is part of its start.
+    fn window_stands(&self, start: i64, end: i64) -> bool {
+        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= self.widest_window * 8)
+    }
+
+    /// The same of the send buffer.
+    fn buffer_stands(&self, end: i64) -> bool {
+        at(&self.send_buffer, end).is_none_or(|b| b * 10 >= self.widest_buffer * 8)
+    }
+
+    /// Whether bytes waited at the sender for TCP to let them go: it had some unsent, or has had them for longer than
+    /// it takes to get to the other end.
+    fn backlogged(&self, way: &Transit) -> bool {
+        let unsent = most(&self.unsent, way.start, way.end).is_some_and(|b| b > 0);
+        let long = match (way.sent, self.least_rtt_us) {
+            (Some(sent), Some(rtt)) => way.end - sent > rtt * 1000,
+            _ => false,
+        };
+        way.bytes == u64::MAX || unsent || long
     }
 
     /// What holds the sender back, if it is something of TCP's own.
@@ -158,29 +177,41 @@ impl Said {
         if !queueing && any_within(&self.retransmits, start, end) {
             return Some(Cause::NetworkLoss);
         }
-        let many = way.bytes >= SMALL_BYTES;
-        if many && self.limited_by(&self.sndbuf_limited_us, start, end) >= 0.5 && !queueing {
+        let backlogged = self.backlogged(way);
+        if queueing || !backlogged && (way.bytes < SMALL_BYTES || self.fits_latency(way)) {
+            return None;
+        }
+        let by_buffer = self.limited_by(&self.sndbuf_limited_us, start, end) >= 0.5;
+        if by_buffer && self.buffer_stands(end) {
             return Some(Cause::NetworkSndbuf);
         }
-        if many && self.limited_by(&self.rwnd_limited_us, start, end) >= 0.5 && self.window_is_usual(start, end) && !queueing {
+        let by_window = self.limited_by(&self.rwnd_limited_us, start, end) >= 0.5;
+        if by_window && self.window_stands(start, end) {
             return Some(Cause::NetworkRwnd);
         }
         let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * 1200;
         let in_flight = most(&self.in_flight, start.min(end - round_trip_ns), end).filter(|&b| b > 0)?;
         let reaches = |limit: Option<i64>, tenths: i64| limit.is_some_and(|l| l > 0 && in_flight * 10 >= l * tenths);
-        if queueing || self.fits_latency(way) {
-            return None;
-        }
         // getsockopt reports twice what can be filled with payload.
-        if reaches(at(&self.send_buffer, end).map(|b| b / 2), 9) {
+        let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), 9);
+        let fills_window = reaches(at(&self.receive_window, end), 9);
+        if fills_buffer && self.buffer_stands(end) {
             Some(Cause::NetworkSndbuf)
-        } else if reaches(at(&self.receive_window, end), 9) {
+        } else if fills_window && self.window_stands(start, end) {
             Some(Cause::NetworkRwnd)
-        } else if reaches(at(&self.cwnd, end), 8) {
-            Some(if self.recovering(end) { Cause::NetworkLoss } else { Cause::NetworkCwnd })
+        } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
+            Some(Cause::NetworkLoss)
+        } else if reaches(at(&self.cwnd, end), 8) || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer) {
+            // All of TCP's windows grow together until the path is full.
+            Some(Cause::NetworkCwnd)
         } else {
             None
         }
+    }
+
+    /// Whether the round trip is long enough for windows to matter.
+    fn is_path(&self) -> bool {
+        self.least_rtt_us.is_some_and(|rtt| rtt >= LEAST_PATH_US)
     }
 
     /// Whether a transit is no longer than a path's round trip makes it.
@@ -241,6 +272,7 @@ impl WireFacts {
             let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
             said.least_rtt_us = least(&said.min_rtt_us).or_else(|| least(&said.srtt_us));
             said.widest_window = said.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            said.widest_buffer = said.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
             said.find_recoveries();
         }
         Ok(WireFacts { said })
@@ -275,9 +307,12 @@ impl WireFacts {
             let lost = asked && (any_within(&said.timeouts, way.start, way.end) || any_within(&said.retransmits, way.start, way.end));
             return lost.then_some(Cause::NetworkLoss);
         }
-        let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < said.widest_window);
+        let before = most(&said.receive_window, i64::MIN, way.start).unwrap_or(0);
+        let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
         match said.limit(way) {
-            Some(Cause::NetworkRwnd) | None if closed => None,
+            Some(Cause::NetworkLoss) => Some(Cause::NetworkLoss),
+            // It has been wider: the other end does not read.
+            _ if closed => None,
             Some(limit) => Some(limit),
             None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,

@@ -229,6 +229,65 @@ fn a_poll_that_nothing_ever_answered_is_thinking() {
 }
 
 #[test]
+fn a_poll_used_as_a_pause_is_thinking_at_either_end() {
+    // The client takes at its own pace what has long been sent.
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let server = tale.thread(Role::Server, "nginx", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.span(server, K::NetSend, 0, 900).on(far).offset(0).bytes(1 << 20).end();
+    tale.wait(server, K::WaitNetwork, 900, 10_000).on(far).by_packet().end();
+    tale.wait(client, K::WaitNetwork, 1_000, 9_000).by_timer().end();
+    tale.span(client, K::NetReceive, 9_000, 9_500).on(near).offset(4096).bytes(1 << 19).end();
+    assert_charged(&tale.explain(), "client.think", 8.0);
+    // The server sends at its own pace.
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let server = tale.thread(Role::Server, "nginx", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.wait(client, K::WaitNetwork, 100, 9_000).on(near).by_packet().end();
+    tale.span(client, K::NetReceive, 9_000, 9_500).on(near).offset(0).bytes(1 << 20).end();
+    tale.wait(server, K::WaitNetwork, 500, 8_900).by_timer().end();
+    tale.span(server, K::NetSend, 8_900, 9_000).on(far).offset(0).bytes(1 << 20).end();
+    let e = tale.explain();
+    assert_charged(&e, "server.think", 8.4);
+}
+
+#[test]
+fn bytes_brought_by_a_relay_are_waited_for_at_their_sender() {
+    let mut tale = Tale::new(10_000, 2);
+    let client = tale.thread(Role::Client, "curl", 100, 100);
+    let server = tale.thread(Role::Server, "nginx", 200, 200);
+    let relay = tale.thread(Role::None, "relay", 300, 300);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.wait(client, K::WaitLock, 100, 9_000).woken_by(relay).end();
+    tale.span(client, K::NetReceive, 9_000, 9_500).on(near).offset(0).bytes(1 << 20).end();
+    tale.wait(server, K::FileRead, 500, 3_900).end();
+    tale.span(server, K::NetSend, 3_900, 4_000).on(far).offset(0).bytes(1 << 20).end();
+    tale.wait(server, K::WaitLock, 4_050, 10_000).woken_by(relay).end();
+    let e = tale.explain();
+    assert_charged(&e, "server.read", 3.4);
+    assert_charged(&e, "client.lock", 0.0);
+    assert_charged(&e, "network.bandwidth", 5.0);
+}
+
+#[test]
+fn a_write_that_had_to_read_its_source_first_is_reading() {
+    let mut tale = Tale::new(10_000, 2);
+    let copy = tale.thread(Role::Client, "copy", 100, 100);
+    let (sda, sdb) = (tale.device("sda"), tale.device("sdb"));
+    let sink = tale.object(thalweg_trace::ObjectKind::File, "/b/out", &[("device", "sdb")]);
+    tale.wait(copy, K::FileWrite, 0, 6_000).on(sink).by_device(sda).end();
+    tale.span(sda, K::DiskRead, 10, 5_990).observed().bytes(1 << 20).end();
+    tale.wait(copy, K::FileWrite, 6_000, 9_000).on(sink).by_device(sdb).end();
+    tale.span(sdb, K::DiskWrite, 6_010, 8_990).observed().bytes(1 << 20).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 6.0);
+    assert_charged(&e, "client.write", 3.0);
+    assert_eq!(place_of(&e, "client.read"), "client copy: file.read on sda");
+}
+
+#[test]
 fn the_send_that_carried_the_byte_waited_for_counts_even_if_it_was_stamped_late() {
     let mut tale = Tale::new(10_000, 2);
     let client = tale.thread(Role::Client, "nfs-cp", 100, 100);

@@ -18,14 +18,13 @@ impl Walk<'_, '_> {
         }
         // Sent before the wait began: it was under way, or lay there, for all of it.
         let from = send.end.max(blocked.span.start).max(self.start);
-        let bytes = under_way(send.size_bytes, blocked.span.bytes());
-        let way = Transit {
-            connection: blocked.span.connection,
-            sender: self.cast.actors[sender as usize].end,
-            start: from,
-            end: self.at,
-            bytes,
+        let bytes = if self.waits_for_room(sender, blocked.span.connection) {
+            MANY_BYTES
+        } else {
+            under_way(send.size_bytes, blocked.span.bytes())
         };
+        let (connection, by) = (blocked.span.connection, self.cast.actors[sender as usize].end);
+        let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
         if self.stood_still(&blocked, sender, &way) {
             self.charge_thread(Activity::Think, What::Still(blocked.span.kind), NONE, from);
         } else {
@@ -36,6 +35,16 @@ impl Walk<'_, '_> {
             self.jump(sender);
         }
         Ok(())
+    }
+
+    /// Whether a thread has more to send at the walk's instant, and waits until it fits.
+    fn waits_for_room(&mut self, track: u32, connection: u32) -> bool {
+        self.settle(track);
+        let lane = &self.feed.lanes[track as usize];
+        lane.innermost().is_some_and(|s| {
+            let polls = s.kind == SpanKind::WaitNetwork && threads::waited_for_room(&lane.passed, connection);
+            s.ending_seen() && (s.kind == SpanKind::NetSend && s.connection == connection || polls)
+        })
     }
 
     /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are told.
@@ -114,7 +123,7 @@ impl Walk<'_, '_> {
         let bytes = under_way(theirs.bytes(), blocked.span.bytes());
         let bytes = if bytes == 0 && (blocked.for_room || they_send) { MANY_BYTES } else { bytes };
         let sender = if sending { self.end } else { peer_end };
-        let way = Transit { connection, sender, start: from, end: self.at, bytes };
+        let way = Transit { connection, sender, start: from, end: self.at, bytes, sent: None };
         if self.stood_still(&blocked, peer, &way) {
             if self.end != End::Server && peer_end == End::Server {
                 self.jump(peer);
@@ -134,7 +143,7 @@ impl Walk<'_, '_> {
             let from = self.piece_start(&blocked.span);
             let sender = if blocked.for_room { self.end } else { self.cast.actors[peer as usize].end };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
-            let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes });
+            let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
             self.charge_wire(cause, peer, blocked.for_room, from);
             return Ok(());
         }
@@ -152,7 +161,7 @@ impl Walk<'_, '_> {
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
-        let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes };
+        let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[self.end as usize].latest_send(self.at, from, 0));
         // Who sent just before it began to wait has asked for something.
         const JUST_NS: i64 = 1_000_000;

@@ -306,6 +306,12 @@ impl<'a, 'o> Walk<'a, 'o> {
         if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling() {
             return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
         }
+        if blocked == Activity::Write && cpu == 0 && span.device != NONE && self.device_read(span.device, span.end) {
+            // What was to be written had to be read first (from a mapped file, or another that the call copies from).
+            let object = self.device_thing(span.device);
+            self.charge_thread(Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
+            return Ok(());
+        }
         let still = blocked == Activity::Memory && waited >= STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
         let (cpu, waited) = if waited <= grain_ns(span) && !span.ending_seen() { (cpu + waited, 0) } else { (cpu, waited) };
         let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
@@ -320,6 +326,15 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
         }
         Ok(())
+    }
+
+    /// Whether what a device completed at an instant was a read.
+    fn device_read(&mut self, device: u32, at: i64) -> bool {
+        const NEAR_NS: i64 = 500_000;
+        self.settle(device);
+        let lane = &self.feed.lanes[device as usize];
+        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= NEAR_NS as u64);
+        near.min_by_key(|s| s.end.abs_diff(at)).is_some_and(|s| s.kind == SpanKind::DiskRead)
     }
 
     /// Whether a call's waits are spans of their own, so that what they leave over is running.

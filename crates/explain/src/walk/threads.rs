@@ -106,6 +106,19 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
+        if self.paused(&span, &passed)? {
+            self.charge_thread(Activity::Think, What::Blocked(span.kind), NONE, earliest);
+            return Ok(());
+        }
+        if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
+            // Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was
+            // woken next: it had brought them, or room for them (a relay, a tunnel).
+            let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
+            let next = next_connection(&passed).or_else(|| next_connection(&handed_on?));
+            if let Some((connection, offset_bytes)) = next {
+                (span.kind, span.connection, span.offset_bytes) = (SpanKind::WaitNetwork, connection, offset_bytes);
+            }
+        }
         if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
             // Whatever ended its next wait is what this one looked for in vain.
             span.connection = if passed.wait.1 == NONE { passed.receive.1 } else { passed.wait.1 };
@@ -127,6 +140,20 @@ impl Walk<'_, '_> {
                 if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
             }
         }
+    }
+
+    /// Whether a poll that a timer ended was a pause of the thread's own choice, and no look in vain: it then sent, or took bytes that
+    /// had been sent before it began.
+    fn paused(&mut self, span: &LiveSpan, passed: &crate::feed::Passed) -> Result<bool, ExplainError> {
+        if span.kind != SpanKind::WaitNetwork || !span.timed_out() {
+            return Ok(false);
+        }
+        let next = passed.receive.0.min(passed.send.0);
+        if next > passed.wait.0 || passed.send.0 < passed.receive.0 {
+            return Ok(next <= passed.wait.0);
+        }
+        let taken = LiveSpan { connection: passed.receive.1, offset_bytes: passed.receive.2, size_bytes: 1, ..*span };
+        Ok(self.find_send(&taken)?.is_some_and(|send| send.end <= span.start))
     }
 
     /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
@@ -232,8 +259,18 @@ impl Walk<'_, '_> {
     }
 }
 
+/// Which connection a thread took bytes from (and from which position on), or else sent to, before it blocked again.
+fn next_connection(passed: &crate::feed::Passed) -> Option<(u32, u64)> {
+    let (receive, send) = (passed.receive, passed.send);
+    match passed.wait.0 {
+        until if receive.0 <= until && receive.1 != NONE => Some((receive.1, receive.2)),
+        until if send.0 <= until && send.1 != NONE => Some((send.1, ABSENT)),
+        _ => None,
+    }
+}
+
 /// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
-fn waited_for_room(passed: &crate::feed::Passed, connection: u32) -> bool {
+pub(super) fn waited_for_room(passed: &crate::feed::Passed, connection: u32) -> bool {
     let until = passed.wait.0;
     let took = passed.receive.1 == connection && passed.receive.0 <= until;
     !took && passed.send.1 == connection && passed.send.0 <= until
