@@ -5,7 +5,7 @@
 
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::regime::{Regime, Regimes};
-use super::rows::Rows;
+use super::rows::{Request, Rows};
 use super::streams::{Streams, ways};
 use super::timeline::{Piece, Timeline, Wait, timelines};
 use crate::cast::Cast;
@@ -56,6 +56,8 @@ struct Builder<'a> {
     mark_count: u32,
     devices: Vec<Device>,
     busy: Vec<Busy>,
+    /// By device's name and machine: its requests, in order of completion.
+    requests: HashMap<Device, Vec<Request>>,
     from: i64,
 }
 
@@ -85,6 +87,15 @@ impl Busy {
     }
 }
 
+fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
+    let mut requests: HashMap<Device, Vec<Request>> = HashMap::new();
+    for request in rows.requests.iter().rev() {
+        let actor = &cast.actors[request.track as usize];
+        requests.entry(Device { machine: actor.machine, name: actor.name.clone() }).or_default().push(*request);
+    }
+    requests
+}
+
 /// The graph of a recorded run; `None` where its main thread has no time.
 pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
     let from = rows.from;
@@ -103,6 +114,7 @@ pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph>
         mark_count: 0,
         devices: Vec::new(),
         busy,
+        requests: requests(cast, rows),
         from,
     };
     let mut linked = builder.link();
@@ -177,11 +189,18 @@ impl Builder<'_> {
             K::WaitMemory => delay(Class::Memory),
             K::WaitTimer => delay(think),
             K::WaitOther if wait.row.stopped => delay(Class::Stopped),
-            K::WaitLock => self.follow(timeline, wait).unwrap_or(delay(Class::Lock)),
+            K::WaitLock => match self.follow(timeline, wait) {
+                Some(followed) => followed,
+                None => self.bytes_by_stranger(timeline, piece, wait).unwrap_or(delay(Class::Lock)),
+            },
             K::WaitRunqueue => delay(self.queue_class(wait)),
             K::NetSend => self.room(wait).unwrap_or_else(|| self.room_unseen(wait)),
             K::NetConnect => delay(Class::Connect),
-            K::NetReceive | K::WaitNetwork => self.bytes(timeline, wait),
+            K::NetReceive | K::WaitNetwork if wait.row.object != NONE => self.bytes(timeline, wait),
+            K::NetReceive | K::WaitNetwork if wait.row.by_timer => delay(think),
+            K::NetReceive | K::WaitNetwork => {
+                self.bytes_by_stranger(timeline, piece, wait).unwrap_or_else(|| self.some_event(timeline, wait))
+            }
             _ => delay(Class::Other),
         }
     }
@@ -224,31 +243,47 @@ impl Builder<'_> {
         };
         let name = attribute("device").or(by).unwrap_or_else(|| "a disk".to_owned());
         let device = Device { machine: actor.machine, name };
+        let asked_at = self.asked_at(&device, wait);
+        let asked = asked_at.map(|at| self.mark(timeline as u32, at));
         let device = self.devices.iter().position(|d| *d == device).unwrap_or_else(|| {
             self.devices.push(device);
             self.devices.len() - 1
         });
-        let before = class == Class::Read && self.reads_on(timeline, piece, wait);
-        (Op::Serve { device: device as u32, class, service: 0.0, lag: (wait.end - wait.woken) as f64, ahead: before }, None)
+        let ahead = asked.is_none() && class == Class::Read && self.reads_on(timeline, piece, wait);
+        let mark = asked.map_or(NO_MARK, |a| a.0);
+        let lag = (wait.end - wait.woken) as f64;
+        (Op::Serve { device: device as u32, class, service: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
+    }
+
+    /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
+    /// written behind, while the thread did something else. Of requests that completed since the one before the wait, the first
+    /// counts.
+    fn asked_at(&self, device: &Device, wait: &Wait) -> Option<i64> {
+        const AT_ONCE_NS: i64 = 300_000;
+        let requests = self.requests.get(device)?;
+        let after = requests.partition_point(|r| r.end <= wait.woken);
+        let ended_it = requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= AT_ONCE_NS)?;
+        let first = requests[..after].iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
+        let asked = first.unwrap_or(ended_it.start).min(ended_it.start);
+        (asked < wait.start).then_some(asked)
     }
 
     /// Whether the device read on while the thread ran: the last wait was for the same file, and not long ago.
     fn reads_on(&self, timeline: usize, piece: usize, wait: &Wait) -> bool {
-        let pieces = &self.timelines[timeline].pieces;
-        let (Some(run), Some(before)) = (piece.checked_sub(1), piece.checked_sub(2)) else { return false };
-        let (Piece::Run(from, to), Piece::Wait(last)) = (pieces[run], pieces[before]) else { return false };
-        last.row.kind == SpanKind::FileRead && last.row.object == wait.row.object && to - from <= wait.woken - wait.start
+        let before = self.timelines[timeline].pieces[..piece].iter().rev().take(16).find_map(|p| match p {
+            Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w),
+            _ => None,
+        });
+        before.is_some_and(|last| {
+            let same = last.row.kind == SpanKind::FileRead && last.row.object == wait.row.object;
+            same && wait.start - last.end <= wait.woken - wait.start
+        })
     }
 
     /// A thread that waits for a connection: for bytes, or for room, whichever it used first afterwards.
     fn bytes(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
-        let end = self.cast.actors[wait.row.track as usize].end;
-        let think = if end == End::Client { Class::ClientThink } else { Class::ServerThink };
         let Some((out, back)) = ways(self.cast, wait.row.object, wait.row.track) else {
-            if wait.row.by_timer {
-                return (Op::Delay { class: think, ns }, None);
-            }
             return self.some_event(timeline, wait);
         };
         let taken = self.streams.taken_from(back, wait.row.track, wait.woken).copied();
@@ -284,6 +319,18 @@ impl Builder<'_> {
             // The connection's end, or its beginning: somebody at the far end did something.
             _ => self.some_event(timeline, wait),
         }
+    }
+
+    /// A wait that somebody unknown ended, and after which the thread took bytes from a connection: whoever that was (a relay,
+    /// a tunnel, the kernel), the bytes are what was waited for.
+    fn bytes_by_stranger(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
+        let next = self.timelines[timeline].pieces[piece + 1..].iter().take(16).find_map(|p| match p {
+            Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w.start),
+            _ => None,
+        });
+        let object = self.streams.took_next(wait.row.track, wait.woken, next.unwrap_or(i64::MAX))?;
+        let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
+        Some(self.bytes(timeline, &Wait { row, ..*wait }))
     }
 
     fn far_end_recorded(&self, way: u32) -> bool {
@@ -466,7 +513,7 @@ fn time_services(linked: &mut [Linked], latency: &[f64], builder: &Builder<'_>) 
                 let began = if began.is_finite() { began } else { l.since };
                 *service = (l.woken - began).max(0.0);
                 *lag = after_waking;
-                device_free[*device as usize] = l.end;
+                device_free[*device as usize] = if *ahead { l.end } else { l.woken };
             }
             _ => {}
         }

@@ -101,6 +101,8 @@ pub enum Op {
         service: f64,
         /// From there to running again.
         lag: f64,
+        /// Where it was asked, before the wait began; [`NO_MARK`]: when the wait began.
+        asked: u32,
         /// Whether the device began when it had done the last, without being asked.
         ahead: bool,
     },

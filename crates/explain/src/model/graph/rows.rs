@@ -72,11 +72,24 @@ impl DeviceUse {
     }
 }
 
+/// One request of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// When it was issued.
+    pub start: i64,
+    /// When it completed.
+    pub end: i64,
+    /// The device's track.
+    pub track: u32,
+}
+
 /// What was read.
 #[derive(Debug)]
 pub struct Rows {
     /// By descending end.
     pub rows: Vec<Row>,
+    /// Devices' requests, by descending end.
+    pub requests: Vec<Request>,
     /// By track: reading, and writing or flushing.
     pub devices: Vec<[DeviceUse; 2]>,
     /// Spans that others are parts of.
@@ -90,8 +103,8 @@ pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Ro
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
-    let mut read =
-        Rows { rows: Vec::new(), devices: vec![<[DeviceUse; 2]>::default(); device.len()], parents: Default::default(), from: start };
+    let devices = vec![<[DeviceUse; 2]>::default(); device.len()];
+    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), devices, parents: Default::default(), from: start };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
@@ -102,6 +115,9 @@ pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Ro
             if device[track as usize] {
                 let writes = batch.kind[row] != SpanKind::DiskRead;
                 let bytes = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
+                if read.requests.len() < most {
+                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track });
+                }
                 read.devices[track as usize][usize::from(writes)].add(batch.start_ns[row].max(start), batch.end_ns[row].min(end), bytes);
                 continue;
             }

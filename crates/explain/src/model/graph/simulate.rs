@@ -222,7 +222,7 @@ impl Replay<'_> {
                     at => Then::Until(at + lag - back),
                 }
             }
-            Op::Serve { device, class, service, lag, ahead } => self.serve(program, device, class, service, lag, ahead),
+            Op::Serve { .. } => self.serve(op, program),
         }
     }
 
@@ -238,7 +238,8 @@ impl Replay<'_> {
         Then::Until(free + self.graph.latency[way as usize] * self.scale.latency + lag)
     }
 
-    fn serve(&mut self, program: u32, device: u32, class: Class, service: f64, lag: f64, ahead: bool) -> Then {
+    fn serve(&mut self, op: Op, program: u32) -> Then {
+        let Op::Serve { device, class, service, lag, asked, ahead } = op else { return Then::Now };
         let mut service = self.scale.device_ns(device, class, service);
         if class == Class::Sync && service > 0.0 {
             service += std::mem::take(&mut self.owed[program as usize]);
@@ -246,11 +247,13 @@ impl Replay<'_> {
         if service == 0.0 && self.scale.device[class as usize] == 0.0 {
             return Then::Now;
         }
-        let free = &mut self.device_free[device as usize];
-        let began = if ahead && free.is_finite() { *free } else { free.max(self.now) };
-        let at = (began + service).max(self.now) + lag;
-        *free = at;
-        Then::Until(at)
+        let free = self.device_free[device as usize];
+        let asked = if asked == NO_MARK { self.now } else { self.passed[asked as usize].min(self.now) };
+        let began = if ahead && free.is_finite() { free } else { free.max(asked) };
+        let done = (began + service).max(self.now);
+        // What was read ahead while the thread ran is not read for the next one, too.
+        self.device_free[device as usize] = if ahead { done + lag } else { done };
+        Then::Until(done + lag)
     }
 
     /// Lets the program go on that has waited longest for a mark.
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_device_serves_one_after_the_other_and_reads_on_while_the_thread_runs() {
-        let read = |ahead| Op::Serve { device: 0, class: Class::Read, service: 50.0, lag: 0.0, ahead };
+        let read = |ahead| Op::Serve { device: 0, class: Class::Read, service: 50.0, lag: 0.0, asked: NO_MARK, ahead };
         assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(false)]]), 120.0);
         assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(true)]]), 100.0);
         assert_eq!(ns(2, vec![vec![read(false)], vec![Op::Run(10.0), read(false)]]), 50.0);

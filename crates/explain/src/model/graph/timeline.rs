@@ -109,7 +109,9 @@ pub fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline
         let life =
             if main { (start, end) } else { (rows_of[0].start.max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end)) };
         let mut pieces = pieces(&rows_of, rows, life);
-        merge_looks(&mut pieces);
+        let mut sends: Vec<i64> = rows_of.iter().filter(|r| r.moves() && r.kind == SpanKind::NetSend).map(|r| r.end).collect();
+        sends.sort_unstable();
+        merge_looks(&mut pieces, &sends);
         timelines.push(Timeline { track: track as u32, pieces });
     }
     timelines
@@ -149,8 +151,9 @@ fn continues(look: &Wait, next: &Wait) -> bool {
     connection && (look.row.object == NONE || next.row.object == NONE || look.row.object == next.row.object)
 }
 
-/// Makes looks one after the other, with next to no running between them, one wait.
-fn merge_looks(pieces: &mut Vec<Piece>) {
+/// Makes looks one after the other, with next to no running and no sending between them, one wait.
+fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
+    let sent_within = |from: i64, to: i64| sends.get(sends.partition_point(|&s| s < from)).is_some_and(|&s| s <= to);
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
     for piece in pieces.drain(..) {
         let Piece::Wait(next) = piece else {
@@ -163,7 +166,7 @@ fn merge_looks(pieces: &mut Vec<Piece>) {
         };
         let before = merged.len().checked_sub(1 + run).map(|i| merged[i]);
         match before {
-            Some(Piece::Wait(look)) if is_look(&look) && continues(&look, &next) => {
+            Some(Piece::Wait(look)) if is_look(&look) && continues(&look, &next) && !sent_within(look.end, next.start) => {
                 merged.truncate(merged.len() - 1 - run);
                 let mut row = next.row;
                 if row.object == NONE {
