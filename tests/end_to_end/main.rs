@@ -12,6 +12,7 @@ mod failures;
 mod interrupts;
 mod namespaces;
 mod record_command;
+mod record_hard;
 mod record_methods;
 mod recordings;
 mod rpcstat;

@@ -324,7 +324,9 @@ int seed(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	if (!task)
 		return 0;
-	__u32 pid = task->tgid;
+	/* The reader runs this. */
+	control.level = level_of(bpf_get_current_task_btf());
+	__u32 pid = number_here(task->group_leader, task->tgid);
 	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
 	if (!role)
 		return 0;

@@ -225,6 +225,7 @@ struct {
 struct control {
 	__u32 stopped;	/* the recording has ended: nothing is told any more */
 	__u32 serials;	/* given so far */
+	__u32 level;	/* of the reader's process namespace: 0 is the machine's own */
 };
 struct control control = {};
 
@@ -276,16 +277,51 @@ static __always_inline int is_recorded(struct thread *thread)
 	return thread && thread->role >= ROLE_CLIENT && thread->role <= ROLE_KERNEL && !control.stopped;
 }
 
+struct upid {
+	int nr;
+	void *ns;
+};
+
+struct pid___numbers {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct task_struct___numbers {
+	struct pid___numbers *thread_pid;
+} __attribute__((preserve_access_index));
+
+/* How deep in process namespaces a thread is. */
+static __always_inline __u32 level_of(struct task_struct *task)
+{
+	return BPF_CORE_READ((struct task_struct___numbers *)task, thread_pid, level);
+}
+
+/* A thread's number as the reader's process namespace has it (in a container not the machine's); the machine's where it has none. */
+static __always_inline __u32 number_here(struct task_struct *task, __u32 machines)
+{
+	__u32 level = control.level & 31;
+	struct pid___numbers *pid;
+	int number = 0;
+	if (!level)
+		return machines;
+	pid = BPF_CORE_READ((struct task_struct___numbers *)task, thread_pid);
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return machines;
+	bpf_probe_read_kernel(&number, sizeof(number), (void *)&pid->numbers + level * sizeof(struct upid));
+	return number;
+}
+
 static __always_inline void tell_thread(struct task_struct *task, struct thread *thread, __u32 parent)
 {
 	struct record_thread record = {};
 	record.head.kind = RECORD_THREAD;
 	record.head.thread = thread->serial;
 	record.head.at_ns = bpf_ktime_get_ns();
-	record.tid = task->pid;
-	record.pid = task->tgid;
+	record.tid = number_here(task, task->pid);
+	record.pid = number_here(task->group_leader, task->tgid);
 	record.parent = parent;
-	record.parent_pid = BPF_CORE_READ(task, real_parent, tgid);
+	record.parent_pid = number_here(BPF_CORE_READ(task, real_parent, group_leader), BPF_CORE_READ(task, real_parent, tgid));
 	record.role = thread->role;
 	record.start_ns = task->start_boottime;
 	record.task_flags = task->flags;
@@ -360,8 +396,8 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->from_ns = processor->since_ns;
 	runner->to_ns = now;
 	runner->serial = thread ? thread->serial : 0;
-	runner->tid = task->pid;
-	runner->pid = task->tgid;
+	runner->tid = number_here(task, task->pid);
+	runner->pid = number_here(task->group_leader, task->tgid);
 	runner->task_flags = task->flags;
 	__builtin_memcpy(runner->name, task->comm, sizeof(runner->name));
 	processor->last_runner = at;
