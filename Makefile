@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long lint bench bench-quick lab build release setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick lab build release setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ test:           ## every suite; the last line is `N passed, N failed, N skipped`
 
 test-long:      ## the same with property tests many times as long (minutes to an hour)
 	@LAYOUT_CASES=$${LAYOUT_CASES:-20} PROPTEST_CASES=$${PROPTEST_CASES:-5000} tools/test
+
+fuzz:           ## readers of captures, RPCs and recordings on bytes that are nearly right; minutes (SECONDS_EACH=60)
+	@tools/cargo run --quiet -p thalweg-fuzz -- --seconds $${SECONDS_EACH:-60}
 
 lint:           ## formatting and clippy, warnings are errors
 	@tools/lint

@@ -60,7 +60,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(interface) = &arguments.interface {
         return live(arguments, interface);
     }
-    let file = arguments.file.as_deref().ok_or_else(|| Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF"))?;
+    let file =
+        arguments.file.as_deref().ok_or_else(|| Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF"))?;
     if file.join("meta.json").exists() {
         if arguments.output.is_some() || !arguments.port.is_empty() {
             return Err(Failure::usage(format!("{}: is a recording; --port and --output are for captures", file.display())));
