@@ -188,6 +188,27 @@ fn reap(pid: c_int) {
     }
 }
 
+/// The highest descriptor that is open here, or that may be.
+fn most_open() -> c_int {
+    let listed =
+        std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).max());
+    listed.flatten().unwrap_or(1024)
+}
+
+/// Closes what is ours and would be closed by `execve`: until then a recorder that looks at the held child would take our files for the
+/// command's. Calls async-signal-safe functions only.
+fn close_ours(most: c_int, but: [c_int; 2]) {
+    for fd in (3..=most).filter(|fd| !but.contains(fd)) {
+        // SAFETY: plain system calls, in the child, on descriptors that nothing in it uses any more.
+        unsafe {
+            let flags = libc::fcntl(fd, libc::F_GETFD);
+            if flags >= 0 && flags & libc::FD_CLOEXEC != 0 {
+                libc::close(fd);
+            }
+        }
+    }
+}
+
 /// Forks the child, with all signals blocked on the way, so that none finds our handlers in it.
 fn fork(
     prepared: &Prepared,
@@ -197,6 +218,7 @@ fn fork(
     status: c_int,
 ) -> Result<c_int, RecordError> {
     let (arguments, shell_arguments) = (pointers(&prepared.arguments), pointers(&prepared.shell_arguments));
+    let most_open = most_open();
     // SAFETY: the child calls async-signal-safe functions only, on memory made above, and never returns from the block.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
@@ -211,6 +233,7 @@ fn fork(
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
             libc::close(hold[1]);
+            close_ours(most_open, [hold[0], status]);
             let mut leave = 0_u8;
             let got = loop {
                 let got = libc::read(hold[0], (&raw mut leave).cast(), 1);
