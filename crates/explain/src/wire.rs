@@ -49,6 +49,8 @@ struct Said {
     retransmits: Vec<i64>,
     /// When the retransmission timer expired.
     timeouts: Vec<i64>,
+    /// When the peer's window closed.
+    zero_windows: Vec<i64>,
     /// Intervals after losses in which the window was below what it had been.
     recoveries: Vec<(i64, i64)>,
     cwnd: Series,
@@ -101,6 +103,17 @@ fn any_within(instants: &[i64], start: i64, end: i64) -> bool {
 }
 
 impl Said {
+    /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
+    fn leave_out_probes(&mut self) {
+        const AFTER_NS: i64 = 100_000_000;
+        self.zero_windows.sort_unstable();
+        let closed = &self.zero_windows;
+        for marks in [&mut self.retransmits, &mut self.timeouts] {
+            marks.sort_unstable();
+            marks.retain(|&at| !any_within(closed, at - AFTER_NS, at));
+        }
+    }
+
     /// From when to when after each loss the congestion window was below what it had been before.
     fn find_recoveries(&mut self) {
         let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
@@ -130,7 +143,7 @@ impl Said {
     /// Whether segments wait in queues: the round trip is well above its least.
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
-        now * 4 > least * 5 && now - least > LEAST_PATH_US
+        now * 2 > least * 3 && now - least > LEAST_PATH_US
     }
 
     /// The part of TCP's busy time around an interval during which this stopped it.
@@ -240,6 +253,7 @@ impl WireFacts {
                 match mark.kind {
                     MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
                     MarkKind::TcpTimeout => said.timeouts.push(mark.at.ns()),
+                    MarkKind::TcpZeroWindow => said.zero_windows.push(mark.at.ns()),
                     _ => {}
                 }
             }
@@ -267,8 +281,7 @@ impl WireFacts {
             }
         }
         for said in said.iter_mut().flatten() {
-            said.retransmits.sort_unstable();
-            said.timeouts.sort_unstable();
+            said.leave_out_probes();
             let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
             said.least_rtt_us = least(&said.min_rtt_us).or_else(|| least(&said.srtt_us));
             said.widest_window = said.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);

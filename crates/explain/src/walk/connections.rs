@@ -42,7 +42,8 @@ impl Walk<'_, '_> {
         self.settle(track);
         let lane = &self.feed.lanes[track as usize];
         lane.innermost().is_some_and(|s| {
-            let polls = s.kind == SpanKind::WaitNetwork && threads::waited_for_room(&lane.passed, connection);
+            let may_poll = s.kind == SpanKind::WaitNetwork || s.kind == SpanKind::WaitLock && !self.is_walkable(s.waker);
+            let polls = may_poll && threads::waited_for_room(&lane.passed, connection);
             s.ending_seen() && (s.kind == SpanKind::NetSend && s.connection == connection || polls)
         })
     }

@@ -115,6 +115,9 @@ impl Walk<'_, '_> {
             // woken next: it had brought them, or room for them (a relay, a tunnel).
             let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
             let next = next_connection(&passed).or_else(|| next_connection(&handed_on?));
+            // A server that was woken from outside was woken by a client: the next that spoke.
+            let spoke = [Some(passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
+            let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
             if let Some((connection, offset_bytes)) = next {
                 (span.kind, span.connection, span.offset_bytes) = (SpanKind::WaitNetwork, connection, offset_bytes);
             }
