@@ -6,7 +6,7 @@
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server)
     [server]                       kind (a name in bench/servers, `store` or `program`); recorded; cpu; command (of a program)
-    [record]                       tier, flags (of `thalweg record`), ceilings (of which disks)
+    [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the twin)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the twin runs without any of them
     [expect]                       causes, one for each fault (alternatives with |), where, serial, status
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
@@ -28,7 +28,7 @@ KEYS = {
     "hosts": {"link", "rate", "relay"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
-    "record": {"tier", "flags", "ceilings", "cpu"},
+    "record": {"tier", "flags", "ceilings", "cpu", "all"},
     "expect": {"causes", "where", "serial", "status", "share"},
     "predict": {"id", "faults", "command", "server_command", "none"},
 }

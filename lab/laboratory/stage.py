@@ -48,12 +48,18 @@ class Run:
         return 0
 
     def client_pids(self):
-        """The client's processes: those below the one we started, but for `thalweg record` itself and what leads to it."""
+        """The client's processes: those below the one we started, but for the recorder and what leads to it."""
         below = [self.process.pid]
         for pid in below:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 below += [int(word) for word in (shell.read(f"/proc/{pid}/task/{thread}/children") or "").split()]
-        return [pid for pid in below if (shell.read(f"/proc/{pid}/comm") or "") not in ("thalweg", "nsenter", "sh", "unshare")]
+        return [pid for pid in below if not _leads_to_client(pid)]
+
+
+def _leads_to_client(pid):
+    """Whether a process is one of ours around the client's."""
+    words = (shell.read(f"/proc/{pid}/cmdline") or "").split("\0")
+    return os.path.basename(words[0]) in ("timed", "nsenter", "sh", "unshare", "taskset") or words[1:2] == ["record"]
 
 
 class Stage:
@@ -230,8 +236,9 @@ class Stage:
         group = self.groups["client"]
         if "cpu" in self.scenario.copy:
             argv = ["taskset", "-c", str(self.scenario.copy["cpu"]), *argv]
-        if group and not recorded:
-            argv = group.joined(argv)
+        timing = os.path.join(self.directory, "took_ns")
+        if not recorded:
+            argv = [os.path.join(self.world.lab_programs, "timed"), timing, *(group.joined(argv) if group else argv)]
         if recorded and not any("{recording}" in word for word in variant.command):
             argv = group.joined(argv) if group else argv
             argv = [*self._record_words(run, variant), "--", *argv]
@@ -249,7 +256,7 @@ class Stage:
                     acting.append(threading.Thread(target=fault.during, args=(self, run)))
                     acting[-1].start()
                 code = run.process.wait()
-                run.wall_s = time.perf_counter() - begun
+                outside_s = time.perf_counter() - begun
             except BaseException:
                 run.process.kill()
                 run.process.wait()
@@ -260,12 +267,14 @@ class Stage:
                 for thread in acting:
                     thread.join()
         if code != 0:
-            if run.wall_s >= RUN_TIMEOUT_S:
+            if outside_s >= RUN_TIMEOUT_S:
                 raise Broken(f"{' '.join(argv)}: still running after {RUN_TIMEOUT_S} s")
             raise Broken(f"{' '.join(argv)}: exit code {code}: {_last_line(log_path)}")
         if recorded:
             run.recording = os.path.join(self.world.recordings, f"{run.name}.thw")
             run.wall_s = _recorded_wall_s(run.recording)
+        else:
+            run.wall_s = int(shell.read(timing)) / 1e9
 
     def _record_words(self, run, variant):
         record = self.scenario.record
@@ -275,13 +284,23 @@ class Stage:
         if "tier" in record:
             words += ["--tier", record["tier"]]
         if record.get("ceilings"):
-            words += ["--ceilings", self.world.ceilings(record["ceilings"])]
+            words += ["--ceilings", self._ceilings(record["ceilings"])]
         words += record.get("flags", [])
         for fault in variant.faults:
             words += fault.record_flags()
         if record.get("cpu") is not None:
             words = ["taskset", "-c", str(record["cpu"]), *words]
         return words
+
+    def _ceilings(self, disks):
+        """A file of what these disks can do, slowed as they are now, as `thalweg doctor --ceilings` measures it; measured once."""
+        path = os.path.join(self.directory, "ceilings.json")
+        if not os.path.exists(path):
+            words = [word for name in disks for word in ("--path", self.disk(name).path)]
+            told = shell.run(self.world.thalweg, "doctor", "--ceilings", *words)
+            with open(path, "w") as out:
+                out.write(told)
+        return path
 
     def explain(self, run):
         """Have the recording explained; how long that took is kept beside the document."""

@@ -34,7 +34,6 @@ class World:
         self.scripts = os.path.join(repository, "lab", "scripts")
         self.disks = {}
         self.groups = {}
-        self.measured_ceilings = {}
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -74,17 +73,6 @@ class World:
             group.make()
             self.groups[who] = group
         return self.groups[who]
-
-    def ceilings(self, disks):
-        """A file of what these disks can do, as `thalweg doctor --ceilings` measures it now."""
-        key = ",".join(disks)
-        if key not in self.measured_ceilings:
-            words = [word for name in disks for word in ("--path", self.disk(name).path)]
-            path = os.path.join(self.directory, "ceilings.json")
-            with open(path, "w") as out:
-                out.write(shell.run(self.thalweg, "doctor", "--ceilings", *words))
-            self.measured_ceilings[key] = path
-        return self.measured_ceilings[key]
 
 
 def remove_leftovers():
