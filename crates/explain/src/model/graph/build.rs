@@ -191,7 +191,11 @@ impl Builder<'_> {
             K::WaitOther if wait.row.stopped => delay(Class::Stopped),
             K::WaitLock => match self.follow(timeline, wait) {
                 Some(followed) => followed,
-                None => self.bytes_by_stranger(timeline, piece, wait).unwrap_or(delay(Class::Lock)),
+                None => match self.bytes_by_stranger(timeline, piece, wait) {
+                    Some(bytes) => bytes,
+                    None if wait.row.by_stranger && end == End::Server => self.some_event(timeline, wait),
+                    None => delay(Class::Lock),
+                },
             },
             K::WaitRunqueue => delay(self.queue_class(wait)),
             K::NetSend => self.room(wait).unwrap_or_else(|| self.room_unseen(wait)),
@@ -207,9 +211,14 @@ impl Builder<'_> {
 
     fn queue_class(&self, wait: &Wait) -> Class {
         const THROTTLED_NS: i64 = 1_000_000;
+        /// Threads that share a processor take turns of 4 ms at most.
+        const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
         if self.facts.quota[actor.end as usize] && wait.end - wait.start >= THROTTLED_NS {
             return Class::Quota;
+        }
+        if wait.end - wait.start >= LONGER_THAN_TURNS_NS {
+            return Class::LongQueue;
         }
         match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
             Some(Role::Recorder) => Class::Recorder,
@@ -292,8 +301,9 @@ impl Builder<'_> {
             let next = stream[stream.partition_point(|m| m.end < wait.woken)..].iter().take(16).find(|m| m.track == wait.row.track);
             next.is_some_and(|n| taken.is_none_or(|t| n.end < t.end))
         };
-        if sends && let Some(room) = self.room(wait) {
-            return room;
+        if sends {
+            // Nothing was taken yet: the connection came about.
+            return self.room(wait).unwrap_or((Op::Delay { class: Class::Connect, ns }, None));
         }
         let regime = self.facts.regimes.within(wait.start, wait.woken);
         let arrive = |mark, bytes: u64| Op::Arrive {
@@ -308,8 +318,7 @@ impl Builder<'_> {
         let sender = taken.and_then(|t| self.streams.sender_of(back, t.from).map(|s| (s, t)));
         match sender.and_then(|((track, at), t)| Some((self.timeline_of(track)?, at, t))) {
             Some((sender, at, taken)) if sender != timeline as u32 => {
-                let latest = wait.woken - self.one_way_ns(back) as i64;
-                let (mark, at) = self.mark(sender, at.min(latest));
+                let (mark, at) = self.mark(sender, at.min(wait.woken));
                 (arrive(mark, taken.to - taken.from), Some(at))
             }
             _ if !self.far_end_recorded(back) && self.facts.regimes.is_network(wait.start, wait.woken) => {
@@ -321,16 +330,18 @@ impl Builder<'_> {
         }
     }
 
-    /// A wait that somebody unknown ended, and after which the thread took bytes from a connection: whoever that was (a relay,
-    /// a tunnel, the kernel), the bytes are what was waited for.
+    /// A wait that somebody unknown ended, and after which the thread used a connection: whoever that was (a relay, a tunnel, the
+    /// kernel), the bytes, or the room for them, are what was waited for.
     fn bytes_by_stranger(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         let next = self.timelines[timeline].pieces[piece + 1..].iter().take(16).find_map(|p| match p {
             Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w.start),
             _ => None,
         });
-        let object = self.streams.took_next(wait.row.track, wait.woken, next.unwrap_or(i64::MAX))?;
+        let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, next.unwrap_or(i64::MAX))?;
         let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
-        Some(self.bytes(timeline, &Wait { row, ..*wait }))
+        let wait = Wait { row, ..*wait };
+        let connect = (Op::Delay { class: Class::Connect, ns: (wait.end - wait.start) as f64 }, None);
+        Some(if sent { self.room(&wait).unwrap_or(connect) } else { self.bytes(timeline, &wait) })
     }
 
     fn far_end_recorded(&self, way: u32) -> bool {
@@ -357,7 +368,14 @@ impl Builder<'_> {
         match best {
             Some((at, other)) if at >= wait.start && wait.woken - at <= RECENT_NS => {
                 let (mark, at) = self.mark(other, at);
-                (Op::Follow { mark, lag: (wait.end - at) as f64, lock: false }, Some(at))
+                let lag = (wait.end - at) as f64;
+                // If by bytes, it is over the connection the thread uses next that they came.
+                let way = self.streams.used_next(wait.row.track, wait.woken, i64::MAX).and_then(|u| ways(self.cast, u.0, wait.row.track));
+                let op = match way {
+                    Some((_, way)) => Op::Arrive { mark, way, service: 0.0, bytes: 0.0, regime: Regime::Latency, lag, polls: false },
+                    None => Op::Follow { mark, lag, lock: false },
+                };
+                (op, Some(at))
             }
             _ => (Op::Delay { class: Class::Other, ns }, None),
         }
@@ -365,13 +383,16 @@ impl Builder<'_> {
 
     /// A thread that waits for room: until the far end has taken what it had by then.
     fn room(&mut self, wait: &Wait) -> Option<(Op, Option<i64>)> {
+        const READ_LATER_NS: i64 = 1_000_000;
         let (out, _) = ways(self.cast, wait.row.object, wait.row.track)?;
-        let latest = wait.woken - self.one_way_ns(out) as i64;
+        // What is acknowledged is what arrived; it was read a little later.
+        let one_way = self.one_way_ns(out) as i64;
+        let latest = wait.woken - one_way + one_way.min(READ_LATER_NS + one_way / 20);
         let taken = *self.streams.taken_by(out, latest)?;
         let taker = self.timeline_of(taken.track)?;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
         let window = self.streams.sent_by(out, wait.woken).max(taken.to) - taken.to;
-        let (mark, at) = self.mark(taker, taken.end.min(latest));
+        let (mark, at) = self.mark(taker, taken.end);
         let wide = taken.to.saturating_sub(3 * window);
         let wide = match self.streams.taken_past(out, wide).copied() {
             Some(before) if wide > 0 => {

@@ -23,6 +23,8 @@ pub enum Class {
     Lock,
     /// Stopped by a processor quota.
     Quota,
+    /// Waiting for a processor for so long that only a quota explains it, where none was told of.
+    LongQueue,
     /// A processor held by another program.
     Foreign,
     /// A processor held by the recorder.

@@ -12,6 +12,9 @@ pub const MAX_ROWS: usize = 200_000;
 /// A receive that found nothing.
 const EAGAIN: i64 = -11;
 
+/// Fruitless receives shorter than this are only a look in passing.
+const SPIN_NS: i64 = 20_000;
+
 /// One span that matters.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -34,6 +37,8 @@ pub struct Row {
     /// Whether a task ended it (or it is not known what did).
     pub by_task: bool,
     pub by_timer: bool,
+    /// Ended by somebody who does not work for client or server.
+    pub by_stranger: bool,
     /// A fruitless receive.
     pub fruitless: bool,
     /// Ended by a signal that stopped the process.
@@ -170,7 +175,8 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
         kind,
         by_task: matches!(batch.waker_context[row], u8::MAX) || batch.waker_context[row] == WakerContext::Task as u8,
         by_timer: batch.waker_context[row] == WakerContext::Timer as u8,
-        fruitless: fruitless && kind == K::NetReceive,
+        by_stranger: false,
+        fruitless: fruitless && kind == K::NetReceive && end - start >= SPIN_NS,
         stopped: kind == K::WaitOther && batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT,
     };
     (row.waits() || row.moves() || row.fruitless && end > start).then_some(row)

@@ -71,6 +71,8 @@ struct Replay<'a> {
     waiting: Vec<u32>,
     way_free: Vec<f64>,
     device_free: Vec<f64>,
+    /// By program: whether the last wait was taken away, and so what the thread queued for after it.
+    skipped: Vec<bool>,
     /// By program: dirty throttling that a change took away, which a later sync has to wait for.
     owed: Vec<f64>,
     ended: Option<f64>,
@@ -94,6 +96,7 @@ pub fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
         waiting: vec![u32::MAX; graph.marks],
         way_free: vec![f64::NEG_INFINITY; graph.latency.len()],
         device_free: vec![f64::NEG_INFINITY; graph.devices.len()],
+        skipped: vec![false; graph.programs.len()],
         owed: vec![0.0; graph.programs.len()],
         ended: None,
         helped: 0,
@@ -158,6 +161,7 @@ impl Replay<'_> {
             if let Op::Run(ns) = op {
                 self.next[program as usize] += 1;
                 let ns = ns * self.scale.run[code.end as usize];
+                self.skipped[program as usize] &= ns <= 0.0;
                 if ns > 0.0 {
                     let machine = &mut self.machines[code.machine];
                     machine.advance(self.now);
@@ -198,14 +202,23 @@ impl Replay<'_> {
                 self.pass(mark);
                 Then::Now
             }
+            Op::Delay { class: Class::Foreign | Class::Queue | Class::LongQueue | Class::Recorder, .. }
+                if self.skipped[program as usize] =>
+            {
+                Then::Now
+            }
             Op::Delay { class, ns } => {
                 let factor = self.scale.delay[class as usize];
+                self.skipped[program as usize] |= factor == 0.0;
                 if class == Class::Memory {
                     self.owed[program as usize] += ns * (1.0 - factor);
                 }
                 Then::Until(self.now + ns * factor)
             }
-            Op::Follow { lock: true, .. } if self.scale.no_lock => Then::Now,
+            Op::Follow { lock: true, .. } if self.scale.no_lock => {
+                self.skipped[program as usize] = true;
+                Then::Now
+            }
             Op::Follow { mark, lag, .. } => match self.passed[mark as usize] {
                 at if at.is_nan() => Then::Mark(mark),
                 at => Then::Until(at + lag),
@@ -245,6 +258,7 @@ impl Replay<'_> {
             service += std::mem::take(&mut self.owed[program as usize]);
         }
         if service == 0.0 && self.scale.device[class as usize] == 0.0 {
+            self.skipped[program as usize] = true;
             return Then::Now;
         }
         let free = self.device_free[device as usize];

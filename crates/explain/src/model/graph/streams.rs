@@ -40,8 +40,8 @@ pub struct Stream {
 pub struct Streams {
     /// By [`Way`].
     pub streams: Vec<Stream>,
-    /// By track: when it took bytes, and on which object, in order of time.
-    takes: HashMap<u32, Vec<(i64, u32)>>,
+    /// By track: when it used a connection, which object, and whether it sent; in order of time.
+    uses: HashMap<u32, Vec<(i64, u32, bool)>>,
 }
 
 /// At which end of its connection a thread stands when it uses this object.
@@ -70,7 +70,7 @@ impl Streams {
         streams.resize_with(cast.connections.len() * 2, Stream::default);
         // Where positions were not recorded, bytes are counted.
         let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
-        let mut takes: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
+        let mut uses: HashMap<u32, Vec<(i64, u32, bool)>> = HashMap::new();
         for row in rows.iter().rev().filter(|r| r.moves()) {
             let Some((out, back)) = ways(cast, row.object, row.track) else { continue };
             let sends = row.kind == SpanKind::NetSend;
@@ -81,9 +81,7 @@ impl Streams {
             // What the thread waited at its beginning brought nothing yet.
             let start = if sends { row.start } else { row.off_until };
             let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
-            if !sends {
-                takes.entry(row.track).or_default().push((row.end, row.object));
-            }
+            uses.entry(row.track).or_default().push((row.end, row.object, sends));
             let stream = &mut streams[way as usize];
             if sends { stream.sent.push(moved) } else { stream.taken.push(moved) }
         }
@@ -91,13 +89,13 @@ impl Streams {
             stream.sent.sort_by_key(|m| (m.to, m.end));
             stream.taken.sort_by_key(|m| (m.end, m.to));
         }
-        Streams { streams, takes }
+        Streams { streams, uses }
     }
 
-    /// The connection this thread took bytes from next, if it did so by `until`.
-    pub fn took_next(&self, track: u32, instant: i64, until: i64) -> Option<u32> {
-        let takes = self.takes.get(&track)?;
-        takes.get(takes.partition_point(|t| t.0 < instant)).filter(|t| t.0 <= until).map(|t| t.1)
+    /// The connection this thread used next, if it did so by `until`; and whether it sent.
+    pub fn used_next(&self, track: u32, instant: i64, until: i64) -> Option<(u32, bool)> {
+        let uses = self.uses.get(&track)?;
+        uses.get(uses.partition_point(|u| u.0 < instant)).filter(|u| u.0 <= until).map(|u| (u.1, u.2))
     }
 
     /// Who handed over the byte at this position, and when it was done with it as far as was recorded.

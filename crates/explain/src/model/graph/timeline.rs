@@ -96,7 +96,9 @@ pub fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline
     for row in rows.rows.iter().rev() {
         let actor = &cast.actors[row.track as usize];
         if actor.thread && matches!(actor.role, Role::Client | Role::Server) {
-            of_track[row.track as usize].push(*row);
+            let waker = cast.actors.get(row.waker as usize);
+            let by_stranger = waker.is_none_or(|w| !matches!(w.role, Role::Client | Role::Server));
+            of_track[row.track as usize].push(Row { by_stranger, ..*row });
         }
     }
     let mut timelines = Vec::new();
@@ -147,8 +149,10 @@ fn is_look(wait: &Wait) -> bool {
 
 /// What may end a row of looks: another look at the same, or a wait for a connection.
 fn continues(look: &Wait, next: &Wait) -> bool {
-    let connection = matches!(next.row.kind, SpanKind::WaitNetwork | SpanKind::NetReceive);
-    connection && (look.row.object == NONE || next.row.object == NONE || look.row.object == next.row.object)
+    let by_stranger = next.row.kind == SpanKind::WaitLock && next.row.by_stranger;
+    let connection = matches!(next.row.kind, SpanKind::WaitNetwork | SpanKind::NetReceive) || by_stranger;
+    let pauses = next.row.by_timer && next.row.object == NONE && look.row.object != NONE;
+    connection && !pauses && (look.row.object == NONE || next.row.object == NONE || look.row.object == next.row.object)
 }
 
 /// Makes looks one after the other, with next to no running and no sending between them, one wait.

@@ -11,17 +11,21 @@ const LEAST_UNTOLD_QUOTA: f64 = 0.2;
 pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let none = Scale::none;
-    let others = [Class::Foreign, Class::Queue];
-    let queued = [Class::Quota, Class::Foreign, Class::Queue, Class::Recorder];
+    let others = [Class::Foreign, Class::Queue, Class::LongQueue];
     if run.delayed(&[Class::Quota]) {
         let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
-    } else if queued.iter().map(|&c| run.stages.delays[c as usize]).sum::<f64>() >= run.replayed_ns * LEAST_UNTOLD_QUOTA {
+    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * LEAST_UNTOLD_QUOTA {
         // A quota that nobody told of shows as queueing like any other.
         let how = "if a control group limits it (cpu.max, cpu.cfs_quota_us), raise that";
-        proposals.push(Proposal::replay("no_cpu_quota", "no processor quota, if there is one", how, none().delays(&queued, 0.0)));
+        proposals.push(Proposal::replay(
+            "no_cpu_quota",
+            "no processor quota, if there is one",
+            how,
+            none().delays(&[Class::LongQueue], 0.0),
+        ));
     }
-    if run.delayed(&[Class::Foreign]) {
+    if run.delayed(&[Class::Foreign, Class::LongQueue]) {
         let how = "run it where nothing else does, or give it processors of its own (taskset, cpuset)";
         proposals.push(Proposal::replay("no_hog", "no other programs on its processors", how, none().delays(&others, 0.0)));
     }
