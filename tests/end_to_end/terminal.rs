@@ -99,3 +99,32 @@ fn a_reader_that_goes_away_is_no_reason_to_panic() {
     assert!(!child.wait().unwrap().success());
     assert!(!err.contains("panicked"), "{err}");
 }
+
+#[test]
+fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
+    if Command::new("script").arg("--version").output().is_err() {
+        return skipped("script (package bsdutils) is not there to make a terminal");
+    }
+    let here = scratch();
+    let program =
+        file(here.path(), "patient.sh", b"trap 'echo heard' INT\necho ready\nread line\ntrap - INT\necho line: $line\nread line\nexit 3\n");
+    let recording = here.path().join("a.thw");
+    let line = format!("{THALWEG} record -o {} -- bash {}", text(&recording), text(&program));
+    let mut command = Command::new("script");
+    command.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped()).env("NO_COLOR", "1");
+    let mut terminal = command.spawn().unwrap();
+    let mut keys = terminal.stdin.take().unwrap();
+    let heard = listen(terminal.stdout.take().unwrap());
+    let says = |what: &str| heard.lock().unwrap().contains(what);
+    let mut press = |bytes: &[u8]| std::io::Write::write_all(&mut keys, bytes).unwrap();
+    wait_until("the command is ready", || says("ready"));
+    press(b"\x03");
+    wait_until("it has heard", || says("heard"));
+    press(b"still here\n");
+    wait_until("it went on", || says("line: still here"));
+    press(b"\n");
+    assert_eq!(terminal.wait().unwrap().code(), Some(3), "{}", heard.lock().unwrap());
+    wait_until("all is said", || says("where the time went"));
+    assert_eq!(heard.lock().unwrap().matches("heard").count(), 1, "{}", heard.lock().unwrap());
+    run(["explain", text(&recording)]).done();
+}
