@@ -233,6 +233,8 @@ impl Ledger {
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, true)),
                     What::OwnWork => format!("{who}: its own work"),
                     What::Runnable => queue_name(cast, label),
+                    What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
+                    What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),

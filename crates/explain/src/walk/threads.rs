@@ -11,7 +11,7 @@ impl Walk<'_, '_> {
         }
         let before = self.lane().previous().map(|p| p.end);
         if before.is_none() && self.track != self.cast.main && !self.circling() {
-            return self.to_starter();
+            return self.go_to_starter();
         }
         let from = before.unwrap_or(self.feed.position).max(self.start);
         if let Some(waiting) = self.untold_wait(from)
@@ -24,7 +24,7 @@ impl Walk<'_, '_> {
     }
 
     /// To who started this thread. If that one waits for it by now, the thread ran from the beginning of this wait on.
-    fn to_starter(&mut self) -> Result<(), ExplainError> {
+    fn go_to_starter(&mut self) -> Result<(), ExplainError> {
         let starter = self.starter();
         self.ensure(self.at)?;
         self.settle(starter);
@@ -194,7 +194,7 @@ impl Walk<'_, '_> {
         let in_vain = span.timed_out() && span.waker == NONE;
         let waker = if in_vain { self.lane().passed.wait.2 } else { span.waker };
         if !self.is_walkable(waker) || self.circling() {
-            if span.ending_seen() && self.end == End::Server && self.circling() && self.jumps % 8 != 0 {
+            if span.ending_seen() && self.end == End::Server && self.circling() && !self.jumps.is_multiple_of(8) {
                 // Threads of a pool that only woke each other: they wait for whoever they serve.
                 let starter = self.starter();
                 if starter != self.track && starter != NONE {
