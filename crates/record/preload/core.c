@@ -31,6 +31,7 @@ __thread struct thread me;
 int enabled;
 int use_counter;
 uint64_t long_ticks = LONG_NS;
+static uint64_t run_ticks = RUN_NS;
 struct header *header;
 
 static char directory[256];
@@ -211,7 +212,7 @@ int attach(void) {
     atomic_store(&slot->call_kind, 0);
     slot->anchor_ticks = ticks();
     slot->attached_ns = slot->covered_ns = slot->anchor_ns = now_ns();
-    slot->last_end_ticks = slot->anchor_ticks;
+    slot->last_end_ticks = me.covered_ticks = slot->anchor_ticks;
     me.cpu_ns = cpu_time_ns();
     me.cpu_at_ns = slot->anchor_ns;
     me.index = index;
@@ -282,6 +283,7 @@ static uint64_t flush_runs(uint64_t end_ns) {
         run->used = 0;
     }
     if (end_ns > slot->covered_ns) slot->covered_ns = end_ns;
+    me.covered_ticks = ticks();
     return begin;
 }
 
@@ -303,14 +305,14 @@ void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint
             if (size > 0) run->bytes += (uint64_t)size;
             return;
         }
-        if (!run->used) room = run;
+        if (!run->used && room == NULL) room = run;
     }
     if (room == NULL) {
         uint64_t tick_now, ns;
         set_anchor(&tick_now, &ns);
         flush_runs(ns);
         for (int n = 0; n < RUNS; n++)
-            if (!slot->runs[n].used) room = &slot->runs[n];
+            if (!slot->runs[n].used && room == NULL) room = &slot->runs[n];
         if (room == NULL) {
             lose();
             return;
@@ -372,6 +374,29 @@ static uint64_t tell_gap(uint64_t from_ns, uint64_t to_ns, uint64_t cpu_gap, uin
     return gap - cpu;
 }
 
+/* How long the thread ran in a call from `start_ns`: by the time it had before, else by what it had when last asked, taking it to
+ * have run in between where nothing else was told. */
+static uint64_t cpu_within(const struct call *call, uint64_t cpu_end, uint64_t start_ns, uint64_t duration) {
+    uint64_t cpu = 0;
+    if (call->cpu_ns != ABSENT) {
+        cpu = cpu_end - call->cpu_ns;
+    } else {
+        uint64_t ran = cpu_end - me.cpu_ns, passed = start_ns > me.cpu_at_ns ? start_ns - me.cpu_at_ns : 0;
+        passed = passed > me.waited_ns ? passed - me.waited_ns : 0;
+        cpu = ran > passed ? ran - passed : 0;
+    }
+    return cpu < duration ? cpu : duration;
+}
+
+/* Ends a long call that did not block: it worked all the while. */
+static void end_worked(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t took) {
+    if (kind == KIND_READ || kind == KIND_WRITE) {
+        uint64_t *usual = &me.usual_ticks[kind - KIND_READ];
+        *usual = *usual == 0 ? took : *usual - *usual / 4 + took / 4;
+    }
+    add_run(kind, object, size, offset, took);
+}
+
 static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context) {
     struct slot *slot = me.slot;
     uint64_t tick_now, end_ns;
@@ -380,26 +405,24 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     uint64_t start_ns = end_ns - duration;
     if (start_ns < slot->covered_ns) start_ns = slot->covered_ns;
     duration = end_ns - start_ns;
-    uint64_t cpu_end = cpu_time_ns(), cpu = 0, cpu_gap = ABSENT;
-    if (call->cpu_ns != ABSENT) {
-        cpu = cpu_end - call->cpu_ns;
-        cpu_gap = call->cpu_ns - me.cpu_ns;
-    } else if (cpu_end - me.cpu_ns > start_ns - me.cpu_at_ns && start_ns > me.cpu_at_ns) {
-        cpu = cpu_end - me.cpu_ns - (start_ns - me.cpu_at_ns);
-    }
-    if (cpu > duration) cpu = duration;
-    me.expect_long |= 1u << kind;
-    uint64_t off = duration - cpu;
     slot->last_end_ticks = tick_now;
-    if (off < LONG_NS) {
-        /* It worked all the while. */
-        if (kind < KIND_WAIT_NETWORK) add_run(kind, object, size, offset, took);
-        if (call->cpu_ns != ABSENT || end_ns - slot->covered_ns > RUN_NS) {
-            uint64_t before = slot->covered_ns, first = flush_runs(end_ns);
-            tell_gap(before, first, cpu_gap == ABSENT ? ABSENT : cpu_end - me.cpu_ns, end_ns - first);
-        }
+    int waits = kind >= KIND_WAIT_NETWORK;
+    int fresh = me.cpu_at_ns == slot->covered_ns;
+    uint64_t cpu = waits ? 0 : ABSENT, cpu_gap = ABSENT, cpu_end = me.cpu_ns;
+    if (!waits && (duration >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE)) {
+        cpu_end = cpu_time_ns();
+        cpu = cpu_within(call, cpu_end, start_ns, duration);
+        if (call->cpu_ns != ABSENT && fresh) cpu_gap = call->cpu_ns - me.cpu_ns;
+        if (duration >= ASK_BEFORE_NS) me.expect_long |= 1u << kind;
+    }
+    uint64_t off = cpu == ABSENT ? duration : duration - cpu;
+    if (off < LONG_NS && !waits) {
+        end_worked(kind, object, size, offset, took);
+        uint64_t before = slot->covered_ns, first = flush_runs(end_ns);
+        if (fresh && call->cpu_ns != ABSENT) tell_gap(before, first, cpu_end - me.cpu_ns, end_ns - first);
         me.cpu_ns = cpu_end;
         me.cpu_at_ns = end_ns;
+        me.waited_ns = 0;
         return;
     }
     uint64_t before = slot->covered_ns, first = flush_runs(start_ns);
@@ -422,8 +445,20 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     }
     push_or_lose(&record);
     slot->covered_ns = end_ns;
-    me.cpu_ns = cpu_end;
-    me.cpu_at_ns = end_ns;
+    if (cpu_end != me.cpu_ns) {
+        me.cpu_ns = cpu_end;
+        me.cpu_at_ns = end_ns;
+        me.waited_ns = 0;
+    } else {
+        me.waited_ns += duration;
+    }
+}
+
+/* A read or write of a file that took about as long as those that were found to have worked all the while. */
+static int is_usual(uint32_t kind, uint64_t took) {
+    if (kind != KIND_READ && kind != KIND_WRITE) return 0;
+    uint64_t usual = me.usual_ticks[kind - KIND_READ];
+    return took < usual + usual / 2 && took < long_ticks * (ASK_BEFORE_NS / LONG_NS);
 }
 
 /* Ends a call: `size` are bytes, or -errno. errno itself is kept by the caller. */
@@ -435,14 +470,14 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     if (!ready(is_long) || !enter_slot()) return;
     struct slot *slot = me.slot;
     atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
-    if (unlikely(is_long)) {
+    if (unlikely(is_long && !is_usual(kind, took))) {
         end_long(call, kind, object, size, offset, waker, context);
     } else {
         me.expect_long &= ~(1u << kind);
         if (kind < KIND_WAIT_NETWORK) {
             add_run(kind, object, size, offset, took);
             slot->last_end_ticks = now;
-            if (unlikely(ns_of(now - slot->anchor_ticks) + slot->anchor_ns - slot->covered_ns > RUN_NS)) {
+            if (unlikely(now - me.covered_ticks > run_ticks)) {
                 uint64_t tick_now, ns;
                 set_anchor(&tick_now, &ns);
                 flush_runs(ns);
@@ -465,7 +500,7 @@ void detach(void) {
     uint64_t tick_now, ns;
     set_anchor(&tick_now, &ns);
     uint64_t cpu = cpu_time_ns(), before = me.slot->covered_ns, first = flush_runs(ns);
-    tell_gap(before, first, cpu - me.cpu_ns, ns - first);
+    if (me.cpu_at_ns == before) tell_gap(before, first, cpu - me.cpu_ns, ns - first);
     threads[me.index].tid = 0;
     atomic_store_explicit(&header->states[me.index], SLOT_ENDED, memory_order_release);
     me.slot = NULL;
@@ -504,6 +539,7 @@ static int read_setting(const char *text) {
         tick_scale = scale;
         use_counter = 1;
         long_ticks = (uint64_t)(((unsigned __int128)LONG_NS << 32) / scale);
+        run_ticks = (uint64_t)(((unsigned __int128)RUN_NS << 32) / scale);
     }
     return 1;
 }

@@ -17,8 +17,10 @@
 
 /* A call that lasted longer may have blocked. */
 #define LONG_NS 20000u
-/* Asking for the run queue costs microseconds: only after so long off the processor. */
-#define RUNQUEUE_NS 200000u
+/* Asking for the CPU time costs up to a microsecond, for the run queue several: only where a call is long enough to bear it. */
+#define ASK_NS 100000u
+#define ASK_BEFORE_NS 200000u
+#define RUNQUEUE_NS 400000u
 /* Runs are handed over after this time at the latest. */
 #define RUN_NS 10000000u
 /* Time between two looks at TCP's figures of one connection. */
@@ -59,12 +61,14 @@ struct thread {
     uint8_t busy;   /* in the middle of the slot's data: a signal handler keeps out */
     uint8_t over;   /* the thread is ending */
     uint16_t skipped;
-    uint32_t expect_long; /* kinds whose last call was long: bits */
+    uint32_t expect_long; /* kinds whose last call was so long that asking before is worth it: bits */
     uint32_t fruitless;   /* connection of the last receive that got nothing, if nothing else came between */
     uint64_t cpu_ns;      /* CPU time at cpu_at_ns */
     uint64_t cpu_at_ns;
+    uint64_t waited_ns;   /* told since then as waiting */
+    uint64_t usual_ticks[2]; /* of reads and writes of files that were long and did not block */
     uint64_t runqueue_ns; /* accumulated, when last asked */
-    uint64_t run_first_ticks;
+    uint64_t covered_ticks; /* about when its time was last told */
 };
 
 /* One call, from before to after. */
