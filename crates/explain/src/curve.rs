@@ -29,7 +29,7 @@ impl Curve {
         let from = (start - self.start) as f64 / self.width_ns;
         let to = (end - self.start) as f64 / self.width_ns;
         let count = self.bins.len() as f64;
-        if to <= 0.0 || from >= count {
+        if to < 0.0 || to == 0.0 && from < to || from >= count {
             return;
         }
         let (first, last) = (from.max(0.0) as usize, (to as usize).min(self.bins.len() - 1));
