@@ -118,6 +118,7 @@ pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph>
         from,
     };
     let mut linked = builder.link();
+    full_ways(&mut linked, builder.streams.streams.len());
     let latency = builder.latencies(&linked);
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
     time_services(&mut linked, &latency, &builder);
@@ -250,9 +251,12 @@ impl Builder<'_> {
             let thing = self.cast.things.get(wait.row.object as usize)?;
             thing.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
         };
-        let name = attribute("device").or(by).unwrap_or_else(|| "a disk".to_owned());
+        let name = by.or_else(|| attribute("device")).unwrap_or_else(|| "a disk".to_owned());
         let device = Device { machine: actor.machine, name };
-        let asked_at = self.asked_at(&device, wait);
+        let ended_it = self.ended_it(&device, wait);
+        // A fault on a mapped file within a write is a read.
+        let class = if ended_it.is_some_and(|r| r.reads) && class == Class::Write { Class::Read } else { class };
+        let asked_at = ended_it.and_then(|r| self.asked_at(&device, wait, &r));
         let asked = asked_at.map(|at| self.mark(timeline as u32, at));
         let device = self.devices.iter().position(|d| *d == device).unwrap_or_else(|| {
             self.devices.push(device);
@@ -264,14 +268,19 @@ impl Builder<'_> {
         (Op::Serve { device: device as u32, class, service: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
     }
 
-    /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
-    /// written behind, while the thread did something else. Of requests that completed since the one before the wait, the first
-    /// counts.
-    fn asked_at(&self, device: &Device, wait: &Wait) -> Option<i64> {
+    /// The request whose completion ended a wait.
+    fn ended_it(&self, device: &Device, wait: &Wait) -> Option<Request> {
         const AT_ONCE_NS: i64 = 300_000;
         let requests = self.requests.get(device)?;
         let after = requests.partition_point(|r| r.end <= wait.woken);
-        let ended_it = requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= AT_ONCE_NS)?;
+        requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= AT_ONCE_NS).copied()
+    }
+
+    /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
+    /// written behind, while the thread did something else. Of requests that completed since the wait began, the first counts.
+    fn asked_at(&self, device: &Device, wait: &Wait, ended_it: &Request) -> Option<i64> {
+        let requests = self.requests.get(device)?;
+        let after = requests.partition_point(|r| r.end <= wait.woken);
         let first = requests[..after].iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
         let asked = first.unwrap_or(ended_it.start).min(ended_it.start);
         (asked < wait.start).then_some(asked)
@@ -391,7 +400,9 @@ impl Builder<'_> {
         let taken = *self.streams.taken_by(out, latest)?;
         let taker = self.timeline_of(taken.track)?;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
-        let window = self.streams.sent_by(out, wait.woken).max(taken.to) - taken.to;
+        // What was under way when there was no room for more.
+        let by_then = self.streams.taken_by(out, wait.start - one_way).map_or(0, |t| t.to);
+        let window = self.streams.sent_by(out, wait.start).saturating_sub(by_then);
         let (mark, at) = self.mark(taker, taken.end);
         let wide = taken.to.saturating_sub(3 * window);
         let wide = match self.streams.taken_past(out, wide).copied() {
@@ -509,6 +520,25 @@ impl Builder<'_> {
             });
         }
         starts
+    }
+}
+
+/// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
+fn full_ways(linked: &mut [Linked], ways: usize) {
+    const OFTEN: u32 = 8;
+    let mut rooms = vec![0; ways];
+    for l in linked.iter() {
+        if let Op::Room { way, .. } = l.op {
+            rooms[way as usize] += 1;
+        }
+    }
+    for l in linked {
+        if let Op::Room { way, regime, .. } | Op::Arrive { way, regime, .. } = &mut l.op
+            && *regime == Regime::Latency
+            && rooms[*way as usize] >= OFTEN
+        {
+            *regime = Regime::Window;
+        }
     }
 }
 

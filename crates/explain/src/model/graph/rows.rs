@@ -86,6 +86,8 @@ pub struct Request {
     pub end: i64,
     /// The device's track.
     pub track: u32,
+    /// Whether it read.
+    pub reads: bool,
 }
 
 /// What was read.
@@ -121,7 +123,7 @@ pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Ro
                 let writes = batch.kind[row] != SpanKind::DiskRead;
                 let bytes = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
                 if read.requests.len() < most {
-                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track });
+                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads: !writes });
                 }
                 read.devices[track as usize][usize::from(writes)].add(batch.start_ns[row].max(start), batch.end_ns[row].min(end), bytes);
                 continue;

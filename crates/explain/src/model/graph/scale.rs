@@ -3,6 +3,17 @@
 use super::program::{CLASSES, Class};
 use super::regime::{REGIMES, Regime};
 
+/// What senders wait for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rooms {
+    /// As long as they did.
+    AsTheyWere,
+    /// As windows four times as large leave it.
+    Wide,
+    /// Nothing.
+    Endless,
+}
+
 /// Factors and switches for one replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
@@ -24,8 +35,8 @@ pub struct Scale {
     pub least_ns_per_byte: f64,
     /// On the way there.
     pub latency: f64,
-    /// Windows four times as large.
-    pub wide: bool,
+    /// What senders wait for room, by what made the connection full.
+    pub rooms: [Rooms; REGIMES],
     /// No lock is waited for.
     pub no_lock: bool,
     /// Bytes are noticed when they come.
@@ -45,7 +56,7 @@ impl Scale {
             steady_ns_per_byte: 0.0,
             least_ns_per_byte: 0.0,
             latency: 1.0,
-            wide: false,
+            rooms: [Rooms::AsTheyWere; REGIMES],
             no_lock: false,
             no_polls: false,
         }
@@ -69,6 +80,13 @@ impl Scale {
     #[must_use]
     pub fn services(mut self, regimes: &[Regime], factor: f64) -> Scale {
         regimes.iter().for_each(|&r| self.service[r as usize] = factor);
+        self
+    }
+
+    /// With room for senders in these regimes.
+    #[must_use]
+    pub fn rooms(mut self, regimes: &[Regime], rooms: Rooms) -> Scale {
+        regimes.iter().for_each(|&r| self.rooms[r as usize] = rooms);
         self
     }
 

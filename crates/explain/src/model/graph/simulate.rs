@@ -6,7 +6,7 @@
 //! nobody does any more) is helped on where it stood longest, and counted.
 
 use super::program::{Class, Graph, NO_MARK, Op};
-use super::scale::Scale;
+use super::scale::{Rooms, Scale};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -178,6 +178,8 @@ impl Replay<'_> {
                         self.asleep.push(Reverse((At(at), program)));
                         return;
                     }
+                    // Who need not sleep need not be woken, and does not queue after that.
+                    self.skipped[program as usize] |= !matches!(op, Op::Follow { .. } | Op::Delay { .. });
                 }
                 Then::Mark(mark) => {
                     self.waiting[mark as usize] = program;
@@ -225,7 +227,11 @@ impl Replay<'_> {
             },
             Op::Arrive { .. } => self.arrive(op),
             Op::Room { way, mark, wide, lag, regime } => {
-                let mark = if self.scale.wide && regime == super::regime::Regime::Window { wide } else { mark };
+                let mark = match self.scale.rooms[regime as usize] {
+                    Rooms::AsTheyWere => mark,
+                    Rooms::Wide => wide,
+                    Rooms::Endless => NO_MARK,
+                };
                 if mark == NO_MARK {
                     return Then::Now;
                 }

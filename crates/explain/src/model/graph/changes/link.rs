@@ -4,7 +4,7 @@ use super::{Proposal, Run};
 use crate::model::graph::facts::ceiling_ns_per_byte;
 use crate::model::graph::program::Class;
 use crate::model::graph::regime::Regime;
-use crate::model::graph::scale::Scale;
+use crate::model::graph::scale::{Rooms, Scale};
 
 pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
@@ -22,18 +22,22 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     }
     if run.matters(took(&[Regime::Window])) || run.stages.rooms > 0.0 {
         let how = "larger socket buffers: the program's own option, else sysctl net.ipv4.tcp_rmem and tcp_wmem at both ends";
-        let scale = Scale { wide: true, ..none().services(&[Regime::Window], 0.25) };
+        let scale = none().services(&[Regime::Window], 0.25).rooms(&[Regime::Window], Rooms::Wide);
         proposals.push(Proposal::replay("window.x4", "send buffer and receive window four times as large", how, scale));
     }
     let steady = |known: f64| if known > 0.0 { known } else { run.stages.good_ns_per_byte }.max(least);
     if run.matters(took(&[Regime::Loss])) {
-        let scale = Scale { steady_ns_per_byte: steady(run.graph.window_ns_per_byte), ..none().services(&[Regime::Loss], 0.0) };
+        let scale = Scale {
+            steady_ns_per_byte: steady(run.graph.window_ns_per_byte),
+            ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless)
+        };
         let how =
             "find where the path loses packets (ethtool -S, tc -s qdisc); until then another congestion control (bbr), or more streams";
         proposals.push(Proposal::replay("no_loss", "nothing lost", how, scale));
     }
     if run.matters(took(&[Regime::Cwnd])) {
-        let scale = Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0) };
+        let scale =
+            Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0).rooms(&[Regime::Cwnd], Rooms::Endless) };
         let how = "keep connections open and use them again; a larger first window (ip route change ... initcwnd); \
                    no slow start after idling (sysctl net.ipv4.tcp_slow_start_after_idle=0)";
         proposals.push(Proposal::replay("no_slow_start", "connections at full speed from their beginning", how, scale));

@@ -3,13 +3,14 @@
 use super::{Proposal, Run};
 use crate::model::graph::facts::ceiling_ns_per_byte;
 use crate::model::graph::regime::Regime;
-use crate::model::graph::scale::Scale;
+use crate::model::graph::scale::{Rooms, Scale};
 
 pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
     if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
         return Vec::new();
     }
-    let scale = Scale { wide: true, least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..Scale::none().services(&own, 0.25) };
+    let scale = Scale::none().services(&own, 0.25).rooms(&own, Rooms::Wide);
+    let scale = Scale { least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..scale };
     vec![Proposal::replay("streams.x4", "four times as many connections", "use more connections at once", scale)]
 }
