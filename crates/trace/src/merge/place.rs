@@ -130,6 +130,13 @@ fn nothing_common(parts: &[Part<'_>]) -> String {
         };
         format!("{} saw {list}{}", part.name, if more > 0 { format!(" and {more} more") } else { String::new() })
     };
+    let first: std::collections::BTreeSet<String> = connections(parts[0].source).into_iter().collect();
+    let common = parts[1..].iter().any(|part| connections(part.source).iter().any(|name| first.contains(name)));
+    if common {
+        return "saw connections that the others saw, but not where their streams stood (nothing was sent on them while both recorded, or their \
+                names were used twice), so its clock cannot be put on their axis"
+            .to_owned();
+    }
     format!(
         "shares no connection with the others, so its clock cannot be put on their axis: {}. Record both ends of one run at the same time, \
          with the addresses that both see",
