@@ -15,6 +15,8 @@ from laboratory.stage import Stage
 
 # The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
 RE_RUNS = 3
+# For how long to look at how busy the machine is with other work before a scenario.
+BUSY_S = 0.3
 
 
 class Experiment:
@@ -41,7 +43,7 @@ class Experiment:
     def of(self, scenario):
         """Run a scenario; its document, whatever happened to it."""
         begun = time.monotonic()
-        document = self._head(scenario)
+        document = {**self._head(scenario), "busy_before": machine.busy_share(BUSY_S)}
         raw = {"walls": {}, "explanations": [], "runs": []}
         try:
             with Stage(self.world, scenario) as stage:

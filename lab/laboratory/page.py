@@ -2,6 +2,7 @@
 
 import os
 
+from harness.statistics import median
 from laboratory import result, score
 
 HEADER = """# The laboratory: faults with known causes, and what `thalweg explain` named
@@ -42,7 +43,9 @@ def _machine(documents):
     told, build = documents[0]["machine"], sorted({document["build"]["revision"] for document in documents})
     words = f"{told.get('processor')}, {told.get('cores')} processors, {told['memory_bytes'] / 2**30:.0f} GiB, Linux {told.get('kernel')}"
     repeats = sorted({document["repeat"] for document in documents})
-    return f"Measured on: {words}. Revision {', '.join(build)}; {'/'.join(str(n) for n in repeats)} repetitions.\n"
+    busy = [document["busy_before"] for document in documents if document.get("busy_before") is not None]
+    other = f" Other work kept the processors busy for {median(busy):.0%} before a scenario (median)." if busy else ""
+    return f"Measured on: {words}. Revision {', '.join(build)}; {'/'.join(str(n) for n in repeats)} repetitions.{other}\n"
 
 
 def _overall(documents):

@@ -166,6 +166,7 @@ class Stage:
                 for fault in variant.faults:
                     parameters.update(fault.relay())
                 self.network.start_relay(parameters)
+                undo.callback(lambda: run.notes.append(f"relay: {self.network.stop_relay()}"))
             words = self.words(name)
             if isinstance(self.server, Program):
                 self.server.begin([word.format(**words) for word in variant.server_command])
