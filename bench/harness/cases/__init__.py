@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.bench import GIB, MIB
+from harness.cases.captured import captured
 from harness.cases.copies import copies
 from harness.cases.explaining import explaining
 from harness.cases.recording import recording
@@ -45,6 +46,8 @@ CASES = [
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
     Case("servers-out", "1, 2, 4 and 8 servers, copy out, 256 MiB", partial(server_counts, "out", 256 * MIB)),
     Case("explain", "Explaining a recording of 20 million spans", explaining),
+    Case("rpcstat-whole", "RPC statistics of a capture, whole packets", partial(captured, 262_144)),
+    Case("rpcstat-cut", "RPC statistics of a capture, packets cut at 256 bytes", partial(captured, 256)),
     Case("copy-in-2Gi", "Copy in, 2 GiB", partial(copies, "in", 2 * GIB, sync=False), quick=False),
     Case("copy-out-2Gi", "Copy out, 2 GiB", partial(copies, "out", 2 * GIB, sync=False), quick=False),
     Case("recording-in-2Gi", "Recording on and off, copy in, 2 GiB", partial(recording, "in", 2 * GIB), quick=False),

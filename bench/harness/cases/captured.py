@@ -1,0 +1,91 @@
+"""How fast the capture of a large NFS write is read, on one core, beside tshark's response times of the same file."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import files, pairs, result, statistics, subjects
+from harness.bench import GIB, MIB, NotRun
+from harness.command import CommandFailed, timed
+from harness.pairs import Plan, Subject
+from harness.result import Amount
+from servers.process import Unavailable
+
+BYTES_PER_S = 1e9
+WRITE_BYTES = MIB
+
+
+def captured(snaplen, bench):
+    """`thalweg rpcstat --json` over a capture of `nfs-cp` writing 2 GiB (a quick run: 256 MiB), each packet cut at `snaplen`."""
+    for program in ("dumpcap", "tshark"):
+        if shutil.which(program) is None:
+            raise NotRun(f"there is no {program} (apt-get install tshark)")
+    size_bytes = 256 * MIB if bench.quick else 2 * GIB
+    path = capture(bench, snaplen, size_bytes)
+    core = str(max(os.sched_getaffinity(0)))
+    calls = size_bytes // WRITE_BYTES
+
+    def ours(text):
+        document = json.loads(text)
+        written = sum(p["answered"] for p in document["procedures"] if p["name"] == "WRITE")
+        if written != calls:
+            raise CommandFailed(f"{written} WRITEs were found, and {calls} were made")
+        return {"writes": written, "sentence": document["sentence"]}
+
+    rpcstat = Subject(
+        "rpcstat",
+        "thalweg rpcstat --json, one core",
+        command=lambda run: ["taskset", "-c", core, bench.program("thalweg"), "rpcstat", "--json", path],
+        before=lambda run: subjects.warm(path),
+        own=ours,
+    )
+    tshark = Subject(
+        "tshark",
+        "tshark -q -z rpc,srt, one core",
+        command=lambda run: ["taskset", "-c", core, "tshark", "-r", path, "-q", "-z", "rpc,srt,100003,3"],
+        before=lambda run: subjects.warm(path),
+        own=lambda text: {"writes": next((int(line.split()[2]) for line in text.splitlines() if " WRITE " in line), 0)},
+    )
+    file_bytes = os.path.getsize(path)
+    try:
+        plan = Plan(least=3, most=3) if bench.quick else Plan(least=7, most=7)
+        outcome = pairs.run([rpcstat, tshark], plan, "rpcstat", bench.note)
+    except CommandFailed as failure:
+        raise NotRun(str(failure)) from None
+    finally:
+        files.remove(path)
+    document = result.of_pairs(outcome, [rpcstat, tshark], "rpcstat", Amount(size_bytes, "bytes written"), [result.Bar("tshark")])
+    rates = statistics.summary([size_bytes / wall for wall in outcome.seconds("rpcstat")])
+    wanted = f"≥ {BYTES_PER_S / 1e9:.0f} GB/s"
+    document["file_bytes"] = file_bytes
+    document["bars"].append(result.absolute_bar("bytes of the write per second", wanted, rates, rates["median"] >= BYTES_PER_S))
+    return document
+
+
+def capture(bench, snaplen, size_bytes):
+    """The capture of one `nfs-cp` on the loopback interface; nothing of it may be lost."""
+    try:
+        server = bench.server("nfs")
+    except Unavailable as reason:
+        raise NotRun(str(reason)) from None
+    source = bench.source(size_bytes)
+    path = bench.path("captures", f"nfs-{size_bytes // MIB}Mi-{snaplen}.pcapng")
+    # A ring that holds what comes while the disk is slow.
+    argv = ["dumpcap", "-q", "-i", "lo", "-s", str(snaplen), "-B", "512", "-f", f"tcp port {server.nfs_port}", "-w", path]
+    dumpcap = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    try:
+        while "File:" not in (line := dumpcap.stderr.readline()):
+            if not line:
+                raise NotRun("dumpcap did not begin: it needs root")
+        timed(["nfs-cp", source, server.address("captured")])
+        dumpcap.send_signal(signal.SIGINT)
+        said = dumpcap.stderr.read()
+    finally:
+        if dumpcap.poll() is None:
+            dumpcap.send_signal(signal.SIGINT)
+        dumpcap.wait()
+        server.remove("captured")
+    bench.note(said.strip().splitlines()[-1] if said.strip() else "dumpcap said nothing")
+    return path
