@@ -155,7 +155,7 @@ pub struct Passed {
     pub receive: (i64, u32, u64),
     /// When it next handed bytes to a connection, and to which.
     pub send: (i64, u32),
-    /// When it next blocked, on which connection, until which thread ended it.
+    /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
     pub wait: (i64, u32, u32),
     /// When the last thing it ever did ended.
     pub last_end: i64,
@@ -178,13 +178,11 @@ impl Passed {
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
         }
-        if span.cpu_ns == 0 && span.end > span.start && span.start <= self.wait.0 && span.kind != SpanKind::WaitRunqueue {
-            // A fruitless look is no answer to what the one before it waited for.
-            let (connection, waker) = match self.wait {
-                (_, connection, waker) if span.timed_out() && span.connection == NONE => (connection, waker),
-                _ => (span.connection, span.waker),
-            };
-            self.wait = (span.start, connection, waker);
+        // A look in vain is no answer to what the one before it waited for.
+        let in_vain = span.timed_out() && span.connection == NONE && matches!(span.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
+        let waited = span.cpu_ns == 0 && span.end > span.start && span.kind != SpanKind::WaitRunqueue;
+        if waited && !in_vain && span.start <= self.wait.0 {
+            self.wait = (span.start, span.connection, span.waker);
         }
     }
 }

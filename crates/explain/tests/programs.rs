@@ -237,7 +237,8 @@ fn a_poll_used_as_a_pause_is_thinking_at_either_end() {
     let (near, far) = tale.two_ends(CONNECTION);
     tale.span(server, K::NetSend, 0, 900).on(far).offset(0).bytes(1 << 20).end();
     tale.wait(server, K::WaitNetwork, 900, 10_000).on(far).by_packet().end();
-    tale.wait(client, K::WaitNetwork, 1_000, 9_000).by_timer().end();
+    tale.wait(client, K::WaitNetwork, 1_000, 8_000).by_timer().end();
+    tale.wait(client, K::WaitNetwork, 8_000, 9_000).by_timer().end();
     tale.span(client, K::NetReceive, 9_000, 9_500).on(near).offset(4096).bytes(1 << 19).end();
     assert_charged(&tale.explain(), "client.think", 8.0);
     // The server sends at its own pace.
@@ -426,6 +427,28 @@ fn waiting_for_a_thread_or_a_child_to_end_is_what_it_did() {
         assert_charged(&e, "client.think", 6.5);
         assert_charged(&e, "client.cpu", 3.5);
     }
+}
+
+#[test]
+fn a_thread_started_while_another_waits_long_did_not_run_all_that_time() {
+    let mut tale = Tale::new(300_000, 2);
+    let main = tale.thread(Role::Client, "xrdcp", 100, 100);
+    let poller = tale.thread(Role::Client, "xrdcp/poller", 100, 101);
+    let fresh = tale.thread(Role::Client, "xrdcp/fresh", 100, 102);
+    let server = tale.thread(Role::Server, "xrootd", 200, 200);
+    let (near, far) = tale.two_ends(CONNECTION);
+    tale.wait(main, K::WaitLock, 1_000, 290_000).woken_by(fresh).end();
+    // The poller receives what the server read, and starts a thread for it.
+    tale.wait(poller, K::WaitNetwork, 1_000, 289_000).on(near).by_packet().end();
+    tale.span(poller, K::NetReceive, 289_100, 289_200).on(near).offset(0).bytes(1 << 20).end();
+    tale.wait(poller, K::WaitNetwork, 289_990, 300_000).by_packet().end();
+    tale.wait(fresh, K::WaitRunqueue, 289_900, 289_950).end();
+    tale.wait(fresh, K::WaitLock, 295_000, 300_000).end();
+    tale.wait(server, K::FileRead, 0, 288_900).end();
+    tale.span(server, K::NetSend, 288_900, 288_990).on(far).offset(0).bytes(1 << 20).end();
+    let e = tale.explain();
+    assert_charged(&e, "server.read", 288.9);
+    assert!(charged_ms(&e, "client.lock") < 0.1, "{:#?}", e.critical_path);
 }
 
 #[test]

@@ -17,14 +17,20 @@ struct Random {
     cpu: Option<u64>,
     runqueue: u64,
     bytes: u64,
+    /// How a kernel saw it end: by a thread, a device, a packet, a timer; 4 and above: it was not seen.
+    ended: usize,
+    offset: Option<u64>,
+    result: Option<i64>,
+    within: bool,
 }
 
 fn spans() -> impl Strategy<Value = Vec<Random>> {
     let one = (
-        (0_usize..6, 0_usize..SpanKind::ALL.len(), 0_u64..12_000, 0_u64..4_000, 0_usize..3),
-        (0_u64..6, 0_usize..8, prop::option::of(0_u64..5_000), 0_u64..2_000, 0_u64..3_000_000),
+        (0_usize..8, 0_usize..SpanKind::ALL.len(), 0_u64..12_000, 0_u64..4_000, 0_usize..3),
+        (0_u64..6, 0_usize..10, prop::option::of(prop_oneof![Just(0), 0_u64..5_000]), 0_u64..2_000, 0_u64..3_000_000),
+        (0_usize..6, prop::option::of(0_u64..10_000_000), prop::option::of(-20_i64..10), any::<bool>()),
     );
-    let one = one.prop_map(|((track, kind, from, length, connection), (request, waker, cpu, runqueue, bytes))| Random {
+    let one = one.prop_map(|((track, kind, from, length, connection), (request, waker, cpu, runqueue, bytes), more)| Random {
         track,
         kind,
         from,
@@ -35,6 +41,10 @@ fn spans() -> impl Strategy<Value = Vec<Random>> {
         cpu,
         runqueue,
         bytes,
+        ended: more.0,
+        offset: more.1,
+        result: more.2,
+        within: more.3,
     });
     prop::collection::vec(one, 0..120)
 }
@@ -45,9 +55,11 @@ proptest! {
     #[test]
     fn any_recording_is_charged_exactly_once(spans in spans(), end in 1_u64..12_000) {
         let mut tale = Tale::new(end, 2);
-        let roles = [Role::Client, Role::Client, Role::Server, Role::Server, Role::None, Role::Recorder];
-        let tracks: Vec<_> = roles.iter().enumerate().map(|(i, &r)| tale.track(r, &format!("track {i}"))).collect();
-        let connections: Vec<_> = (0..2).map(|i| tale.connection(&format!("127.0.0.1:{i} > 127.0.0.1:9"))).collect();
+        let roles = [Role::Client, Role::Client, Role::Server, Role::Server, Role::None, Role::Recorder, Role::Kernel];
+        let mut tracks: Vec<_> = roles.iter().enumerate().map(|(i, &r)| tale.track(r, &format!("track {i}"))).collect();
+        tracks.push(tale.device("vda"));
+        let connections = [tale.connection("127.0.0.1:0 > 127.0.0.1:9"), tale.two_ends("127.0.0.1:1 > 127.0.0.1:9")];
+        let mut last = None;
         for r in spans {
             let track = tracks[r.track];
             let mut line = tale.span(track, SpanKind::ALL[r.kind], r.from, r.from + r.length).bytes(r.bytes);
@@ -56,14 +68,29 @@ proptest! {
                 None => line.observed(),
             };
             if let Some(&(near, far)) = connections.get(r.connection) {
-                line = line.on(if roles[r.track] == Role::Server { far } else { near });
+                line = line.on(if roles.get(r.track) == Some(&Role::Server) { far } else { near });
             }
             if r.request > 0 {
                 line = line.request(r.request);
             }
-            if let Some(&waker) = tracks.get(r.waker) {
-                line = line.woken_by(waker);
+            line = match (tracks.get(r.waker), r.ended) {
+                (Some(&waker), 0) => line.woken_by(waker),
+                (_, 1) => line.by_device(*tracks.last().unwrap()),
+                (_, 2) => line.by_packet(),
+                (_, 3) => line.by_timer(),
+                (Some(&waker), 4) => line.held_by(waker),
+                _ => line,
+            };
+            if let Some(offset) = r.offset {
+                line = line.offset(offset);
             }
+            if let Some(result) = r.result {
+                line = line.result(result);
+            }
+            if let Some(parent) = last.filter(|_| r.within) {
+                line = line.within(parent);
+            }
+            last = Some(line.id());
             line.end();
         }
         tale.explain();

@@ -24,7 +24,11 @@ impl Walk<'_, '_> {
     }
 
     /// To who started this thread. If that one waits for it by now, the thread ran from the beginning of this wait on.
+    ///
+    /// Only for a little: what was never seen to do anything before did not run for long. Then another thread of its process,
+    /// which ran at the time, started it.
     fn go_to_starter(&mut self) -> Result<(), ExplainError> {
+        const LONG_NS: i64 = 20_000_000;
         let starter = self.starter();
         self.ensure(self.at)?;
         self.settle(starter);
@@ -34,6 +38,12 @@ impl Walk<'_, '_> {
             && wait.ending_seen()
             && rule(wait.kind) == Rule::Thread
         {
+            if self.at - wait.start > LONG_NS
+                && let Some(running) = self.running_sibling(starter)
+            {
+                self.jump(running);
+                return Ok(());
+            }
             self.charge_thread(Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
             if self.at > wait.start {
                 return Ok(());
@@ -41,6 +51,23 @@ impl Walk<'_, '_> {
         }
         self.jump(starter);
         Ok(())
+    }
+
+    /// A thread of this one's process, other than `waiting`, that ran or wanted to at the walk's instant: of several, the one that
+    /// last did something else.
+    fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
+        let (pid, machine) = (self.actor().pid, self.actor().machine);
+        let siblings = self.cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
+        let siblings: Vec<u32> = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting).collect();
+        let mut best = None;
+        for track in siblings {
+            self.settle(track);
+            let lane = &self.feed.lanes[track as usize];
+            let runs = lane.innermost().is_none_or(|s| s.kind == SpanKind::WaitRunqueue || s.cpu_ns > 0 && s.cpu_ns != ABSENT);
+            let last = lane.previous().map(|p| p.end).filter(|_| runs && lane.passed.last_end > self.at);
+            best = best.max(last.map(|end| (end, track)));
+        }
+        best.map(|(_, track)| track)
     }
 
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
@@ -123,8 +150,9 @@ impl Walk<'_, '_> {
             }
         }
         if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
-            // Whatever ended its next wait is what this one looked for in vain.
-            span.connection = if passed.wait.1 == NONE { passed.receive.1 } else { passed.wait.1 };
+            // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
+            let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
+            span.connection = if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 };
             span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
         }
         if span.offset_bytes == ABSENT && span.ending_seen() && passed.receive.1 == span.connection && passed.receive.0 <= passed.wait.0 {
