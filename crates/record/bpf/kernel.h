@@ -148,6 +148,7 @@ struct socket {
 struct sock {
 	struct sock_common __sk_common;
 	int sk_sndbuf;
+	__u8 sk_shutdown;
 	__u16 sk_protocol;
 	__u16 sk_type;
 	struct socket *sk_socket;
@@ -271,6 +272,8 @@ struct bpf_perf_event_data {
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
 #define TCP_CA_Loss 4
+#define RCV_SHUTDOWN 1
+#define MSG_PEEK 2
 #define EAGAIN 11
 
 #endif

@@ -80,6 +80,36 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	return 0;
 }
 
+#define LOOK(field) (*(volatile typeof(field) *)&(field))
+
+/* Positions in the stream. They are made of two counters that another processor may be moving on together: looked at
+ * until both stand still. */
+static __always_inline __u64 received_position(struct tcp_sock *tcp)
+{
+	__u64 bytes = 0;
+	__u32 next = 0;
+	for (int i = 0; i < 4; i++) {
+		next = LOOK(tcp->rcv_nxt);
+		bytes = LOOK(tcp->bytes_received);
+		if (next == LOOK(tcp->rcv_nxt) && bytes == LOOK(tcp->bytes_received))
+			break;
+	}
+	return bytes - (__u32)(next - LOOK(tcp->copied_seq));
+}
+
+static __always_inline __u64 sent_position(struct tcp_sock *tcp)
+{
+	__u64 bytes = 0;
+	__u32 acknowledged = 0;
+	for (int i = 0; i < 4; i++) {
+		acknowledged = LOOK(tcp->snd_una);
+		bytes = LOOK(tcp->bytes_acked);
+		if (acknowledged == LOOK(tcp->snd_una) && bytes == LOOK(tcp->bytes_acked))
+			break;
+	}
+	return bytes + (__u32)(LOOK(tcp->write_seq) - acknowledged);
+}
+
 static __always_inline int note_net(struct sock *sk, int result, __u32 direction)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -100,7 +130,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	__u32 which = direction ? RUN_RECEIVED : RUN_SENT;
 	__u64 end;
 	if (direction) {
-		end = tcp->bytes_received - (__u32)(tcp->rcv_nxt - tcp->copied_seq);
+		end = received_position(tcp);
 		if (result == -EAGAIN) {
 			which = RUN_FRUITLESS;
 			thread->polled_connection = connection->cookie;
@@ -108,7 +138,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 			thread->polled_connection = 0;
 		}
 	} else {
-		end = tcp->bytes_acked + (__u32)(tcp->write_seq - tcp->snd_una);
+		end = sent_position(tcp);
 	}
 	if (result > 0 && !(task->flags & PF_KTHREAD)) {
 		/* Through calls that the accounting counts, these bytes will be counted there too. */
@@ -121,6 +151,14 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	}
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;
+	/* The end of a stream is counted as a byte too, and taken together with the last bytes. */
+	if (direction && result > 0 && sk->sk_shutdown & RCV_SHUTDOWN && LOOK(tcp->rcv_nxt) == LOOK(tcp->copied_seq))
+		end -= 1;
+	/* What was taken so far, with this call's result, is surer than a count that differs by so little. */
+	__u64 next = connection->next_bytes[direction & 1] + (result > 0 ? result : 0);
+	if (connection->next_bytes[direction & 1] && end - next + 2 <= 4)
+		end = next;
+	connection->next_bytes[direction & 1] = end;
 	struct net_run *run = &thread->runs[which];
 	if (run->count && (run->connection != connection->cookie || now - run->first_ns >= settings.merge_ns))
 		tell_net_run(thread, run, direction);
@@ -148,18 +186,27 @@ int BPF_PROG(on_send, struct sock *sk, int result, int flags)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 {
+	/* A look at what is there takes nothing. */
+	if (flags & MSG_PEEK)
+		return 0;
 	return note_net(sk, result, 1);
 }
 
-/* For each segment that arrives on an established connection, before it is processed. */
-SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_tcp_probe, struct sock *sk)
+/* The connection that this processor is busy with: if a thread is woken now, it is for that. */
+static __always_inline void note_handled(struct sock *sk)
 {
 	struct processor *processor = this_processor();
 	if (processor) {
 		processor->tcp_sock = sk;
 		processor->tcp_cookie = bpf_get_socket_cookie(sk);
 	}
+}
+
+/* For each segment that arrives on an established connection, before it is processed. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_tcp_probe, struct sock *sk)
+{
+	note_handled(sk);
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
 	if (!connection || control.stopped)
 		return 0;
@@ -168,6 +215,16 @@ int BPF_PROG(on_tcp_probe, struct sock *sk)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	return tcp ? tell_tcp(tcp, sk, connection, now) : 0;
+}
+
+/* Before a reader is woken, also in the states that tcp_probe leaves out. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_data_ready, struct sock *sk)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	if (sk->sk_protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6))
+		note_handled(sk);
+	return 0;
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
@@ -207,17 +264,11 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 		cookie = bpf_get_socket_cookie(sk);
 		end = 1;
 		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
-	} else if (after == TCP_ESTABLISHED) {
+	} else if (before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
 		cookie = bpf_get_socket_cookie(sk);
-		if (before == TCP_SYN_RECV) {
-			end = 2;
-			bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
-		}
-		struct processor *processor = this_processor();
-		if (processor) {
-			processor->tcp_sock = sk;
-			processor->tcp_cookie = cookie;
-		}
+		end = 2;
+		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
 	}
+	note_handled(sk);
 	return 0;
 }

@@ -1,24 +1,33 @@
 /* The scheduler: when threads did not run, what they were in, who woke them, who ran instead. */
 
+static __always_inline void tell_exit(struct task_struct *task, struct thread *thread, __u32 flags, __u64 now)
+{
+	tell_net_runs(thread);
+	if (settings.trace_calls)
+		tell_calls(thread);
+	struct record_exit record = {};
+	record.head.kind = RECORD_EXIT;
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	record.run_ns = thread->in_ns;
+	record.flags = flags;
+	read_totals(&record.io, task, thread);
+	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
+	tell(&record.head, sizeof(record));
+}
+
 static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
 {
 	struct record_off *off = &thread->off;
 	__u32 state = preempted ? 0 : task->__state;
-	tell_net_runs(thread);
-	if (settings.trace_calls)
-		tell_calls(thread);
 	if (state & TASK_DEAD) {
-		struct record_exit record = {};
-		record.head.kind = RECORD_EXIT;
-		record.head.thread = thread->serial;
-		record.head.at_ns = now;
-		record.run_ns = thread->in_ns;
-		read_totals(&record.io, task, thread);
-		__builtin_memcpy(record.name, task->comm, sizeof(record.name));
-		tell(&record.head, sizeof(record));
+		tell_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
 		return;
 	}
+	tell_net_runs(thread);
+	if (settings.trace_calls)
+		tell_calls(thread);
 	off->run_ns = thread->in_ns;
 	off->out_ns = now;
 	off->state = state;
@@ -219,6 +228,16 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	return 0;
 }
 
+/* Whoever waits for a process can see its end before its last switch away, and the recording may end then. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (is_recorded(thread) && thread)
+		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	return 0;
+}
+
 SEC("tp_btf/balance_dirty_pages")
 int on_balance_dirty_pages(__u64 *ctx)
 {
@@ -364,16 +383,7 @@ int sweep(struct bpf_iter__task *ctx)
 		thread->off.head.at_ns = now;
 		tell(&thread->off.head, sizeof(thread->off));
 	} else if (thread->in_ns) {
-		tell_net_runs(thread);
-		struct record_exit record = {};
-		record.head.kind = RECORD_EXIT;
-		record.head.thread = thread->serial;
-		record.head.at_ns = now;
-		record.run_ns = thread->in_ns;
-		record.flags = OFF_OPEN;
-		read_totals(&record.io, task, thread);
-		__builtin_memcpy(record.name, task->comm, sizeof(record.name));
-		tell(&record.head, sizeof(record));
+		tell_exit(task, thread, OFF_OPEN, now);
 	}
 	return 0;
 }

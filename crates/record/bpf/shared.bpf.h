@@ -82,6 +82,7 @@ struct thread {
 struct connection {
 	__u64 cookie;
 	__u64 told_ns;
+	__u64 next_bytes[2];	/* position after the last call: sent, received */
 	__u32 zero_window;
 	__u32 in_loss;
 };

@@ -18,9 +18,11 @@ pub const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_for
 pub const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_wakeup_new", "sched_wakeup_new", "the threads of io_uring"),
     ("on_exec", "sched_process_exec", "the names of programs that are started"),
+    ("on_exit", "sched_process_exit", "what a thread did last"),
     ("on_send", "sock_send_length", "what is sent on connections"),
     ("on_receive", "sock_recv_length", "what is received on connections"),
     ("on_tcp_probe", "tcp_probe", "the state of TCP, and which connection ends a wait"),
+    ("on_data_ready", "sk_data_ready", "which connection ends a wait, while it is being closed"),
     ("on_retransmit", "tcp_retransmit_skb", "what TCP sends again"),
     ("on_tcp_state", "inet_sock_set_state", "which end called"),
     ("on_block_issue", "block_rq_issue", "requests of disks"),

@@ -106,6 +106,7 @@ pub const OFF_KERNEL_THREAD: u32 = 8;
 pub const OFF_OPEN: u32 = 16;
 pub const OFF_NEW: u32 = 32;
 pub const OFF_FAULT_FILE: u32 = 64;
+pub const OFF_EXITING: u32 = 128;
 pub const SAMPLE_USER: u32 = 256;
 pub const SAMPLE_SOFTIRQ: u32 = 512;
 pub const SAMPLE_HARDIRQ: u32 = 1024;

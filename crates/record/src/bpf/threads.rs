@@ -91,6 +91,10 @@ impl Threads {
             self.fresh.push(told.pid);
         }
         if let Some(thread) = self.known.get_mut(&told.head.thread) {
+            // A program begins: what the one before it read and wrote says nothing.
+            if thread.name != name {
+                (thread.reads, thread.writes, thread.guessed) = (None, None, [None; 2]);
+            }
             thread.name = name;
             // Told of as the holder of a processor only, its role is not said again.
             if told.role != raw::ROLE_NONE {

@@ -396,6 +396,9 @@ impl Translator {
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(exit.run_ns);
         self.run(serial, exit.head.at_ns, &exit.io, true, facts);
+        if exit.flags & raw::OFF_EXITING != 0 {
+            return;
+        }
         if let Some(track) = self.threads.track(serial, &mut self.output) {
             self.cut_call(serial, track, exit.head.at_ns);
         }

@@ -84,7 +84,14 @@ pub fn classify(off: &Off, calls: &Calls) -> Wait {
         return (SpanKind::WaitMemory, known.map_or(On::Nothing, On::File));
     }
     if off.flags & raw::OFF_KERNEL_THREAD != 0 || off.call == -2 {
-        return by_ender(off, if off.flags & raw::OFF_IOWAIT != 0 { SpanKind::WaitDisk } else { SpanKind::WaitOther });
+        // A kernel thread without work waits for somebody to give it some.
+        let idle = !uninterruptible || off.state & raw::STATE_IDLE != 0;
+        let otherwise = match (off.flags & raw::OFF_IOWAIT != 0, idle) {
+            (true, _) => SpanKind::WaitDisk,
+            (false, true) => SpanKind::WaitLock,
+            (false, false) => SpanKind::WaitOther,
+        };
+        return by_ender(off, otherwise);
     }
     if off.call < 0 {
         return fault(off);
