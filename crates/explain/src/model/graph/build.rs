@@ -403,7 +403,14 @@ impl Builder<'_> {
         // What was under way when there was no room for more.
         let by_then = self.streams.taken_by(out, wait.start - one_way).map_or(0, |t| t.to);
         let window = self.streams.sent_by(out, wait.start).saturating_sub(by_then);
-        let (mark, at) = self.mark(taker, taken.end);
+        // Where it was taking bytes just then, it is what it did then that made room.
+        let earliest = wait.start - 2 * one_way - READ_LATER_NS;
+        let ran_at = self.timelines[taker as usize].ran_at(latest);
+        let made_room_at = if taken.end < earliest { ran_at } else { taken.end };
+        if made_room_at < earliest {
+            return Some((Op::Delay { class: Class::Other, ns: (wait.end - wait.start) as f64 }, None));
+        }
+        let (mark, at) = self.mark(taker, made_room_at);
         let wide = taken.to.saturating_sub(3 * window);
         let wide = match self.streams.taken_past(out, wide).copied() {
             Some(before) if wide > 0 => {
@@ -554,7 +561,8 @@ fn time_services(linked: &mut [Linked], latency: &[f64], builder: &Builder<'_>) 
                 let (way, there) = (*way as usize, latency[*way as usize]);
                 let began = way_free[way].max(l.since);
                 let arrived = l.woken - there;
-                *service = if *polls || *regime == Regime::Latency && arrived - began < there { 0.0 } else { (arrived - began).max(0.0) };
+                let is_way = *regime == Regime::Latency && arrived - began < there;
+                *service = if *polls || is_way { 0.0 } else { (arrived - began).max(0.0) };
                 way_free[way] = began + *service;
                 *lag = arrived - way_free[way] + after_waking;
             }

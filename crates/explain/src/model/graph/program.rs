@@ -1,6 +1,7 @@
 //! What the simulator runs: each thread's time as operations, with what each wait depends on.
 
 use super::regime::Regime;
+use super::streams::Exchanges;
 use crate::cause::End;
 
 /// No mark.
@@ -151,8 +152,8 @@ pub struct Graph {
     pub wall_ns: f64,
     /// How long reading, and writing, was under way at some device: nothing makes the run shorter than the longest.
     pub device_busy_ns: [f64; 2],
-    /// How often a client sent something and then took what came back.
-    pub exchanges: u64,
+    /// Requests and answers.
+    pub exchanges: Exchanges,
     /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
     pub window_ns_per_byte: f64,
 }

@@ -105,7 +105,8 @@ pub fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
     let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
     let most_help = (1.0 + MOST_HELP * steps as f64).min(MOST_HELPS);
     while replay.ended.is_none() {
-        if !replay.step() && !(replay.helped as f64 <= most_help && replay.help()) {
+        let moved = replay.step() || replay.helped as f64 <= most_help && replay.help();
+        if !moved {
             return None;
         }
     }
@@ -303,7 +304,7 @@ mod tests {
             cpus: vec![cpus],
             wall_ns: 0.0,
             device_busy_ns: [0.0; 2],
-            exchanges: 0,
+            exchanges: Default::default(),
             window_ns_per_byte: 0.0,
         }
     }

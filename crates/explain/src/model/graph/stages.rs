@@ -108,6 +108,7 @@ impl Stages {
             let ours = graph.programs.iter().zip(&self.run).filter(|(p, _)| p.machine == m);
             ours.map(|(_, ns)| ns).sum::<f64>() / f64::from(cpus.max(1))
         });
-        device_sums.chain(clients).chain(machines).chain(self.links.values().copied()).fold(0.0, f64::max)
+        let carrying = graph.exchanges.carrying_ns.into_iter();
+        device_sums.chain(clients).chain(machines).chain(self.links.values().copied()).chain(carrying).fold(0.0, f64::max)
     }
 }

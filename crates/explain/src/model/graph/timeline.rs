@@ -155,6 +155,19 @@ fn continues(look: &Wait, next: &Wait) -> bool {
     connection && !pauses && (look.row.object == NONE || next.row.object == NONE || look.row.object == next.row.object)
 }
 
+/// The look that a thread did next to nothing after, but queue for a processor; and where it stands.
+fn last_look(pieces: &[Piece]) -> Option<(usize, Wait)> {
+    let mut ran = 0;
+    for (at, piece) in pieces.iter().enumerate().rev().take(6) {
+        match piece {
+            Piece::Run(from, to) => ran += to - from,
+            Piece::Wait(w) if w.row.kind == SpanKind::WaitRunqueue => {}
+            Piece::Wait(w) => return (is_look(w) && ran <= BETWEEN_LOOKS_NS).then_some((at, *w)),
+        }
+    }
+    None
+}
+
 /// Makes looks one after the other, with next to no running and no sending between them, one wait.
 fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
     let sent_within = |from: i64, to: i64| sends.get(sends.partition_point(|&s| s < from)).is_some_and(|&s| s <= to);
@@ -164,14 +177,13 @@ fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
             merged.push(piece);
             continue;
         };
-        let run = match merged.last() {
-            Some(&Piece::Run(from, to)) if to - from <= BETWEEN_LOOKS_NS => 1,
-            _ => 0,
-        };
-        let before = merged.len().checked_sub(1 + run).map(|i| merged[i]);
-        match before {
-            Some(Piece::Wait(look)) if is_look(&look) && continues(&look, &next) && !sent_within(look.end, next.start) => {
-                merged.truncate(merged.len() - 1 - run);
+        if next.row.kind == SpanKind::WaitRunqueue {
+            merged.push(piece);
+            continue;
+        }
+        match last_look(&merged) {
+            Some((at, look)) if continues(&look, &next) && !sent_within(look.end, next.start) => {
+                merged.truncate(at);
                 let mut row = next.row;
                 if row.object == NONE {
                     row.object = look.row.object;

@@ -12,11 +12,14 @@ const FEWEST_EXCHANGES: u64 = 16;
 const SHARPNESS: f64 = 4.0;
 
 pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
-    if run.graph.exchanges < FEWEST_EXCHANGES {
+    let exchanges = &run.graph.exchanges;
+    if exchanges.count < FEWEST_EXCHANGES {
         return Vec::new();
     }
-    let busiest = run.stages.bottleneck(run.graph);
-    let ns = (busiest.powf(SHARPNESS) + (run.replayed_ns / 4.0).powf(SHARPNESS)).powf(1.0 / SHARPNESS);
+    // What lies before the first request and after the last answer stays.
+    let asking = exchanges.span_ns.min(run.replayed_ns);
+    let busiest = run.stages.bottleneck(run.graph).min(asking);
+    let ns = run.replayed_ns - asking + (busiest.powf(SHARPNESS) + (asking / 4.0).powf(SHARPNESS)).powf(1.0 / SHARPNESS);
     vec![Proposal {
         id: "requests.x4",
         change: "four times as many requests in flight".to_owned(),
