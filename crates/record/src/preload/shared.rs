@@ -250,7 +250,7 @@ impl Shared {
 
     fn ns_of(&self, ticks: u64) -> u64 {
         let scale = self.u64(TICK_SCALE);
-        (u128::from(ticks) * u128::from(scale) >> 32) as u64
+        ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
     }
 
     /// The call that the thread is in: kind, object, since when.

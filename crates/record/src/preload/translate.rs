@@ -220,3 +220,80 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
     };
     Some(plain(SocketAddr::new(ip, port)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+    use thalweg_trace::{IdSpace, Memory, Sink};
+
+    fn translator() -> Translator {
+        let sink = Arc::new(Memory::new(10_000)) as Arc<dyn Sink>;
+        Translator::new(Mode::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0))
+    }
+
+    /// A record as the library writes it.
+    fn record(heads: [u8; 4], words: [u32; 3], longs: [u64; 6]) -> Record {
+        let mut bytes = [0; 64];
+        bytes[..4].copy_from_slice(&heads);
+        words.iter().enumerate().for_each(|(n, word)| bytes[4 + 4 * n..8 + 4 * n].copy_from_slice(&word.to_ne_bytes()));
+        longs.iter().enumerate().for_each(|(n, long)| bytes[16 + 8 * n..24 + 8 * n].copy_from_slice(&long.to_ne_bytes()));
+        Record(bytes)
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_names_the_thread_that_had_it() {
+        let (mut translator, mut out) = (translator(), Vec::new());
+        let track = translator.track(None, 10, 10, "program", &mut out).expect("on");
+        let holder = translator.track(None, 10, 11, "program/holder", &mut out).expect("on");
+        let objects = HashMap::new();
+        let absent = u64::MAX;
+        let wait = record([SPAN, 13, 1, 0], [1, 0, 11], [5_000, 70_000, absent, 0, 0, 900]);
+        out.clear();
+        assert!(translator.record(Place { track, objects: &objects }, &wait, &[], &mut out));
+        let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!((span.kind, span.waker_track, span.waker_context), (SpanKind::WaitLock, Some(holder), Some(WakerContext::Task)));
+        assert_eq!((span.start.ns(), span.duration_ns, span.cpu_ns, span.runqueue_ns), (5_000, 70_000, Some(0), Some(900)));
+        assert_eq!((span.offset_bytes, span.size_bytes, span.result), (None, None, None));
+    }
+
+    #[test]
+    fn a_fruitless_receive_has_its_errno_and_no_size() {
+        let (mut translator, mut out) = (translator(), Vec::new());
+        let track = translator.track(None, 10, 10, "program", &mut out).expect("on");
+        let objects = HashMap::new();
+        let run = record([RUN, 11, 0, 0], [7, 0, 0], [5_000, 800, u64::MAX, (-11_i64) as u64, 800, u64::MAX]);
+        out.clear();
+        assert!(translator.record(Place { track, objects: &objects }, &run, &[], &mut out));
+        let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!((span.kind, span.count, span.result, span.size_bytes), (SpanKind::NetReceive, 7, Some(-11), None));
+    }
+
+    proptest! {
+        #[test]
+        fn nonsense_in_a_ring_is_refused_or_harmless(bytes in prop::collection::vec(any::<[u8; 32]>(), 2..16), small in any::<[u8; 4]>()) {
+            let (mut translator, mut out) = (translator(), Vec::new());
+            let track = translator.track(None, 1, 1, "program", &mut out).expect("on");
+            let objects = HashMap::new();
+            let mut records: Vec<Record> = bytes.chunks_exact(2).map(|halves| {
+                let mut whole = [0; 64];
+                whole[..32].copy_from_slice(&halves[0]);
+                whole[32..].copy_from_slice(&halves[1]);
+                Record(whole)
+            }).collect();
+            // Types and kinds that are known, so that more than the first check is met.
+            records[0].0[0] = small[0] % 7;
+            records[0].0[1] = small[1] % 20;
+            let (first, more) = records.split_at(1);
+            translator.object(&first[0], more);
+            translator.record(Place { track, objects: &objects }, &first[0], more, &mut out);
+            for event in out {
+                if let Event::Span(span) = event {
+                    prop_assert!(span.count > 0);
+                    prop_assert!(i64::try_from(span.duration_ns).is_ok());
+                }
+            }
+        }
+    }
+}

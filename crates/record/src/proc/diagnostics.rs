@@ -8,6 +8,8 @@ use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 /// The kernel's `TCP_LISTEN`.
 pub const LISTEN: u8 = 10;
 
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
@@ -142,7 +144,11 @@ impl Socket {
     /// Bytes written to it since the connection began. (Acknowledged bytes would not do: the end that connected counts its SYN.)
     pub fn written_bytes(&self) -> Option<u64> {
         let info = self.info?;
-        (info.sent_bytes? + u64::from(info.unsent_bytes?)).checked_sub(info.retransmitted_bytes?)
+        // An end that was closed counts its FIN among what is not sent yet.
+        let open = matches!(self.state, ESTABLISHED | CLOSE_WAIT);
+        let unsent = u64::from(info.unsent_bytes?);
+        let unsent = if open { unsent } else { unsent.saturating_sub(1) };
+        (info.sent_bytes? + unsent).checked_sub(info.retransmitted_bytes?)
     }
 
     /// Bytes read from it since the connection began.

@@ -4,7 +4,7 @@ use super::diagnostics::Socket;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
 
@@ -122,10 +122,10 @@ impl Objects {
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways.
     pub fn file(&mut self, path: &str, device: Option<u64>, opened: Opened) -> Option<ObjectId> {
-        if let Some((object, known)) = self.files.get(path) {
-            if *known == opened || *known == Opened::Both || opened == Opened::Unknown {
-                return Some(*object);
-            }
+        if let Some((object, known)) = self.files.get(path)
+            && (*known == opened || *known == Opened::Both || opened == Opened::Unknown)
+        {
+            return Some(*object);
         }
         let opened = match self.files.get(path) {
             Some((_, Opened::Unknown)) | None => opened,
@@ -151,10 +151,10 @@ impl Objects {
     /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
     /// listened on, else the one with the smaller port.
     pub fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
-        if let Some((object, known)) = self.connections.get(&(local, peer)) {
-            if accepted.is_none_or(|accepted| accepted == *known) {
-                return Some(*object);
-            }
+        if let Some((object, known)) = self.connections.get(&(local, peer))
+            && accepted.is_none_or(|accepted| accepted == *known)
+        {
+            return Some(*object);
         }
         let guessed = || match (self.listening.contains(&local.port()), self.listening.contains(&peer.port())) {
             (true, false) => true,
@@ -206,17 +206,32 @@ impl Objects {
         if metadata.as_ref().is_some_and(|m| m.mode() & libc::S_IFMT == libc::S_IFIFO) {
             return Some(Target::Pipe);
         }
-        let opened = fdinfo(pid, fd).map_or(Opened::Unknown, |(_, opened)| opened);
+        let opened = FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, opened)| opened);
         self.file(text, metadata.map(|m| m.dev()), opened).map(Target::File)
     }
 }
 
-/// Position of a descriptor, and how it was opened.
-pub fn fdinfo(pid: u32, fd: u32) -> Option<(u64, Opened)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
-    let flags = i32::from_str_radix(field("flags:")?, 8).ok()?;
-    Some((field("pos:")?.parse().ok()?, Opened::from_flags(flags)))
+/// What /proc says of one descriptor, kept open: a reading is then one system call.
+#[derive(Debug)]
+pub struct FdInfo {
+    file: fs::File,
+}
+
+impl FdInfo {
+    /// Opens it; `None` where the descriptor is closed or may not be looked at.
+    pub fn open(pid: u32, fd: u32) -> Option<FdInfo> {
+        Some(FdInfo { file: fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()? })
+    }
+
+    /// Its position, and how it was opened; `None` once it is closed.
+    pub fn read(&self) -> Option<(u64, Opened)> {
+        let mut buffer = [0; 256];
+        let n = self.file.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(&buffer[..n]).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
+        let flags = i32::from_str_radix(field("flags:")?, 8).ok()?;
+        Some((field("pos:")?.parse().ok()?, Opened::from_flags(flags)))
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! Looking must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
-use super::files::{Objects, Opened, Target, fdinfo};
+use super::files::{FdInfo, Objects, Opened, Target};
 use super::processes::{self, Process};
 use super::system::{System, bare};
 use super::tasks::{Doing, Scheduling, TaskFiles};
@@ -45,6 +45,7 @@ const MOST_DESCRIPTORS: usize = 1024;
 /// The recorder `proc`.
 #[derive(Debug, Default)]
 pub struct ProcRecorder {
+    beside: bool,
     running: Option<(Arc<Stop>, JoinHandle<Finished>)>,
 }
 
@@ -79,6 +80,11 @@ impl ProcRecorder {
     pub fn new() -> ProcRecorder {
         ProcRecorder::default()
     }
+
+    /// The same, for processes besides those that another recorder sees: that one looks at the machine.
+    pub fn beside() -> ProcRecorder {
+        ProcRecorder { beside: true, running: None }
+    }
 }
 
 impl Recorder for ProcRecorder {
@@ -88,7 +94,7 @@ impl Recorder for ProcRecorder {
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         let stop = Arc::new(Stop::default());
-        let mut sampler = Sampler::new(&watched);
+        let mut sampler = Sampler::new(&watched, self.beside);
         // What is there before the command is let go must have been seen.
         sampler.look(true);
         let (theirs, pause) = (Arc::clone(&stop), watched.drain.max(Duration::from_millis(1)));
@@ -134,14 +140,23 @@ struct Thread {
 /// What a thread waits for.
 type Reason = (SpanKind, Option<ObjectId>, Option<WakerContext>);
 
+/// A descriptor that is a file, at the last look.
+#[derive(Debug)]
+struct Position {
+    info: FdInfo,
+    bytes: u64,
+    object: ObjectId,
+    opened: Opened,
+}
+
 #[derive(Debug)]
 struct Watch {
     role: Role,
     started_ticks: u64,
     name: String,
     threads: BTreeMap<u32, Thread>,
-    /// Position, object and way of descriptors that are files, at the last look.
-    positions: BTreeMap<u32, (u64, ObjectId, Opened)>,
+    /// Descriptors that are files.
+    positions: BTreeMap<u32, Position>,
     /// Inodes of its sockets.
     sockets: BTreeSet<u64>,
 }
@@ -159,7 +174,8 @@ struct Sampler {
     host: HostId,
     sink: Arc<dyn Sink>,
     objects: Objects,
-    system: System,
+    /// Absent where another recorder looks at the machine.
+    system: Option<System>,
     diagnostics: Option<Diagnostics>,
     sockets: BTreeMap<u64, Socket>,
     moved: BTreeMap<u64, Moved>,
@@ -173,11 +189,11 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(watched: &Watched) -> Sampler {
+    fn new(watched: &Watched, beside: bool) -> Sampler {
         let mode = Mode::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let mut sampler = Sampler {
             objects: Objects::new(mode.clone(), watched.host),
-            system: System::new(mode.clone(), watched.host),
+            system: (!beside).then(|| System::new(mode.clone(), watched.host)),
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             diagnostics: Diagnostics::open().ok(),
@@ -247,9 +263,11 @@ impl Sampler {
         if slow {
             self.slow_at = now;
             self.find_processes();
-            self.system.look(&mut self.batch);
+            if let Some(system) = &mut self.system {
+                system.look(&mut self.batch);
+            }
         }
-        self.look_at_sockets(now);
+        self.look_at_sockets(now, slow);
         let pids: Vec<u32> = self.watched.keys().copied().collect();
         for pid in pids {
             self.look_at(pid, now, slow);
@@ -275,7 +293,10 @@ impl Sampler {
         }
     }
 
-    fn look_at_sockets(&mut self, now: Time) {
+    fn look_at_sockets(&mut self, now: Time, slow: bool) {
+        if !slow && self.watched.values().all(|watch| watch.sockets.is_empty()) {
+            return;
+        }
         let Some(diagnostics) = &mut self.diagnostics else { return };
         let Ok(sockets) = diagnostics.sockets() else { return };
         self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
@@ -293,12 +314,12 @@ impl Sampler {
 
     fn look_at(&mut self, pid: u32, now: Time, slow: bool) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
-        let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks && process.state != 'Z');
-        let Some(process) = alive else { return self.close(watch, now) };
-        // A held command becomes another program.
-        let renamed = watch.name != process.name;
-        watch.name = process.name;
-        if slow || renamed || watch.threads.is_empty() {
+        if slow || watch.threads.is_empty() {
+            let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks && process.state != 'Z');
+            let Some(process) = alive else { return self.close(watch, now) };
+            // A held command becomes another program.
+            let renamed = watch.name != process.name;
+            watch.name = process.name;
             self.find_threads(pid, &mut watch, now, renamed);
             if renamed {
                 // What it waited for before, it waited for as another program.
@@ -312,7 +333,7 @@ impl Sampler {
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
         if let Some(track) = main {
-            self.files_moved(pid, &mut watch, track, now);
+            self.files_moved(&mut watch, track, now);
             self.connections_moved(&watch, track, now);
         }
         self.watched.insert(pid, watch);
@@ -332,8 +353,8 @@ impl Sampler {
             }
             let (Some(last), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
             self.tell_track(track, pid, tid, watch, &files);
-            if Some(tid) == self.command {
-                self.system.watch_quota(pid, track);
+            if let Some(system) = self.system.as_mut().filter(|_| Some(tid) == self.command) {
+                system.watch_quota(pid, track);
             }
             watch.threads.insert(tid, Thread { track, files, last, at: now, open: None, reason: None });
         }
@@ -362,12 +383,14 @@ impl Sampler {
                 watch.sockets.insert(inode);
             } else if text.starts_with('/') && !text.starts_with("/dev/") {
                 let Some(Target::File(object)) = self.objects.target(pid, fd, &self.sockets) else { continue };
-                let known = watch.positions.get(&fd).is_some_and(|(_, before, _)| *before == object);
-                if let Some((position, opened)) = fdinfo(pid, fd).filter(|_| !known) {
-                    // What was read before it was seen was read since it was opened, if the process is ours.
-                    let before = if self.command.is_some() && opened != Opened::Both { 0 } else { position };
-                    watch.positions.insert(fd, (before, object, opened));
+                if watch.positions.get(&fd).is_some_and(|known| known.object == object) {
+                    continue;
                 }
+                let Some(info) = FdInfo::open(pid, fd) else { continue };
+                let Some((position, opened)) = info.read() else { continue };
+                // What was read before it was seen was read since it was opened, if the process is ours.
+                let bytes = if self.command.is_some() && opened != Opened::Both { 0 } else { position };
+                watch.positions.insert(fd, Position { info, bytes, object, opened });
             }
         }
     }
@@ -457,20 +480,19 @@ impl Sampler {
         }
     }
 
-    fn files_moved(&mut self, pid: u32, watch: &mut Watch, track: TrackId, now: Time) {
-        for (fd, (position, object, opened)) in &mut watch.positions {
-            let Some((current, _)) = fdinfo(pid, *fd) else { continue };
-            let before = std::mem::replace(position, current);
-            let kind = match opened {
+    fn files_moved(&mut self, watch: &mut Watch, track: TrackId, now: Time) {
+        for position in watch.positions.values_mut() {
+            let Some((current, _)) = position.info.read() else { continue };
+            let before = std::mem::replace(&mut position.bytes, current);
+            let kind = match position.opened {
                 Opened::Read => SpanKind::FileRead,
                 Opened::Write => SpanKind::FileWrite,
                 _ => continue,
             };
             if current > before {
                 let Some(span) = self.span(track, kind, now, now) else { continue };
-                let size = Some(current - before);
-                let moved = Span { object: Some(*object), offset_bytes: Some(before), size_bytes: size, cpu_ns: Some(0), ..span };
-                self.batch.push(Event::Span(moved));
+                let (object, size_bytes) = (Some(position.object), Some(current - before));
+                self.batch.push(Event::Span(Span { object, offset_bytes: Some(before), size_bytes, cpu_ns: Some(0), ..span }));
             }
         }
     }

@@ -202,7 +202,7 @@ pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_
 fn throttle_file(pid: u32) -> Option<PathBuf> {
     crate::run::cpu_quota(pid)?;
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let found = text.lines().find_map(|line| {
+    text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, group) = (parts.next()?, parts.next()?.trim_start_matches('/'));
         let roots: &[&str] = match controllers {
@@ -212,8 +212,7 @@ fn throttle_file(pid: u32) -> Option<PathBuf> {
         };
         let path = roots.iter().map(|root| Path::new(root).join(group).join("cpu.stat")).find(|path| path.is_file())?;
         throttled_ns(&path).map(|_| path)
-    });
-    found
+    })
 }
 
 fn throttled_ns(path: &Path) -> Option<i64> {

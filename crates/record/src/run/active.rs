@@ -59,7 +59,7 @@ impl Active {
         for (index, method) in order.iter().enumerate() {
             match make(*method, executable) {
                 Ok(main) => {
-                    let beside = (*method == Method::Preload && others).then(ProcRecorder::new);
+                    let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
                     let fallbacks = order[index + 1..].to_vec();
                     return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), notes });
                 }
@@ -90,7 +90,7 @@ impl Active {
             self.notes.push(format!("The recorder {} could not begin ({error}); {} records instead.", self.name(), name(next)));
             match make(next, self.executable.as_ref()) {
                 Ok(main) => {
-                    self.beside = (next == Method::Preload && !watched.others.is_empty()).then(ProcRecorder::new);
+                    self.beside = (next == Method::Preload && !watched.others.is_empty()).then(ProcRecorder::beside);
                     self.main = main;
                 }
                 Err(error) => self.notes.push(error.to_string()),

@@ -50,15 +50,18 @@ pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError
 /// Processors that a process may use because of its control groups; `None`: as many as there are.
 pub fn cpu_quota(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().filter_map(|line| quota_of_line(line)).reduce(f64::min)
+    text.lines().filter_map(quota_of_line).reduce(f64::min)
 }
+
+/// How a control group's quota is read, in processors.
+type ReadQuota = fn(&Path) -> Option<f64>;
 
 /// The least quota on the way from a group of `/proc/PID/cgroup` up to its root.
 fn quota_of_line(line: &str) -> Option<f64> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
     let group = group.trim_start_matches('/');
-    let (roots, read): (&[&str], fn(&Path) -> Option<f64>) = match controllers {
+    let (roots, read): (&[&str], ReadQuota) = match controllers {
         "" => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], quota_v2),
         c if c.split(',').any(|c| c == "cpu") => (&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"], quota_v1),
         _ => return None,
