@@ -7,10 +7,10 @@ use crate::circumstances::{Circumstances, how_to_record};
 use crate::curve::{Curve, phases};
 use crate::document::*;
 use crate::evidence;
-use crate::ledger::{Entry, Ledger, Run};
+use crate::ledger::{Entry, Ledger, Place, Run};
 use crate::observation::{BUSY_BINS, Observation, Way};
 use crate::quantile::of_sorted;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
 
 /// What there is to assemble.
@@ -72,8 +72,9 @@ impl Parts<'_> {
         let slack = self.slack();
         let idle = self.ways().first().map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
-        let files = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count();
-        let names: Vec<String> = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, files <= 16)).collect();
+        let named = self.named_files();
+        let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, |file| named.contains(&file)));
+        let names: Vec<String> = names.collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
         for (i, entry) in self.ledger.entries.iter().enumerate() {
@@ -109,6 +110,25 @@ impl Parts<'_> {
             }
         });
         Charges { list: list.collect(), of_entry }
+    }
+
+    /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
+    fn named_files(&self) -> HashSet<u32> {
+        const FEW: usize = 16;
+        let is_file = |&o: &u32| self.cast.things.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
+        let mut charged: HashMap<u32, u64> = HashMap::new();
+        for entry in &self.ledger.entries {
+            if let Place::Thread { object, .. } = entry.place
+                && is_file(&object)
+            {
+                *charged.entry(object).or_default() += entry.runs.total_ns;
+            }
+        }
+        let few = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count() <= FEW;
+        let least = if few { 0 } else { (self.end - self.start) as u64 / 100 };
+        let mut most: Vec<(u64, u32)> = charged.into_iter().map(|(o, ns)| (ns, o)).filter(|&(ns, _)| ns >= least).collect();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        most.into_iter().take(FEW).map(|(_, o)| o).collect()
     }
 
     /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of

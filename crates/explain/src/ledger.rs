@@ -224,18 +224,18 @@ impl Ledger {
         coarsen(&self.path, step_ns)
     }
 
-    /// What a place is called.
-    pub fn name(&self, cast: &Cast, place: Place, name_objects: bool) -> String {
+    /// What a place is called; `named` says which files it may name.
+    pub fn name(&self, cast: &Cast, place: Place, named: impl Fn(u32) -> bool) -> String {
         match place {
             Place::Thread { label, what, object } => {
                 let who = thread_name(cast, label);
                 match what {
-                    What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, true)),
+                    What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
                     What::Runnable => queue_name(cast, label),
                     What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
                     What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
-                    What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, name_objects, false)),
+                    What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),
                 }
@@ -328,13 +328,13 @@ fn end_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
-fn work_name(cast: &Cast, kind: SpanKind, object: u32, name_objects: bool, running: bool) -> String {
+fn work_name(cast: &Cast, kind: SpanKind, object: u32, named: bool, running: bool) -> String {
     let mut name = kind.name().to_owned();
     let file = cast.things.get(object as usize).filter(|t| t.kind == ObjectKind::File);
     let thing = cast.things.get(object as usize);
     let device = file.and_then(|t| t.attribute("device"));
     let device = device.or_else(|| thing.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
-    if let Some(file) = file.filter(|_| name_objects) {
+    if let Some(file) = file.filter(|_| named) {
         // A file of a known device is named in full; a store's datafile by what tells it from the others.
         let whole = device.is_some() || file.name.ends_with('/');
         name.push(' ');
