@@ -24,6 +24,8 @@ pub mod samples;
 pub mod snapshot;
 pub mod syscalls;
 pub mod system;
+#[cfg(test)]
+mod tests;
 pub mod threads;
 pub mod throttle;
 pub mod translate;

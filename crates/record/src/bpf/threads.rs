@@ -208,6 +208,16 @@ impl Threads {
         self.track(serial, output)
     }
 
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// It has exited.
     pub fn exited(&mut self, serial: u32) {
         self.dead.push_back(serial);

@@ -147,13 +147,16 @@ impl Translator {
             want_ns: 0,
             ended_ns: Some(net.head.at_ns),
         };
-        if thread.pieces.len() < MOST_PIECES {
-            thread.pieces.push(piece);
-        } else if let Some(last) = thread.pieces.last_mut() {
-            // More than a run has as a rule: what comes is added to the last.
-            last.calls += piece.calls;
-            last.bytes += piece.bytes;
-            last.ended_ns = piece.ended_ns;
+        // More than a run has as a rule: what comes is added to the last of its kind.
+        let full = thread.pieces.len() >= MOST_PIECES;
+        match thread.pieces.iter_mut().rev().find(|p| full && p.kind == piece.kind && p.object == piece.object && p.result == piece.result)
+        {
+            Some(last) => {
+                last.calls += piece.calls;
+                last.bytes += piece.bytes;
+                last.ended_ns = piece.ended_ns;
+            }
+            None => thread.pieces.push(piece),
         }
     }
 
