@@ -678,8 +678,11 @@ fn a_server_recorded_alone_waits_for_its_client() {
         tale.wait(server, K::FileSync, t + 1_600, t + 1_900).end();
         tale.span(server, K::NetSend, t + 1_950, t + 2_000).on(far).bytes(100).end();
     }
+    // At the end the thread is idle: nobody wakes it any more.
+    tale.meta.end = Some(Time::from_monotonic_ns(15_000_000));
+    tale.wait(server, K::WaitLock, 10_000, 15_000).end();
     let e = tale.explain();
-    assert_charged(&e, "client.think", 7.5);
+    assert_charged(&e, "client.think", 7.5 + 5.0);
     assert_charged(&e, "server.sync", 1.5);
     assert_charged(&e, "server.cpu", 1.0);
     assert!(e.notes.iter().any(|n| n.contains("client was not recorded")), "{:?}", e.notes);

@@ -157,7 +157,7 @@ impl Walk<'_, '_> {
 
     /// Nothing was recorded of the other end. What TCP says at this one of the network is the network's; the rest is the
     /// other end's: the server's unknown, or the client's, which did not send.
-    fn far_end_unknown(&mut self, blocked: &Blocked) -> Result<(), ExplainError> {
+    pub(super) fn far_end_unknown(&mut self, blocked: &Blocked) -> Result<(), ExplainError> {
         let span = &blocked.span;
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;

@@ -230,6 +230,12 @@ impl Walk<'_, '_> {
                     return Ok(());
                 }
             }
+            if waker == NONE && !span.ending_seen() && self.is_server_alone() {
+                // Nobody ended it while the recording lasted: no client had anything for it to do.
+                let served = self.lane().passed.send.1;
+                let connection = if served == NONE { self.last_served() } else { served };
+                return self.far_end_unknown(&Blocked { span: LiveSpan { connection, ..span }, ..blocked });
+            }
             let from = self.piece_start(&span);
             let activity = match rule(span.kind) {
                 _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
@@ -252,6 +258,18 @@ impl Walk<'_, '_> {
         self.jump(waker);
         self.hold(waiter, waker, &span);
         Ok(())
+    }
+
+    /// Whether this is a server's thread, and nothing was recorded of any client.
+    fn is_server_alone(&self) -> bool {
+        self.end == End::Server && !self.cast.actors.iter().any(|a| a.thread && a.role == Role::Client)
+    }
+
+    /// The connection of which the server sent something last, as far as has been read.
+    fn last_served(&self) -> u32 {
+        let last = |t: &[crate::feed::Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
+        let served = self.feed.traffic.iter().enumerate().filter_map(|(c, t)| last(t).map(|end| (end, c as u32)));
+        served.max().map_or(NONE, |(_, connection)| connection)
     }
 
     /// A thread that waited for another of its own process may have waited for a lock that this one had: then the holder's
