@@ -171,6 +171,46 @@ fn drain_cycles_have_their_length_and_their_period() {
 }
 
 #[test]
+fn a_stall_goes_on_while_calls_are_only_sent_again() {
+    let mut client = Client::new();
+    let end = client.steady(MS, 2000, 16, 8 * MS);
+    for i in 0..16 {
+        let request = client.call(end + i * MS / 2, end + 1500 * MS + i * MS);
+        // Each is sent again twice.
+        for again in [300 * MS, 900 * MS] {
+            let at = end + i * MS / 2 + again;
+            client.span(SpanKind::NetSend, at, at + 20_000, request, 32 << 10, None);
+            client.mark(MarkKind::RpcRetransmit, at + 20_000);
+        }
+    }
+    client.steady(end + 1520 * MS, 2000, 16, 8 * MS);
+    let stat = client.stat();
+    let stall = &stat.stalls.longest[0];
+    assert!(near(stall.length_s, 1.492, 0.005), "{:?}", stat.stalls);
+    assert_eq!((stall.who, stall.queue, stall.retransmissions), (Who::Server, Queue::Full, 32), "{stall:?}");
+}
+
+#[test]
+fn a_drain_ends_after_the_call_that_is_made_alone() {
+    let mut client = Client::new();
+    let mut at = MS;
+    for _ in 0..20 {
+        // A burst of sixteen, again and again, each answered within a millisecond: that alone is no drain.
+        for burst in 0..20 {
+            for i in 0..16 {
+                client.call(at + burst * 2 * MS + i * 30_000, at + burst * 2 * MS + MS + i * 30_000);
+            }
+        }
+        // A commit of 20 ms.
+        client.call(at + 40 * MS, at + 60 * MS);
+        at += 61 * MS;
+    }
+    let drains = client.stat().drain_cycles.expect("the queue drains for the commit");
+    assert_eq!(drains.count, 19, "{drains:?}");
+    assert!(near(drains.median_s, 0.0225, 0.05) && near(drains.period_s, 0.061, 0.02), "{drains:?}");
+}
+
+#[test]
 fn a_stall_is_the_clients_when_nothing_is_pending_and_the_servers_when_all_is() {
     let mut client = Client::new();
     let end = client.steady(MS, 1000, 8, 4 * MS);

@@ -109,7 +109,10 @@ impl Page {
     fn procedures(&mut self, d: &RpcStat) {
         // Several machines serve: each procedure says whose it is. Several ports of one machine go without saying.
         let machine = |p: &Procedure| p.server.rsplit_once(':').map_or(p.server.clone(), |(machine, _)| machine.to_owned());
-        let several = d.procedures.iter().any(|p| machine(p) != machine(&d.procedures[0]));
+        let alike = |p: &Procedure| {
+            d.procedures.iter().filter(|q| (&q.program, &q.version, &q.name) == (&p.program, &p.version, &p.name)).count() > 1
+        };
+        let several = d.procedures.iter().any(|p| alike(p) || machine(p) != machine(&d.procedures[0]));
         let again = d.procedures.iter().any(|p| p.retransmissions > 0);
         let heads: &[(&str, usize)] = &[("calls", 9), ("min", 8), ("median", 8), ("p99", 8), ("max", 8), ("bytes", 10), ("again", 7)];
         let heads = if again { heads } else { &heads[..heads.len() - 1] };

@@ -32,6 +32,8 @@ pub struct RpcStat {
     pub calls: u64,
     /// Calls that were never answered.
     pub unanswered: u64,
+    /// Calls whose replies the recording lacks: how long they took is not known.
+    pub not_captured: u64,
     /// Calls that were answered with an error.
     pub errors: u64,
     /// Calls sent again.

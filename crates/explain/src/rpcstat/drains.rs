@@ -1,7 +1,9 @@
 //! Drain cycles: intervals in which nothing is sent while pending calls complete, until the client sends again.
 //!
 //! A client that keeps its window full sends a call for each reply. Where it stops (for a commit, for a lock, because its
-//! flusher sleeps), the queue drains. One such interval is an accident; some of them, at distances, are a cycle.
+//! flusher sleeps), the queue drains. What it then does alone (the commit) belongs to the drain. One such interval is an accident;
+//! some of them, at distances, are a cycle. A client that sends in bursts lets its queue run empty after each, for as long as
+//! calls take to be answered: that is no drain.
 
 use super::document::DrainCycles;
 use super::sweep::{Edge, State};
@@ -11,6 +13,12 @@ const FALL: f64 = 0.5;
 
 /// Fewer are no cycle.
 const LEAST_COUNT: usize = 3;
+
+/// A drain lasts longer than nearly all calls take, by this factor.
+const TIMES_RESPONSE: f64 = 2.0;
+
+/// Calls that are made alone, at the end of a drain.
+const MOST_ALONE: u32 = 2;
 
 /// Drains that are kept.
 const KEPT: usize = 1 << 16;
@@ -29,12 +37,16 @@ struct Pause {
     to_ns: i64,
     pending_at_end: u64,
     replies: u64,
+    /// Calls made alone within it.
+    alone: u32,
 }
 
 /// Gathers them, backward in time.
 #[derive(Debug, Default)]
 pub struct Drains {
     pause: Option<Pause>,
+    /// A pause after a call that was made alone.
+    after_alone: Option<Pause>,
     drains: Vec<Drain>,
 }
 
@@ -43,7 +55,9 @@ impl Drains {
     pub fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
         match edge {
             Edge::SendBegins if after.sending == 1 => {
-                self.pause = Some(Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0 });
+                // Nothing was pending when the call was sent that was then waited for alone: the pause before it is a part of the same.
+                let joined = self.after_alone.take().filter(|_| after.pending == 0).map(|later| Pause { alone: later.alone + 1, ..later });
+                self.pause = joined.or(Some(Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0, alone: 0 }));
             }
             Edge::Replied => {
                 if let Some(pause) = &mut self.pause {
@@ -54,6 +68,10 @@ impl Drains {
                 // The call whose sending ends here is pending from here on.
                 let pending_at_start = after.pending + 1;
                 if let Some(pause) = self.pause.take() {
+                    if pending_at_start == 1 && pause.pending_at_end == 0 && pause.alone < MOST_ALONE {
+                        self.after_alone = Some(pause);
+                        return;
+                    }
                     let fell = pause.pending_at_end as f64 <= FALL * pending_at_start as f64;
                     if pending_at_start >= 3 && pause.replies >= 2 && fell && self.drains.len() < KEPT {
                         let Pause { to_ns, pending_at_end, .. } = pause;
@@ -65,8 +83,10 @@ impl Drains {
         }
     }
 
-    /// What they come to, if they recur.
-    pub fn finish(mut self) -> Option<DrainCycles> {
+    /// What they come to, if they recur. `response_ns`: what nearly all calls took at most.
+    pub fn finish(mut self, response_ns: u64) -> Option<DrainCycles> {
+        let least_ns = (TIMES_RESPONSE * response_ns as f64) as i64;
+        self.drains.retain(|d| d.to_ns - d.from_ns >= least_ns);
         if self.drains.len() < LEAST_COUNT {
             return None;
         }

@@ -40,6 +40,7 @@ impl Interval {
             SpanKind::NetSend => self.sent_bytes += bytes,
             SpanKind::NetReceive => self.received_bytes += bytes,
             SpanKind::RpcCall if span.result == Some(super::responses::UNANSWERED) => self.unanswered += 1,
+            SpanKind::RpcCall if span.result == Some(super::responses::NOT_CAPTURED) => {}
             SpanKind::RpcCall => {
                 self.calls += 1;
                 self.errors += u64::from(span.result.is_some_and(|r| r < 0));

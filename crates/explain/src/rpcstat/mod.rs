@@ -71,7 +71,7 @@ impl Gathered {
         let track = self.by_track.entry(span.track).or_default();
         *track = (track.0 + 1, track.1.saturating_add(span.bytes));
         self.over_time.at(span.start_ns).calls += 1;
-        if span.result != responses::UNANSWERED {
+        if !matches!(span.result, responses::UNANSWERED | responses::NOT_CAPTURED) {
             let bin = self.over_time.at(span.end_ns);
             bin.replies += 1;
             bin.response_total_ns = bin.response_total_ns.saturating_add(ns);
@@ -138,6 +138,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         sentence: String::new(),
         calls,
         unanswered,
+        not_captured: seen.responses.not_captured(),
         errors,
         retransmissions: count(MarkKind::RpcRetransmit),
         timeouts: count(MarkKind::RpcTimeout),
@@ -150,7 +151,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         bursts: bursts(&seen.sent, &seen.received),
         quiet,
         stalls,
-        drain_cycles: seen.drains.finish(),
+        drain_cycles: seen.drains.finish(seen.responses.quantile_ns(0.9)),
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
         series: seen.over_time.series(),
         connections,

@@ -10,6 +10,7 @@ use super::over_time::{FINE_BINS, OverTime};
 use super::sweep::{Edge, State};
 use crate::curve::Curve;
 use crate::quantile::of_sorted;
+use std::collections::HashSet;
 use thalweg_trace::{Mark, MarkKind};
 
 /// Intervals that are kept one by one; of more, the shorter half is only summed up.
@@ -51,6 +52,9 @@ impl Interval {
 pub struct QuietIntervals {
     open: Option<Interval>,
     next: (EndedBy, u64),
+    /// Calls that are pending; and those of them that are being sent again.
+    pending: HashSet<u64>,
+    again: HashSet<u64>,
     kept: Vec<Interval>,
     least_ns: u64,
     /// What was not kept, by pending: none, some; and what came next.
@@ -87,6 +91,8 @@ impl QuietIntervals {
         QuietIntervals {
             open: None,
             next: (EndedBy::End, 0),
+            pending: HashSet::new(),
+            again: HashSet::new(),
             kept: Vec::new(),
             least_ns: 0,
             rest_empty_ns: 0,
@@ -99,7 +105,13 @@ impl QuietIntervals {
     /// Between two events, backward in time.
     pub fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
         if !state.is_quiet() {
-            self.close();
+            // A call that is sent again, for want of an answer, does not end a stall.
+            match &mut self.open {
+                Some(open) if state.receiving == 0 && state.sending == self.again.len() as u64 && open.from_ns == to_ns => {
+                    open.from_ns = from_ns;
+                }
+                _ => self.close(),
+            }
             return;
         }
         match &mut self.open {
@@ -114,6 +126,20 @@ impl QuietIntervals {
 
     /// An event of an RPC, backward in time.
     pub fn edge(&mut self, edge: Edge, request: u64) {
+        let known = request != 0;
+        match edge {
+            Edge::Replied if known => drop(self.pending.insert(request)),
+            Edge::Posted => drop(self.pending.remove(&request)),
+            // Sent while it is pending: sent again.
+            Edge::SendEnds if self.pending.contains(&request) => {
+                self.again.insert(request);
+                if self.open.is_some() {
+                    return;
+                }
+            }
+            Edge::SendBegins if self.again.remove(&request) && self.open.is_some() => return,
+            _ => {}
+        }
         if let (Some(open), Edge::SendEnds | Edge::ReceiveEnds) = (&mut self.open, edge) {
             open.within_message = request != 0 && open.request == request && open.ended_by == by(edge);
         }
@@ -164,7 +190,7 @@ impl QuietIntervals {
             let window = over_time.window_before(interval.from_ns).max(interval.pending);
             let queue = match interval.pending {
                 0 => Queue::Empty,
-                pending if pending as f64 >= FULL * window as f64 => Queue::Full,
+                pending if is_full(pending, window) => Queue::Full,
                 _ => Queue::Between,
             };
             let seconds = interval.ns() as f64 / 1e9;
@@ -192,6 +218,11 @@ impl QuietIntervals {
         // With the short ones only summed up, the median of the kept is above that of all.
         of_sorted(&lengths, 0.5).unwrap_or(0).saturating_mul(TIMES_MEDIAN).max(LEAST_STALL_NS)
     }
+}
+
+/// Whether a queue is as full as it becomes. In a large one, one place more or less is what moves while it is full.
+fn is_full(pending: u64, window: u64) -> bool {
+    pending as f64 >= FULL * window as f64 || (window >= 5 && pending + 1 >= window)
 }
 
 /// Whose message an event belongs to.
@@ -285,7 +316,7 @@ fn waited(queue: Queue, ended_by: EndedBy, seen: &Seen, pending: u64, window: u6
     match (queue, ended_by) {
         (Queue::Empty, _) => (Who::Client, format!("{queue_is}: the client did not ask")),
         _ if seen.zero_window && !seen.recovering => (Who::Server, format!("{queue_is}, and a window had closed")),
-        (_, EndedBy::Retransmission) => (Who::Server, format!("{queue_is}, no reply came, and the client sent again")),
+        _ if seen.retransmissions > 0 => (Who::Server, format!("{queue_is}, no reply came, and the client sent again")),
         _ if seen.recovering => (Who::Network, format!("{queue_is}, and TCP sent again {}", seen.times())),
         (Queue::Full, _) => (Who::Server, format!("{queue_is}: the server did not answer")),
         (Queue::Between, EndedBy::Call) => (Who::Client, format!("{queue_is}, and a call came next: the client could have sent it")),

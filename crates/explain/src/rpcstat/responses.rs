@@ -8,6 +8,9 @@ use thalweg_trace::{ABSENT_RESULT, Object, Source};
 /// `result` of a call that was never answered.
 pub const UNANSWERED: i64 = -110;
 
+/// `result` of a call whose reply was not captured: how long it took is not known.
+pub const NOT_CAPTURED: i64 = -61;
+
 /// So many times are kept as they are; with more, quantiles are within 5 %.
 const KEPT: usize = 1 << 16;
 
@@ -22,6 +25,7 @@ struct Times {
     longest_ns: u64,
     answered: u64,
     unanswered: u64,
+    not_captured: u64,
     errors: u64,
     retransmissions: u64,
     bytes: u64,
@@ -59,6 +63,7 @@ impl Times {
 #[derive(Debug, Default)]
 pub struct Responses {
     by_object: HashMap<u64, Times>,
+    all: Lengths,
 }
 
 impl Responses {
@@ -66,10 +71,15 @@ impl Responses {
     pub fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
         let times = self.by_object.entry(object).or_default();
         times.bytes = times.bytes.saturating_add(bytes);
+        if result == NOT_CAPTURED {
+            times.not_captured += 1;
+            return;
+        }
         if result == UNANSWERED {
             times.unanswered += 1;
             return;
         }
+        self.all.add(ns.min(1 << 50));
         times.errors += u64::from(result < 0 && result != ABSENT_RESULT);
         times.add(ns);
     }
@@ -79,10 +89,20 @@ impl Responses {
         self.by_object.entry(object).or_default().retransmissions += 1;
     }
 
+    /// The response time that this part of all calls took at most.
+    pub fn quantile_ns(&self, part: f64) -> u64 {
+        self.all.quantile_ns(part)
+    }
+
+    /// Calls whose reply was not captured.
+    pub fn not_captured(&self) -> u64 {
+        self.by_object.values().map(|t| t.not_captured).sum()
+    }
+
     /// Calls, of them unanswered, and errors.
     pub fn totals(&self) -> (u64, u64, u64) {
         let sum = |of: &dyn Fn(&Times) -> u64| self.by_object.values().map(of).sum();
-        (sum(&|t| t.answered + t.unanswered), sum(&|t| t.unanswered), sum(&|t| t.errors))
+        (sum(&|t| t.answered + t.unanswered + t.not_captured), sum(&|t| t.unanswered), sum(&|t| t.errors))
     }
 
     /// As the document has them.
@@ -96,7 +116,8 @@ impl Responses {
 
 fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
     let attribute = |name: &str| object.and_then(|o| o.attributes.iter().find(|(n, _)| n == name)).map(|(_, value)| value.clone());
-    let server = object.map_or_else(|| "a server".to_owned(), |o| o.name.clone());
+    // Of a connection, the end that serves.
+    let server = object.map_or("a server", |o| o.name.rsplit_once(" > ").map_or(o.name.as_str(), |(_, server)| server)).to_owned();
     let mut sorted = times.kept.clone();
     sorted.sort_unstable();
     let total_s = times.total_ns as f64 / 1e9;

@@ -17,6 +17,9 @@ const ANSWERED: usize = 256;
 /// `result` of a call that was never answered: −ETIMEDOUT.
 pub(super) const UNANSWERED: i64 = -110;
 
+/// `result` of a call whose reply the capture lacks, so that its length is not known: −ENODATA.
+const NOT_CAPTURED: i64 = -61;
+
 /// `result` of a call that the server's RPC layer refused: −EPROTO.
 const REFUSED: i64 = -71;
 
@@ -34,6 +37,8 @@ pub(super) struct Call {
     pub posted_ns: i64,
     pub sent_ns: i64,
     pub bytes: u64,
+    /// When the capture lacked replies of its connection, its own perhaps among them.
+    pub doubted_ns: Option<i64>,
 }
 
 impl Call {
@@ -68,6 +73,8 @@ pub(super) struct Place {
 pub(super) struct Calls {
     pending: HashMap<u32, Call>,
     answered: VecDeque<u32>,
+    /// Whether any pending call is doubted.
+    doubts: bool,
     window: Window,
     told_pending: usize,
     told_pending_ns: i64,
@@ -98,6 +105,39 @@ impl Window {
 }
 
 impl Calls {
+    /// The capture lacks replies from about this instant: any of the calls that are pending may have been answered then.
+    pub(super) fn doubt(&mut self, at_ns: i64) {
+        for call in self.pending.values_mut() {
+            call.doubted_ns.get_or_insert(at_ns);
+            self.doubts = true;
+        }
+    }
+
+    /// A call was answered that was posted at `posted_ns`. Of those that were pending when replies were missed, and that were posted
+    /// before it, the reply was missed: they end where it must have been.
+    fn settle_doubts(&mut self, posted_ns: i64, shared: &mut Shared) {
+        if !self.doubts {
+            return;
+        }
+        let missed = |call: &Call| call.doubted_ns.is_some_and(|doubted| posted_ns > doubted);
+        let mut ended: Vec<Call> = self.pending.values().filter(|call| missed(call)).copied().collect();
+        ended.sort_by_key(|call| (call.posted_ns, call.request));
+        self.pending.retain(|_, call| !missed(call));
+        self.doubts = self.pending.values().any(|call| call.doubted_ns.is_some());
+        for call in ended {
+            shared.counts.replies_not_captured += 1;
+            let about = About {
+                object: Some(call.object),
+                size_bytes: Some(call.bytes),
+                result: Some(NOT_CAPTURED),
+                request: Some(call.request),
+                ..About::default()
+            };
+            let to_ns = call.doubted_ns.unwrap_or(posted_ns).max(call.posted_ns);
+            shared.out.span(call.track, SpanKind::RpcCall, call.posted_ns, to_ns, about);
+        }
+    }
+
     /// Whether a reply with this number is waited for.
     pub(super) fn is_pending(&self, xid: u32) -> bool {
         self.pending.contains_key(&xid)
@@ -119,7 +159,7 @@ impl Calls {
                 if same_connection {
                     shared.out.mark(place.track, MarkKind::RpcTimeout, message.last_ns, call.object, Some(waited_ns));
                 }
-                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, ..call }
+                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, doubted_ns: None, ..call }
             }
             None => Call {
                 request: shared.out.request(),
@@ -129,6 +169,7 @@ impl Calls {
                 posted_ns: message.last_ns,
                 sent_ns: message.last_ns,
                 bytes: message.bytes,
+                doubted_ns: None,
             },
         };
         moved(message, place, call.request, &mut shared.out);
@@ -174,6 +215,7 @@ impl Calls {
         };
         shared.out.span(call.track, SpanKind::RpcCall, call.posted_ns, message.last_ns.max(call.posted_ns), about);
         moved(message, place, call.request, &mut shared.out);
+        self.settle_doubts(call.posted_ns, shared);
         self.window.completed(self.pending.len());
         self.tell(message.last_ns, place, &mut shared.out);
     }

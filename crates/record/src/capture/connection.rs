@@ -64,6 +64,8 @@ pub(super) struct Connection {
     streams: [Stream; 2],
     records: [Records; 2],
     calls: [Calls; 2],
+    /// How often messages were missed, as far as was seen to.
+    missed: [u64; 2],
     bursts: [Burst; 2],
     told: [Told; 2],
     last_segment: [(u64, u32, u64, i64); 2],
@@ -88,6 +90,7 @@ impl Connection {
             streams: Default::default(),
             records: [Records::new(false), Records::new(false)],
             calls: Default::default(),
+            missed: [0; 2],
             bursts: Default::default(),
             told: Default::default(),
             last_segment: Default::default(),
@@ -126,6 +129,13 @@ impl Connection {
         }
         self.acknowledge(at_ns, direction, tcp, shared);
         let verdict = self.payload(at_ns, direction, segment, tcp, shared.room(held_before));
+        for sender in 0..2 {
+            let missed = self.records[sender].missed();
+            if missed != self.missed[sender] {
+                self.missed[sender] = missed;
+                self.calls[1 - sender].doubt(at_ns);
+            }
+        }
         let held: usize = self.streams.iter().map(|s| s.held_bytes).sum();
         shared.held_bytes = (shared.held_bytes + held).saturating_sub(held_before);
         if tcp.flags & RST != 0 {

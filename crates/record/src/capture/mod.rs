@@ -92,6 +92,8 @@ pub struct Counts {
     /// Replies to calls that were not captured.
     pub unmatched_replies: u64,
     pub duplicate_replies: u64,
+    /// Calls whose replies were among what the capture lacks.
+    pub replies_not_captured: u64,
     pub connections: u64,
     /// Connections whose beginning was not captured.
     pub half_seen: u64,
@@ -152,6 +154,7 @@ impl Counts {
             ("unanswered", self.unanswered),
             ("unmatched_replies", self.unmatched_replies),
             ("duplicate_replies", self.duplicate_replies),
+            ("replies_not_captured", self.replies_not_captured),
             ("connections", self.connections),
             ("half_seen", self.half_seen),
             ("forgotten_connections", self.forgotten_connections),
@@ -271,6 +274,13 @@ fn notes_on(counts: &Counts, dropped_packets: u64) -> Vec<String> {
         notes.push(format!(
             "{} of {} packets were captured only in part, and with them {} RPCs' headers: figures are of the others. Capture whole packets (tcpdump -s 0).",
             counts.cut_packets, counts.packets, counts.headless.max(counts.resynchronised)
+        ));
+    }
+    if counts.missing_bytes > 0 {
+        notes.push(format!(
+            "The capture lacks {} bytes that the two ends exchanged, and with them {} calls and {} replies: it was too slow for the traffic \
+             (tcpdump -B gives it a larger buffer).",
+            counts.missing_bytes, counts.unmatched_replies, counts.replies_not_captured
         ));
     }
     if counts.forgotten_connections > 0 {

@@ -233,6 +233,11 @@ impl Records {
         }
     }
 
+    /// How often messages were missed.
+    pub(super) fn missed(&self) -> u64 {
+        self.resynchronised + self.headless
+    }
+
     fn lose(&mut self) {
         if self.found && !matches!(self.state, State::Lost) {
             self.resynchronised += 1;
