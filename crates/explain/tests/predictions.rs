@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use thalweg_explain::Explanation;
-use thalweg_trace::{ObjectId, ObjectKind, SpanKind as K, TrackId, WakerContext};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, SpanKind as K, Time, TrackId, WakerContext};
 
 /// Milliseconds predicted for a change.
 #[track_caller]
@@ -109,12 +109,12 @@ fn more_requests_in_flight_give_what_the_busiest_stage_leaves() {
     let e = serial(20).explain();
     // The device is busy for a third of the time; a fourth of the time is less.
     let is = predicted_ms(&e, "requests.x4");
-    assert!((60.0..70.0).contains(&is), "{is}");
+    assert!((60.0..75.0).contains(&is), "{is}");
 }
 
 /// 100 receives of 100 KB that a link brings at 1 MB/ms; all was sent at once into a large buffer.
 fn download() -> Tale {
-    let mut tale = Tale::new(10_000, 2);
+    let mut tale = Tale::new(10_020, 2);
     let main = tale.client("curl");
     let server = tale.server("nginx");
     let (near, far) = ends(&mut tale, "127.0.0.1:5 > 127.0.0.1:6");
@@ -131,7 +131,8 @@ fn download() -> Tale {
 
 #[test]
 fn a_link_twice_as_fast_brings_bytes_in_half_the_time() {
-    let is = predicted_ms(&download().explain(), "link.x2");
+    let e = download().explain();
+    let is = predicted_ms(&e, "link.x2");
     assert!((4.9..5.3).contains(&is), "{is}");
 }
 
@@ -193,6 +194,97 @@ fn a_processor_quota_taken_away_gives_back_what_it_took() {
         tale.span(main, K::WaitRunqueue, n * 10_000 + 5_000, n * 10_000 + 10_000).blocked().end();
     }
     assert_predicted(&tale.explain(), "no_cpu_quota", 50.0);
+}
+
+/// A client that looks for the answer now and then, sleeping 2 ms between looks; each answer comes 3 ms after the question.
+#[test]
+fn looking_now_and_then_costs_what_is_left_of_the_last_sleep() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("copy");
+    let server = tale.server("server");
+    let (near, far) = ends(&mut tale, "127.0.0.1:5 > 127.0.0.1:6");
+    for n in 0..10 {
+        let t = n * 10_000;
+        moved(&mut tale, main, K::NetSend, t + 1_000, near, n * 100, 100);
+        for look in 0..2 {
+            let from = t + 1_000 + look * 4_000;
+            tale.span(main, K::WaitNetwork, from, from + 4_000).blocked().on(near).woken_in(WakerContext::Timer).end();
+        }
+        moved(&mut tale, main, K::NetReceive, t + 9_000, near, n * 100, 100);
+        tale.span(server, K::WaitNetwork, if n == 0 { 0 } else { t - 4_000 }, t + 1_000).blocked().on(far).end();
+        moved(&mut tale, server, K::NetReceive, t + 1_000, far, n * 100, 100);
+        moved(&mut tale, server, K::NetSend, t + 6_000, far, n * 100, 100);
+    }
+    // 8 ms of waiting become the server's 5.
+    assert_predicted(&tale.explain(), "no_poll", 70.2);
+}
+
+#[test]
+fn a_sleep_that_another_thread_ended_is_no_sleep() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("xrdcp");
+    let helper = tale.client("xrdcp/helper");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    tale.span(main, K::FileRead, 0, 80_000).blocked().on(file).end();
+    tale.span(helper, K::WaitTimer, 0, 80_000).blocked().woken_by(main).end();
+    tale.span(main, K::WaitLock, 80_000, 90_000).blocked().woken_by(helper).end();
+    assert_predicted(&tale.explain(), "device.read.x2", 60.0);
+}
+
+#[test]
+fn a_wait_that_timed_out_and_was_begun_again_waits_for_who_ended_it() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("thalweg");
+    let worker = tale.client("thalweg/worker");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    for n in 0..8 {
+        tale.span(main, K::WaitLock, n * 10_000, n * 10_000 + 9_900).blocked().woken_in(WakerContext::Timer).end();
+    }
+    tale.span(main, K::WaitLock, 80_000, 90_000).blocked().woken_by(worker).end();
+    tale.span(worker, K::FileRead, 0, 90_000).blocked().on(file).end();
+    assert_predicted(&tale.explain(), "device.read.x2", 55.0);
+}
+
+#[test]
+fn what_was_asked_for_before_the_wait_is_the_devices_time_too() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("cp");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    let device = tale.device("vda");
+    for n in 0..10 {
+        // The device is busy all the time; the thread runs 4 ms of every 10, and waits in two other ways between.
+        let t = n * 10_000;
+        tale.span(device, K::DiskRead, t, t + 10_000).observed().end();
+        tale.span(main, K::WaitRunqueue, t + 1_000, t + 2_000).blocked().end();
+        tale.span(main, K::FileRead, t + 4_000, t + 10_000).blocked().on(file).end();
+    }
+    assert_predicted(&tale.explain(), "device.read.x2", 50.0);
+}
+
+/// A sender whose window lets 100 KB be under way, on a path of 5 ms each way: 100 KB each 10 ms.
+#[test]
+fn a_window_four_times_as_large_carries_four_times_as_much() {
+    let mut tale = Tale::new(410_000, 2);
+    let main = tale.client("put");
+    let server = tale.server("server");
+    let (near, far) = ends(&mut tale, "10.0.0.1:5 > 10.0.0.2:6");
+    for n in 0..40_u64 {
+        let t = n * 10_000;
+        moved(&mut tale, main, K::NetSend, t, near, n * 100_000, 100_000);
+        tale.span(main, K::NetSend, t, t + 10_000).blocked().on(near).end();
+        tale.span(server, K::NetReceive, if n == 0 { 0 } else { t - 5_000 }, t + 5_000).blocked().on(far).end();
+        moved(&mut tale, server, K::NetReceive, t + 5_000, far, n * 100_000, 100_000);
+    }
+    use CounterName as C;
+    let said = [(C::TcpInFlightBytes, 100_000), (C::TcpSendBufferBytes, 200_000), (C::TcpSrttUs, 10_000), (C::TcpMinRttUs, 10_000)];
+    for (name, value) in said {
+        tale.event(Event::Counter(Counter { of: CounterOf::Object(near), name, at: Time::from_monotonic_ns(0), value }));
+    }
+    let e = tale.explain();
+    assert!(e.model.error.unwrap() < 0.02, "{:?}", e.model);
+    // A window's worth, four times as large, each round trip; the first and the last round trip stay as long.
+    let is = predicted_ms(&e, "window.x4");
+    assert!((100.0..130.0).contains(&is), "{is}");
 }
 
 #[test]

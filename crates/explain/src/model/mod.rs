@@ -49,7 +49,16 @@ pub fn not_asked() -> Prediction {
 /// Replays the run, and what changes would give.
 pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
     // Only the store says what its requests are; what other programs do shows in what they wait for.
-    if meta.recorder == "store" || !parts.seen.asked.is_empty() { predict_copy(parts, meta) } else { graph::predict(source, parts, meta) }
+    if meta.recorder != "store" && parts.seen.asked.is_empty() {
+        return graph::predict(source, parts, meta);
+    }
+    // Where the model of a copy does not hold, the threads that made it may.
+    let of_copy = predict_copy(parts, meta);
+    if of_copy.model.reason.is_none() {
+        return of_copy;
+    }
+    let of_threads = graph::predict(source, parts, meta);
+    if of_threads.model.reason.is_none() { of_threads } else { of_copy }
 }
 
 /// The same for a copy of the store.

@@ -28,15 +28,8 @@ pub struct Proposal {
 pub type Change = fn(&Copy) -> Vec<Proposal>;
 
 /// Every kind of change.
-pub const ALL: &[Change] = &[
-    requests::propose,
-    depth::propose,
-    buffer::propose,
-    streams::propose,
-    device::propose_client,
-    device::propose_servers,
-    sync::propose,
-];
+pub const ALL: &[Change] =
+    &[requests::propose, depth::propose, buffer::propose, streams::propose, device::propose_client, device::propose_servers, sync::propose];
 
 /// A size as the program's flags take it.
 fn size(bytes: f64) -> String {

@@ -188,8 +188,10 @@ impl Builder<'_> {
             K::WaitDisk => self.device(timeline, piece, wait, Class::Read),
             K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => self.device(timeline, piece, wait, Class::Metadata),
             K::WaitMemory => delay(Class::Memory),
-            K::WaitTimer => delay(think),
+            // A sleep that somebody ended (a signal, a cancelled thread) waited for that.
+            K::WaitTimer => self.follow(timeline, wait).unwrap_or(delay(think)),
             K::WaitOther if wait.row.stopped => delay(Class::Stopped),
+            K::WaitLock if wait.row.by_timer => delay(think),
             K::WaitLock => match self.follow(timeline, wait) {
                 Some(followed) => followed,
                 None => match self.bytes_by_stranger(timeline, piece, wait) {

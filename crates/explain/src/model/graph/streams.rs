@@ -108,10 +108,11 @@ impl Streams {
         })
     }
 
-    /// The first bytes this thread took at or after an instant.
+    /// The first bytes this thread took at or after an instant; or anyone, where it leaves that to others.
     pub fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
-        taken[taken.partition_point(|m| m.end < instant)..].iter().take(64).find(|m| m.track == track)
+        let next = &taken[taken.partition_point(|m| m.end < instant)..];
+        next.iter().take(64).find(|m| m.track == track).or(next.first())
     }
 
     /// The last bytes anyone had taken by an instant.

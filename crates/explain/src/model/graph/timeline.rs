@@ -74,6 +74,7 @@ impl Timeline {
         let Some(first) = self.pieces.first() else { return instant };
         match self.pieces[self.at(instant)] {
             Piece::Run(start, end) => instant.clamp(start, end),
+            Piece::Wait(w) if instant >= w.end => w.end,
             Piece::Wait(w) => w.start.min(instant.max(first.start())),
         }
     }
@@ -144,11 +145,14 @@ fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> 
 
 /// Whether a wait is only a pause before looking again.
 fn is_look(wait: &Wait) -> bool {
-    wait.row.fruitless || wait.row.kind == SpanKind::WaitNetwork && wait.row.by_timer
+    wait.row.fruitless || matches!(wait.row.kind, SpanKind::WaitNetwork | SpanKind::WaitLock) && wait.row.by_timer
 }
 
-/// What may end a row of looks: another look at the same, or a wait for a connection.
+/// What may end a row of looks: another look at the same, or a wait for a connection; for a lock, a wait for a lock.
 fn continues(look: &Wait, next: &Wait) -> bool {
+    if look.row.kind == SpanKind::WaitLock {
+        return next.row.kind == SpanKind::WaitLock;
+    }
     let by_stranger = next.row.kind == SpanKind::WaitLock && next.row.by_stranger;
     let connection = matches!(next.row.kind, SpanKind::WaitNetwork | SpanKind::NetReceive) || by_stranger;
     let pauses = next.row.by_timer && next.row.object == NONE && look.row.object != NONE;
