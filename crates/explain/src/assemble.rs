@@ -70,7 +70,9 @@ impl Parts<'_> {
     pub fn charges(&self) -> Charges {
         let wall_ns = (self.end - self.start).max(1) as f64;
         let slack = self.slack();
-        let idle = self.ways().first().map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
+        // Of what goes between files only, a pause in the writing says nothing that the charges do not.
+        let on_wire = |w: &&Way| !matches!(**w, Way::ClientWrites | Way::ClientReads);
+        let idle = self.ways().first().filter(on_wire).map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
         let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, |file| named.contains(&file)));

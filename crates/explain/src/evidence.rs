@@ -40,7 +40,10 @@ pub fn of(cause: Cause, entries: &[&Entry], idle: f64, around: &[String]) -> Str
     if count > 1 && longest > 8.0 * median && longest > 1e6 {
         said.push_str(&format!(", longest {}", time(longest)));
     }
-    if idle >= 0.9 {
+    let on_wire = cause.name().starts_with("network.");
+    if on_wire {
+        // It is what was under way, whether or not a thread was handing anything over just then.
+    } else if idle >= 0.9 {
         said.push_str(", no data under way in any of it");
     } else if idle >= 0.25 {
         said.push_str(&format!(", no data under way in {:.0} % of it", idle * 100.0));
