@@ -132,7 +132,7 @@ impl Page {
                 odd.push(format!("{} answered with an error", count(p.errors)));
             }
             if p.unanswered > 0 {
-                odd.push(format!("{} never answered", count(p.unanswered)));
+                odd.push(format!("{} unanswered at the end", count(p.unanswered)));
             }
             if !odd.is_empty() {
                 self.line(&format!("  {}", odd.join(", ")));

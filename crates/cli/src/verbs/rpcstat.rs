@@ -147,7 +147,7 @@ impl Sink for Looking {
 }
 
 fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
-    let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen, ..LiveOptions::default() };
+    let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen };
     let interrupt = Interrupt::listen()?;
     let mut live = Live::open(&options, &arguments.port)?;
     let kept =

@@ -30,7 +30,7 @@ pub struct RpcStat {
     pub sentence: String,
     /// Calls, each counted once however often it was sent.
     pub calls: u64,
-    /// Calls that were never answered.
+    /// Calls that were unanswered when the recording ended, or their connection did.
     pub unanswered: u64,
     /// Calls whose replies the recording lacks: how long they took is not known.
     pub not_captured: u64,
@@ -106,7 +106,7 @@ pub struct Procedure {
     pub name: String,
     /// Calls that were answered.
     pub answered: u64,
-    /// Calls that were never answered.
+    /// Calls that were unanswered when the recording ended, or their connection did.
     pub unanswered: u64,
     /// Answers that were errors.
     pub errors: u64,

@@ -33,7 +33,7 @@ pub fn sentence(d: &RpcStat) -> String {
         parts.push(format!("{} calls were sent again.", d.retransmissions));
     }
     if d.unanswered > 0 {
-        parts.push(format!("{} calls were never answered.", d.unanswered));
+        parts.push(format!("{} calls were unanswered when the recording ended.", d.unanswered));
     }
     parts.join(" ")
 }
