@@ -205,7 +205,7 @@ pub enum PhaseName {
 /// A track whose bytes are the transfer, or the sum of all in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
-    /// The connection, `HOST:PORT > HOST:PORT`, in the direction the bytes went; or `all to servers`, `all from servers`, ....
+    /// The connection, `HOST:PORT > HOST:PORT`, in the direction the bytes went; or `all to servers`, `all from servers`, `all written`, `all read`.
     pub name: String,
     /// Whether this is the sum over the connections of one direction: busy when any of them is.
     pub aggregate: bool,
