@@ -36,8 +36,13 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often what is listened on is asked anew, where it is asked at all.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// A drained batch is handed on when it has so many events.
-const BATCH: usize = 4_096;
+/// Events are handed on when there are so many, or when the oldest is as old as [`LOOK`].
+const BATCH: usize = 1_024;
+
+/// While no thread has been new for this long, the ring is emptied so many times more seldom: new processes are looked at
+/// when it is, and nothing else is urgent.
+const SETTLED: Duration = Duration::from_millis(200);
+const SELDOM: u32 = 4;
 
 /// A reader at work.
 #[derive(Debug)]
@@ -90,6 +95,8 @@ struct Work {
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
+    /// When a process was last new.
+    fresh: Instant,
     began: Instant,
     counted: Duration,
 }
@@ -160,7 +167,7 @@ impl Work {
         let ring = open_ring(&programs, &both, &watched.sink)?;
         let _ = ready.send(());
         let (began, counted) = (Instant::now(), Duration::ZERO);
-        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttle, track, lost: 0, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttle, track, lost: 0, fresh: began, began, counted })
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
@@ -174,13 +181,14 @@ impl Work {
                 self.programs.stop();
             }
             self.drain()?;
-            if stopping {
-                break;
-            }
             let now = Instant::now();
-            if now - looked >= LOOK {
+            if stopping || now - looked >= LOOK {
                 looked = now;
                 self.look();
+                self.hand_on();
+            }
+            if stopping {
+                break;
             }
             if now - refreshed >= REFRESH {
                 refreshed = now;
@@ -200,7 +208,8 @@ impl Work {
                 _ => {}
             }
             if !self.watched.drain.is_zero() {
-                std::thread::park_timeout(self.watched.drain);
+                let settled = now - self.fresh >= SETTLED;
+                std::thread::park_timeout(self.watched.drain.saturating_mul(if settled { SELDOM } else { 1 }));
             }
         }
         if let Some(since) = counting {
@@ -215,6 +224,7 @@ impl Work {
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
         for pid in std::mem::take(&mut translator.threads.fresh) {
+            self.fresh = Instant::now();
             system.watching(pid);
             self.snapshots.watch(pid);
         }
@@ -222,17 +232,22 @@ impl Work {
             self.programs.watch_disk(disk);
         }
         self.snapshots.fresh(translator, system);
+        Ok(())
+    }
+
+    /// What was lost is marked, and what was made goes to the sink.
+    fn hand_on(&mut self) {
+        let output = &mut self.both.borrow_mut().translator.output;
         let lost = self.programs.lost();
         if lost > self.lost {
             let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
             let now = u64::try_from(Time::now().ns()).unwrap_or(0);
-            translator.output.mark(self.track, MarkKind::Lost, now, None, Some(value));
+            output.mark(self.track, MarkKind::Lost, now, None, Some(value));
             self.lost = lost;
         }
-        if !translator.output.events.is_empty() {
-            self.watched.sink.take(&mut translator.output.events);
+        if !output.events.is_empty() {
+            self.watched.sink.take(&mut output.events);
         }
-        Ok(())
     }
 
     /// What only looking tells: files that are open, processor time that a quota took.
@@ -249,8 +264,7 @@ impl Work {
         }
     }
 
-    fn finish(mut self, cpu_before: u64) -> Result<Finished, RecordError> {
-        self.look();
+    fn finish(self, cpu_before: u64) -> Result<Finished, RecordError> {
         let (ns, runs) = self.programs.cost();
         let wall = self.began.elapsed();
         let programs_ns = if self.counted.is_zero() {
@@ -280,9 +294,6 @@ impl Work {
         }
         if self.lost > 0 {
             finished.notes.push(format!("{} events were lost: the ring was full.", self.lost));
-        }
-        if !translator.output.events.is_empty() {
-            self.watched.sink.take(&mut translator.output.events);
         }
         Ok(finished)
     }

@@ -14,6 +14,9 @@ use std::os::unix::fs::MetadataExt;
 /// Processes that are looked at in one round.
 const MOST_PROCESSES: usize = 32;
 
+/// Processes that are looked at when they are new, in one round: in a storm of short ones the rest are not.
+const MOST_FRESH: usize = 4;
+
 /// Descriptors of a process that are looked at.
 const MOST_DESCRIPTORS: usize = 128;
 
@@ -74,7 +77,7 @@ impl Snapshots {
 
     /// Looks at the processes that are new.
     pub fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
-        for pid in std::mem::take(&mut self.fresh).into_iter().take(MOST_PROCESSES) {
+        for pid in std::mem::take(&mut self.fresh).into_iter().rev().take(MOST_FRESH) {
             self.one(pid, translator, facts);
         }
     }

@@ -45,8 +45,6 @@ pub struct Thread {
     pub reads: Option<FdObject>,
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
-    /// Files that its process has open, to read and to write: of use at its end, if nothing better is known.
-    pub guessed: [Option<FdObject>; 2],
     exited: bool,
     /// Sampled time of the run under way, by kind of work.
     pub sampled_ns: [u64; 4],
@@ -63,6 +61,8 @@ pub struct Threads {
     dead: VecDeque<u32>,
     /// The command's name of each process.
     commands: HashMap<u32, String>,
+    /// Files that a process has open, to read and to write: for those of its threads of which nothing better is known.
+    guesses: HashMap<u32, [Option<FdObject>; 2]>,
     /// Processes that are watched and not yet looked at.
     pub fresh: Vec<u32>,
 }
@@ -93,7 +93,8 @@ impl Threads {
         if let Some(thread) = self.known.get_mut(&told.head.thread) {
             // A program begins: what the one before it read and wrote says nothing.
             if thread.name != name {
-                (thread.reads, thread.writes, thread.guessed) = (None, None, [None; 2]);
+                (thread.reads, thread.writes) = (None, None);
+                self.guesses.remove(&told.pid);
             }
             thread.name = name;
             // Told of as the holder of a processor only, its role is not said again.
@@ -118,7 +119,6 @@ impl Threads {
             pieces: Vec::new(),
             reads: None,
             writes: None,
-            guessed: [None; 2],
             exited: false,
             sampled_ns: [0; 4],
             prices: Prices::default(),
@@ -144,7 +144,6 @@ impl Threads {
             pieces: Vec::new(),
             reads: None,
             writes: None,
-            guessed: [None; 2],
             exited: false,
             sampled_ns: [0; 4],
             prices: Prices::default(),
@@ -192,14 +191,20 @@ impl Threads {
 
     /// A process has a file open: for those of its threads of which nothing better is known.
     pub fn process_has(&mut self, pid: u32, fd: &FdObject) {
-        for thread in self.known.values_mut().filter(|t| t.process.0 == pid) {
-            for (guess, bit) in thread.guessed.iter_mut().zip([1, 2]) {
-                // The standard descriptors are the least likely.
-                if fd.access & bit != 0 && (fd.fd > 2 || guess.is_none()) {
-                    *guess = Some(*fd);
-                }
+        if self.guesses.len() > MOST_DEAD {
+            self.guesses.clear();
+        }
+        for (guess, bit) in self.guesses.entry(pid).or_default().iter_mut().zip([1, 2]) {
+            // The standard descriptors are the least likely.
+            if fd.access & bit != 0 && (fd.fd > 2 || guess.is_none()) {
+                *guess = Some(*fd);
             }
         }
+    }
+
+    /// What a process may be reading (0) or writing (1), as far as its open files tell.
+    pub fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
+        self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
     }
 
     /// The track of the main thread of a process that was met.

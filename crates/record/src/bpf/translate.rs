@@ -163,6 +163,8 @@ impl Translator {
     /// Tells what a thread did from where it was told of up to `end_ns`, where its totals were `io`.
     fn run(&mut self, serial: u32, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let pid = self.threads.get(serial, &mut self.output).process.0;
+        let guesses = [self.threads.guess(pid, 0), self.threads.guess(pid, 1)];
         let thread = self.threads.get(serial, &mut self.output);
         let start_ns = std::mem::replace(&mut thread.run_ns, end_ns).min(end_ns);
         let mut pieces = std::mem::take(&mut thread.pieces);
@@ -170,8 +172,7 @@ impl Translator {
         let mut file_work: Vec<(Work, Option<FdObject>, (u64, u64))> = Vec::new();
         if !self.traces_calls {
             for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
-                let guess =
-                    thread.guessed[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
+                let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
                 let seen = seen.or(guess);
                 // Before anybody has seen of what file, the bytes wait.
                 let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
