@@ -272,6 +272,24 @@ fn a_message_that_stops_on_its_way_is_charged_to_who_stopped_it() {
 }
 
 #[test]
+fn time_in_which_tcp_recovers_is_the_networks() {
+    let mut client = Client::new();
+    let mut at = client.steady(MS, 500, 1, MS);
+    for _ in 0..5 {
+        // The call was sent and lost beyond the capture: TCP sends it again after 200 ms, and then the answer comes at once.
+        client.call(at, at + 201 * MS);
+        client.mark(MarkKind::TcpRetransmit, at + 200 * MS);
+        at = client.steady(at + 202 * MS, 100, 1, MS);
+    }
+    let stat = client.stat();
+    assert!(near(stat.quiet.network_s, 1.005, 0.01), "{:?}", stat.quiet);
+    assert!(stat.quiet.full_s < 1.1 && stat.sentence.contains("TCP to send again"), "{} {:?}", stat.sentence, stat.quiet);
+    assert!(stat.stalls.longest.iter().all(|s| s.who == Who::Network && s.tcp_retransmissions == 1), "{:?}", stat.stalls);
+    let explanation = explain(&client.source(), &Options::default()).unwrap();
+    assert_eq!(explanation.verdict.cause.name(), "network.loss", "{}", explanation.verdict.sentence);
+}
+
+#[test]
 fn slow_first_seconds_are_told_with_how_full_the_queue_was() {
     let mut client = Client::new();
     let end = client.steady(MS, 400, 16, 80 * MS);

@@ -187,6 +187,7 @@ impl Page {
             ("between, a reply came next: the server", q.between_then_reply_s),
             ("between, a call came next: the client", q.between_then_call_s),
             ("a message paused on its way", q.within_messages_s),
+            ("TCP sent again: the network", q.network_s),
         ];
         let all: f64 = rows.iter().map(|(_, s)| s).sum();
         self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));

@@ -163,6 +163,8 @@ pub struct Quiet {
     pub between_then_call_s: f64,
     /// A message had begun, and paused on its way.
     pub within_messages_s: f64,
+    /// TCP was recovering what the network had lost.
+    pub network_s: f64,
 }
 
 /// The stalls.

@@ -183,6 +183,7 @@ impl QuietIntervals {
             between_then_reply_s: self.rest_reply_ns as f64 / 1e9,
             between_then_call_s: self.rest_call_ns as f64 / 1e9,
             within_messages_s: 0.0,
+            network_s: 0.0,
         };
         let least_ns = self.least_stall_ns();
         let mut stalls = Vec::new();
@@ -194,14 +195,15 @@ impl QuietIntervals {
                 _ => Queue::Between,
             };
             let seconds = interval.ns() as f64 / 1e9;
+            let stall = stall(interval, queue, window, start_ns, marks);
             match (queue, interval.ended_by) {
+                _ if stall.who == Who::Network => quiet.network_s += seconds,
                 _ if interval.within_message => quiet.within_messages_s += seconds,
                 (Queue::Full, _) => quiet.full_s += seconds,
                 (Queue::Empty, _) => quiet.empty_s += seconds,
                 (Queue::Between, EndedBy::Call) => quiet.between_then_call_s += seconds,
                 (Queue::Between, _) => quiet.between_then_reply_s += seconds,
             }
-            let stall = stall(interval, queue, window, start_ns, marks);
             self.whose.spread(stall.who, interval);
             // Before the first call and after the last reply nobody stalls.
             let whole = interval.ended_by != EndedBy::End && interval.from_ns > start_ns;

@@ -10,6 +10,7 @@ pub fn sentence(d: &RpcStat) -> String {
     let whose = [
         (quiet.full_s + quiet.between_then_reply_s, "waited for the server"),
         (quiet.empty_s + quiet.between_then_call_s, "waited for the client"),
+        (quiet.network_s, "waited for TCP to send again what the network had lost"),
     ];
     let said: Vec<String> = whose
         .iter()
