@@ -9,7 +9,7 @@ import os
 from servers.process import LOOPBACK, Server, free_port, install
 
 PACKAGES = {"nginx-light": "nginx", "curl": "curl"}
-SLOW_BYTES_PER_S = 32 << 20
+SLOW_BYTES_PER_S = 128 << 20
 
 CONFIGURATION = """daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/nginx.log; {user}
 events {{ worker_connections 256; }}
