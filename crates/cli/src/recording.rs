@@ -40,7 +40,7 @@ pub enum TierFlag {
     Lean,
     /// And every system call
     Syscall,
-    /// And the headers of every packet of its connections
+    /// And packets, where a recorder has them (the kernel's has not: use `thalweg rpcstat --interface` beside it)
     Packet,
 }
 
