@@ -80,14 +80,15 @@ static __always_inline void switch_in(struct thread *thread, struct processor *p
 	off->context = 0;
 	off->wake_device = 0;
 	off->wake_connection = 0;
-	/* A wake-up can be stamped a little before the switch away that it ends. */
-	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns && thread->wake_ns + 20000 >= off->out_ns) {
+	/* A wake-up can be stamped before the switch away that it ends: by a little as a rule, by more where the processor was
+	 * taken away in between. One from before that was for nothing would have been replaced by this one. */
+	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns) {
 		off->wake_ns = thread->wake_ns;
 		off->waker = thread->waker;
 		off->context = thread->wake_context;
 		off->wake_device = thread->wake_device;
 		off->wake_connection = thread->wake_connection;
-		runnable_ns = thread->wake_ns;
+		runnable_ns = off->wake_ns > off->out_ns ? off->wake_ns : off->out_ns;
 	}
 	off->holder = 0;
 	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
