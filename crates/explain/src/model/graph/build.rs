@@ -234,11 +234,18 @@ impl Builder<'_> {
     fn follow(&mut self, timeline: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         const EARLY_NS: i64 = 1_000_000;
         let waker = self.timeline_of(wait.row.waker).filter(|&w| w != timeline as u32 && wait.row.by_task)?;
-        let at = self.timelines[waker as usize].ran_at(wait.woken);
+        // Where only the sum of a span's queueing is known, some of it may lie before the wait, and the waker may have woken it later.
+        let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
+        let woken = if ran_at(wait.woken) < wait.woken {
+            self.timelines[waker as usize].runs_from(wait.woken).min(wait.row.end)
+        } else {
+            wait.woken
+        };
+        let at = ran_at(woken).max(ran_at(wait.woken));
         if at < wait.start - EARLY_NS {
             return None;
         }
-        let (mark, at) = self.mark(waker, wait.woken);
+        let (mark, at) = self.mark(waker, at);
         let lock = self.facts.regimes.is_lock(wait.start, wait.woken);
         Some((Op::Follow { mark, lag: (wait.end - at) as f64, lock }, Some(at)))
     }
@@ -326,7 +333,7 @@ impl Builder<'_> {
             lag: (wait.end - wait.woken) as f64,
             polls: wait.polls,
         };
-        let sender = taken.and_then(|t| self.streams.sender_of(back, t.from).map(|s| (s, t)));
+        let sender = taken.and_then(|t| self.streams.sender_of(back, t.from, wait.woken).map(|s| (s, t)));
         match sender.and_then(|((track, at), t)| Some((self.timeline_of(track)?, at, t))) {
             Some((sender, at, taken)) if sender != timeline as u32 => {
                 let (mark, at) = self.mark(sender, at.min(wait.woken));

@@ -33,6 +33,8 @@ pub struct Stream {
     pub sent: Vec<Moved>,
     /// What its receiver took, in order of time.
     pub taken: Vec<Moved>,
+    /// Whether positions were not recorded, but counted; what either end left out then shifts them.
+    pub counted: bool,
 }
 
 /// All streams.
@@ -83,6 +85,7 @@ impl Streams {
             let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
             uses.entry(row.track).or_default().push((row.end, row.object, sends));
             let stream = &mut streams[way as usize];
+            stream.counted |= row.offset == ABSENT;
             if sends { stream.sent.push(moved) } else { stream.taken.push(moved) }
         }
         for stream in &mut streams {
@@ -98,9 +101,15 @@ impl Streams {
         uses.get(uses.partition_point(|u| u.0 < instant)).filter(|u| u.0 <= until).map(|u| (u.1, u.2))
     }
 
-    /// Who handed over the byte at this position, and when it was done with it as far as was recorded.
-    pub fn sender_of(&self, way: Way, position: u64) -> Option<(u32, i64)> {
-        let sent = &self.streams.get(way as usize)?.sent;
+    /// Who handed over the byte at this position, which had come by an instant; and when it was done with it as far as was recorded.
+    pub fn sender_of(&self, way: Way, position: u64, come_by: i64) -> Option<(u32, i64)> {
+        let stream = self.streams.get(way as usize)?;
+        let sent = &stream.sent;
+        if stream.counted {
+            // The latest that can have been what came.
+            let moved = sent.get(sent.partition_point(|m| m.start <= come_by).checked_sub(1)?)?;
+            return Some((moved.track, moved.end.min(come_by)));
+        }
         let moved = sent.get(sent.partition_point(|m| m.to <= position))?;
         (moved.from <= position).then(|| {
             let part = (position - moved.from) as f64 / (moved.to - moved.from).max(1) as f64;

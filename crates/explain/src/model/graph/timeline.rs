@@ -79,6 +79,13 @@ impl Timeline {
         }
     }
 
+    /// The earliest instant from `instant` on at which the thread ran, or where it ended.
+    pub fn runs_from(&self, instant: i64) -> i64 {
+        let from = self.pieces.iter().skip(self.at(instant));
+        let run = from.filter_map(|p| if let Piece::Run(start, end) = *p { Some((start, end)) } else { None }).find(|r| r.1 > instant);
+        run.map_or(self.pieces.last().map_or(instant, Piece::end), |r| r.0.max(instant))
+    }
+
     /// Where it begins.
     pub fn start(&self) -> i64 {
         self.pieces.first().map_or(0, Piece::start)
