@@ -138,9 +138,9 @@ impl Known {
     #[inline]
     fn note(&mut self, span: &LiveSpan) {
         match span.kind {
-            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::NetSend | SpanKind::NetReceive => {
-                self.moves_data = true
-            }
+            // A fault that reads a page of the program from its file moves nothing.
+            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive => self.moves_data |= span.bytes() > 0,
+            SpanKind::FileSync => self.moves_data = true,
             SpanKind::WaitLock => self.is_woken |= span.waker != NONE && span.waker != span.track,
             SpanKind::RpcServe => self.traces_requests = true,
             _ => {}
