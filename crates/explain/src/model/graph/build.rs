@@ -4,6 +4,7 @@
 //! lag. So a replay without a change is the recorded run, but for queueing at processors, which comes out anew.
 
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
+use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::streams::{Streams, ways};
@@ -22,8 +23,8 @@ pub struct Facts {
     pub min_rtt_ns: HashMap<u32, f64>,
     /// The largest receive window by connection, in bytes.
     pub receive_window_bytes: HashMap<u32, f64>,
-    /// By end: whether a processor quota stopped it.
-    pub quota: [bool; 2],
+    /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
+    pub quota: [Option<f64>; 2],
 }
 
 impl Facts {
@@ -56,35 +57,11 @@ struct Builder<'a> {
     mark_count: u32,
     devices: Vec<Device>,
     busy: Vec<Busy>,
+    /// By end: queueing for this long and longer was the quota's doing.
+    stopped_from_ns: [i64; 2],
     /// By device's name and machine: its requests, in order of completion.
     requests: HashMap<Device, Vec<Request>>,
     from: i64,
-}
-
-/// How many threads of ours ran, over time.
-struct Busy {
-    times: Vec<i64>,
-    running: Vec<i32>,
-}
-
-impl Busy {
-    fn of(cast: &Cast, timelines: &[Timeline], machine: u32) -> Busy {
-        let ours = timelines.iter().filter(|t| cast.actors[t.track as usize].machine == machine);
-        let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
-        let mut changes: Vec<(i64, i32)> = runs.flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
-        changes.sort_unstable();
-        let mut running = 0;
-        let running = changes.iter().map(|c| {
-            running += c.1;
-            running
-        });
-        Busy { running: running.collect(), times: changes.iter().map(|c| c.0).collect() }
-    }
-
-    fn at(&self, instant: i64) -> i32 {
-        let after = self.times.partition_point(|&t| t <= instant);
-        after.checked_sub(1).map_or(0, |i| self.running[i])
-    }
 }
 
 fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
@@ -115,6 +92,7 @@ pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph>
         devices: Vec::new(),
         busy,
         requests: requests(cast, rows),
+        stopped_from_ns: [0, 1].map(|end| stopped_from_ns(cast, rows, end, facts.quota[end])),
         from,
     };
     let mut linked = builder.link();
@@ -213,11 +191,10 @@ impl Builder<'_> {
     }
 
     fn queue_class(&self, wait: &Wait) -> Class {
-        const THROTTLED_NS: i64 = 1_000_000;
         /// Threads that share a processor take turns of 4 ms at most.
         const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
-        if self.facts.quota[actor.end as usize] && wait.end - wait.start >= THROTTLED_NS {
+        if wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
         if wait.end - wait.start >= LONGER_THAN_TURNS_NS {

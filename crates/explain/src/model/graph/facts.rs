@@ -31,7 +31,8 @@ pub fn facts(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Fact
     };
     let mut min_rtt_us = by_connection(CounterName::TcpSrttUs, false)?;
     min_rtt_us.extend(by_connection(CounterName::TcpMinRttUs, false)?);
-    let mut quota = [meta.attributes.iter().any(|(n, _)| n == "cgroup.cpu_quota"), false];
+    let told = meta.attributes.iter().any(|(n, _)| n == "cgroup.cpu_quota");
+    let mut quota = [told.then_some(f64::INFINITY), None];
     let mut throttled: HashMap<u32, (i64, i64)> = HashMap::new();
     for counter in source.counters(CounterName::CpuThrottledNs)? {
         let CounterOf::Track(track) = counter.of else { continue };
@@ -42,7 +43,7 @@ pub fn facts(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Fact
     for (track, (first, last)) in throttled {
         let end = parts.cast.actors.get(track as usize).map_or(End::Client, |a| a.end);
         if last - first >= THROTTLED_NS {
-            quota[end as usize] = true;
+            quota[end as usize] = Some((last - first) as f64);
         }
     }
     Ok(Facts {

@@ -12,6 +12,7 @@ pub mod changes;
 pub mod facts;
 pub mod how;
 pub mod program;
+pub mod queueing;
 pub mod regime;
 pub mod rows;
 pub mod scale;
