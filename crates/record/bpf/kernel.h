@@ -271,6 +271,7 @@ struct bpf_perf_event_data {
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
+#define TCP_LISTEN 10
 #define TCP_CA_Loss 4
 #define RCV_SHUTDOWN 1
 #define MSG_PEEK 2

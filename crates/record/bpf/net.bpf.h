@@ -222,6 +222,10 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	__u16 family = sk->__sk_common.skc_family;
+	__u8 state = sk->__sk_common.skc_state;
+	/* Those are tcp_probe's; and who listens is woken for the connection that was made just now. */
+	if (state == TCP_ESTABLISHED || state == TCP_LISTEN)
+		return 0;
 	if (sk->sk_protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6))
 		note_handled(sk);
 	return 0;

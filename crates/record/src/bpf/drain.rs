@@ -289,8 +289,18 @@ impl Work {
         if let Some(quota) = self.throttle.quota() {
             say("cgroup.cpu_quota", format!("{quota:.3}"));
         }
+        let mut not_seen = Vec::new();
         if !self.programs.missing.is_empty() {
-            say("not_seen", format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
+            not_seen.push(format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
+        }
+        if translator.used_uring {
+            not_seen.push("What io_uring reads and writes is known by its waits and its devices only.".to_owned());
+        }
+        if translator.spliced_in {
+            not_seen.push("What is spliced from a connection is known by its waits and its other end only.".to_owned());
+        }
+        if !not_seen.is_empty() {
+            say("not_seen", not_seen.join(" "));
         }
         if self.lost > 0 {
             finished.notes.push(format!("{} events were lost: the ring was full.", self.lost));

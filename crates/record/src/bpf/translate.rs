@@ -48,6 +48,10 @@ pub struct Translator {
     traces_calls: bool,
     /// Records that made no sense.
     pub refused: u64,
+    /// A thread used io_uring, whose bytes no accounting has.
+    pub used_uring: bool,
+    /// A thread spliced from a connection, which the socket layer does not tell of.
+    pub spliced_in: bool,
 }
 
 impl std::fmt::Debug for Translator {
@@ -88,6 +92,8 @@ impl Translator {
             prices: Prices::default(),
             traces_calls,
             refused: 0,
+            used_uring: false,
+            spliced_in: false,
         }
     }
 
@@ -244,7 +250,9 @@ impl Translator {
         match self.calls.of(call) {
             Call::Read => thread.saw(&files[0], true),
             Call::Write => thread.saw(&files[0], false),
-            Call::SendFile | Call::Between => {
+            Call::IoUring => self.used_uring = true,
+            call @ (Call::SendFile | Call::Between) => {
+                self.spliced_in |= call == Call::Between && raw::socket_is_tcp(&files[0]);
                 let out_first = self.calls.flags(call) & OUT_FIRST != 0;
                 let (from, to) = if out_first { (1, 0) } else { (0, 1) };
                 thread.saw(&files[from], true);
