@@ -251,8 +251,8 @@ impl Translator {
             Call::Read => thread.saw(&files[0], true),
             Call::Write => thread.saw(&files[0], false),
             Call::IoUring => self.used_uring = true,
-            call @ (Call::SendFile | Call::Between) => {
-                self.spliced_in |= call == Call::Between && raw::socket_is_tcp(&files[0]);
+            kind @ (Call::SendFile | Call::Between) => {
+                self.spliced_in |= kind == Call::Between && raw::socket_is_tcp(&files[0]);
                 let out_first = self.calls.flags(call) & OUT_FIRST != 0;
                 let (from, to) = if out_first { (1, 0) } else { (0, 1) };
                 thread.saw(&files[from], true);
