@@ -287,6 +287,32 @@ fn a_window_four_times_as_large_carries_four_times_as_much() {
     assert!((100.0..130.0).contains(&is), "{is}");
 }
 
+/// Recordings of real programs, each with one thing wrong: replayed as they were, and the change that mends it is offered.
+#[test]
+fn what_mends_a_real_program_is_offered() {
+    let mended_by = [
+        ("copy-lock", "no_lock"),
+        ("cp-cpu-quota", "no_cpu_quota"),
+        ("cp-source-disk", "device.read.x2"),
+        ("curl-get-client-pauses", "no_think"),
+        ("curl-get-server-pauses", "no_think"),
+        ("curl-get-loss", "no_loss"),
+        ("curl-get-slow-start", "rtt.half"),
+        ("gridftp-put-1-sndbuf", "window.x4"),
+        ("nfs-read-server-unrecorded", "server.x2"),
+        ("nfs-write-server-disk", "device.write.x2"),
+        ("nfs-write-server-stopped", "no_stop"),
+        ("rsync-get-server-disk", "device.read.x2"),
+    ];
+    for (name, id) in mended_by {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
+        let recording = thalweg_trace::Recording::open(&path).expect("a fixture opens");
+        let e = thalweg_explain::explain(&recording, &thalweg_explain::Options::default()).expect("explains");
+        assert!(e.model.error.is_some_and(|error| error <= 0.10), "{name}: {:?}", e.model);
+        assert!(e.what_if.iter().any(|w| w.id == id && w.speedup > 1.1), "{name}: no {id} in {:#?}", e.what_if);
+    }
+}
+
 #[test]
 #[ignore = "a measurement: run it with --release --nocapture"]
 fn how_long_predicting_takes() {
