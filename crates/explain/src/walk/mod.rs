@@ -150,6 +150,10 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Work { running, blocked } => self.work(&span, running, blocked)?,
             Rule::Container => self.container(&span),
             Rule::Wait(Activity::Runqueue) => self.queued(&span)?,
+            // A sleep that another thread cut short (it was to end) lasted as long as that thread let it.
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling() => {
+                self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
+            }
             Rule::Wait(activity) => {
                 let from = self.piece_start(&span);
                 self.charge_thread(activity, What::Blocked(span.kind), span.object, from);

@@ -264,3 +264,9 @@ pub fn assert_charged(e: &Explanation, cause: &str, ms: f64) {
     let is = charged_ms(e, cause);
     assert!((is - ms).abs() < 0.0005, "{cause}: {is} ms, expected {ms} ms; all: {:#?}", e.critical_path);
 }
+
+/// The place of a cause's largest charge.
+#[allow(dead_code)]
+pub fn place_of<'a>(e: &'a Explanation, cause: &str) -> &'a str {
+    &e.critical_path.iter().find(|c| c.cause.name() == cause).unwrap_or_else(|| panic!("no {cause} in {:#?}", e.critical_path)).place
+}

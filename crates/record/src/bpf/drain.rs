@@ -91,7 +91,8 @@ struct Work {
     both: Rc<RefCell<Both>>,
     ring: RingBuffer<'static>,
     snapshots: Snapshots,
-    throttle: Throttle,
+    /// Of each process watched: the group of processes that a quota holds together is one of them.
+    throttles: Vec<(u32, Throttle)>,
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
@@ -146,13 +147,14 @@ impl Work {
         let mut system = System::default();
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
-        let mut throttle = Throttle::default();
-        for process in watched.others.iter().chain(&watched.command) {
+        let mut throttles: Vec<(u32, Throttle)> = Vec::new();
+        for process in watched.command.iter().chain(&watched.others) {
             programs.watch(process.pid, role_number(process.role))?;
             system.watching(process.pid);
-        }
-        if let Some(command) = watched.command {
-            throttle = Throttle::of(command.pid);
+            let throttle = Throttle::of(process.pid);
+            if throttle.quota().is_some() && !throttles.iter().any(|(_, known)| known.is_same(&throttle)) {
+                throttles.push((process.pid, throttle));
+            }
         }
         programs.walk("seed")?;
         let track = translator.output.track_id();
@@ -167,7 +169,7 @@ impl Work {
         let ring = open_ring(&programs, &both, &watched.sink)?;
         let _ = ready.send(());
         let (began, counted) = (Instant::now(), Duration::ZERO);
-        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttle, track, lost: 0, fresh: began, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttles, track, lost: 0, fresh: began, began, counted })
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
@@ -255,10 +257,10 @@ impl Work {
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
         self.snapshots.look(translator, system);
-        if let Some(throttled_ns) = self.throttle.changed() {
+        for (pid, throttle) in &mut self.throttles {
+            let Some(throttled_ns) = throttle.changed() else { continue };
             let now = u64::try_from(Time::now().ns()).unwrap_or(0);
-            let track = self.watched.command.and_then(|c| translator.threads.main_track(c.pid, &mut translator.output));
-            if let Some(track) = track {
+            if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
                 translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
             }
         }
@@ -286,7 +288,8 @@ impl Work {
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());
         }
-        if let Some(quota) = self.throttle.quota() {
+        let command = self.watched.command.map(|c| c.pid);
+        if let Some(quota) = self.throttles.iter().find(|(pid, _)| Some(*pid) == command).and_then(|(_, t)| t.quota()) {
             say("cgroup.cpu_quota", format!("{quota:.3}"));
         }
         let mut not_seen = Vec::new();

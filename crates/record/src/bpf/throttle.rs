@@ -1,9 +1,9 @@
-//! What a processor quota took from the command: its control group's own statistics, in both versions of cgroups.
+//! What a processor quota took from a process: its control group's own statistics, in both versions of cgroups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The control group of the command, and those above it that have a quota.
+/// The control group of a process, and those above it that have a quota.
 #[derive(Debug, Default)]
 pub struct Throttle {
     groups: Vec<Group>,
@@ -85,7 +85,7 @@ impl Throttle {
                 }
             }
         }
-        Throttle { groups, last: 0 }
+        Throttle { groups, last: u64::MAX }
     }
 
     /// The least quota, in processors.
@@ -93,7 +93,12 @@ impl Throttle {
         self.groups.iter().map(|g| g.quota).reduce(f64::min)
     }
 
-    /// Nanoseconds throttled since the beginning, if that has changed.
+    /// Whether it is about the same groups.
+    pub fn is_same(&self, other: &Throttle) -> bool {
+        self.groups.iter().map(|g| &g.stat).eq(other.groups.iter().map(|g| &g.stat))
+    }
+
+    /// Nanoseconds throttled since the beginning, if that has changed; 0 the first time.
     pub fn changed(&mut self) -> Option<u64> {
         let now =
             self.groups.iter().map(|g| throttled_ns(&fs::read_to_string(&g.stat).unwrap_or_default()).saturating_sub(g.before_ns)).max()?;
