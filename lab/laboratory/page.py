@@ -45,6 +45,8 @@ def _machine(documents):
     repeats = sorted({document["repeat"] for document in documents})
     busy = [document["busy_before"] for document in documents if document.get("busy_before") is not None]
     other = f" Other work kept the processors busy for {median(busy):.0%} before a scenario (median)." if busy else ""
+    if busy and median(busy) > 0.2:
+        other += " What waited for them is charged to the run queue, and twins suffer from it unevenly: shares and predictions are the worse for it."
     return f"Measured on: {words}. Revision {', '.join(build)}; {'/'.join(str(n) for n in repeats)} repetitions.{other}\n"
 
 

@@ -4,14 +4,17 @@ import json
 import os
 
 SCHEMA = "thalweg.lab/1"
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def write(directory, name, document):
     """Write a scenario's file, whole or not at all."""
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f"{name}.json")
+    # Paths as they are in any checkout, wherever this one lies.
+    text = json.dumps(document, indent=1, ensure_ascii=False).replace(REPOSITORY + os.sep, "")
     with open(path + ".partial", "w") as out:
-        out.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        out.write(text + "\n")
     os.replace(path + ".partial", path)
 
 
