@@ -71,6 +71,8 @@ pub struct Cast {
     pub main: u32,
     /// Whether any thread works for a server: without one, what a server did was not recorded.
     pub has_servers: bool,
+    /// Whether threads were only looked at from time to time: then nobody knows what ended their waits.
+    pub looked_at: bool,
     /// Track number → actor.
     pub tracks: DenseIndex,
     /// Object number → thing.
@@ -131,6 +133,7 @@ impl Cast {
             .collect();
         Cast {
             main: main_thread(&actors),
+            looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
             objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),

@@ -9,7 +9,7 @@ use crate::ceiling::end_of;
 use crate::evidence::{rate, time};
 use crate::ledger::{Entry, Ledger, Place, What};
 use std::collections::HashMap;
-use thalweg_trace::{CounterName, CounterOf, ObjectKind, Source};
+use thalweg_trace::{CounterName, CounterOf, ObjectKind, Source, SpanKind};
 
 /// What samples and quotas say, read after the walk.
 #[derive(Debug, Default)]
@@ -159,6 +159,11 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
 /// Why time could not be charged.
 fn why_unknown(place: Place) -> String {
     match place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitLock), .. } => {
+            "waiting for another thread, and who that was cannot be seen by looking from time to time; record with a recorder that can \
+             (`thalweg doctor`)"
+                .to_owned()
+        }
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),
         Place::FarEnd { .. } => "nothing was recorded of who was waited for".to_owned(),
         _ => "no rule covers it".to_owned(),

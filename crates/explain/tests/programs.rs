@@ -550,3 +550,20 @@ fn a_sleep_that_another_thread_cut_short_is_what_that_thread_did() {
     let e = tale.explain();
     assert_charged(&e, "client.read", 17.0);
 }
+
+#[test]
+fn what_was_only_looked_at_is_not_taken_for_a_lock() {
+    let explained = |looked_at: bool| {
+        let mut tale = Tale::new(10_000, 2);
+        let main = tale.thread(Role::Client, "tool", 100, 100);
+        tale.wait(main, K::WaitLock, 1_000, 9_000).end();
+        if looked_at {
+            tale.meta.attributes.push(("resolution_ns".into(), "50000000".into()));
+        }
+        tale.explain()
+    };
+    assert_charged(&explained(false), "client.lock", 8.0);
+    let e = explained(true);
+    assert_charged(&e, "unknown", 8.0);
+    assert!(evidence_of(&e, "unknown").contains("looking from time to time"), "{}", evidence_of(&e, "unknown"));
+}

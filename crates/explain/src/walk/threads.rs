@@ -237,6 +237,11 @@ impl Walk<'_, '_> {
                 return self.far_end_unknown(&Blocked { span: LiveSpan { connection, ..span }, ..blocked });
             }
             let from = self.piece_start(&span);
+            if waker == NONE && rule(span.kind) == Rule::Thread && self.cast.looked_at {
+                // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
+                self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), NONE, from);
+                return Ok(());
+            }
             let activity = match rule(span.kind) {
                 _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
                 Rule::Work { blocked, .. } => blocked,

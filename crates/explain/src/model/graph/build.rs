@@ -182,7 +182,7 @@ impl Builder<'_> {
             K::NetSend => self.room(wait).unwrap_or_else(|| self.room_unseen(wait)),
             K::NetConnect => delay(Class::Connect),
             K::NetReceive | K::WaitNetwork if wait.row.object != NONE => self.bytes(timeline, wait),
-            K::NetReceive | K::WaitNetwork if wait.row.by_timer => delay(think),
+            K::NetReceive | K::WaitNetwork if wait.row.by_timer => self.looked_for(timeline, piece, wait).unwrap_or(delay(think)),
             K::NetReceive | K::WaitNetwork => {
                 self.bytes_by_stranger(timeline, piece, wait).unwrap_or_else(|| self.some_event(timeline, wait))
             }
@@ -328,15 +328,39 @@ impl Builder<'_> {
     /// A wait that somebody unknown ended, and after which the thread used a connection: whoever that was (a relay, a tunnel, the
     /// kernel), the bytes, or the room for them, are what was waited for.
     fn bytes_by_stranger(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
-        let next = self.timelines[timeline].pieces[piece + 1..].iter().take(16).find_map(|p| match p {
-            Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w.start),
-            _ => None,
-        });
-        let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, next.unwrap_or(i64::MAX))?;
+        let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
         let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
         let wait = Wait { row, ..*wait };
         let connect = (Op::Delay { class: Class::Connect, ns: (wait.end - wait.start) as f64 }, None);
         Some(if sent { self.room(&wait).unwrap_or(connect) } else { self.bytes(timeline, &wait) })
+    }
+
+    /// Looks that a timer ended, and after which the thread used a connection without waiting once more: it had looked for those bytes,
+    /// if they were sent meanwhile, or for room, if the connection was full and its far end took bytes only towards the end.
+    fn looked_for(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
+        const FULL_BYTES: u64 = 64 << 10;
+        let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
+        let (out, back) = ways(self.cast, object, wait.row.track)?;
+        let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
+        let looked = Wait { row, polls: true, ..*wait };
+        if sent {
+            let unread = |at| self.streams.sent_by(out, at).saturating_sub(self.streams.taken_by(out, at).map_or(0, |t| t.to));
+            let late = wait.start + (wait.woken - wait.start) / 2;
+            let full = unread(wait.start) >= FULL_BYTES && unread(late) >= FULL_BYTES;
+            return if full { self.room(&looked) } else { None };
+        }
+        let taken = self.streams.taken_from(back, wait.row.track, wait.woken).copied()?;
+        let (_, at) = self.streams.sender_of(back, taken.from, wait.woken)?;
+        (at > wait.start).then(|| self.bytes(timeline, &looked))
+    }
+
+    /// When a thread next waits for anything but a processor.
+    fn next_wait(&self, timeline: usize, piece: usize) -> i64 {
+        let next = self.timelines[timeline].pieces[piece + 1..].iter().take(16).find_map(|p| match p {
+            Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w.start),
+            _ => None,
+        });
+        next.unwrap_or(i64::MAX)
     }
 
     fn far_end_recorded(&self, way: u32) -> bool {
