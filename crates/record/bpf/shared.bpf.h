@@ -44,9 +44,13 @@ struct call_run {
 	__s32 call;
 	__u32 count;
 	__u32 blocked;
-	__u32 pad;
+	__u32 descriptor;
+	__u64 open_file;	/* the kernel's address of it; 0: the call has none, or two */
 	struct fd_object file[2];
 };
+
+/* Calls that take turns (read here, write there) each have a run of their own. */
+#define CALL_RUNS 8
 
 /* One thread. Only the processor it runs on writes to it, but for the wake-up. */
 struct thread {
@@ -75,8 +79,11 @@ struct thread {
 	__u32 call_now;		/* number + 1; 0: none */
 	__u32 call_blocked;
 	__u64 call_offset;
+	__u64 call_open_file;
+	__u32 call_descriptor;
+	__u32 call_same;	/* it goes on with the run that its place holds */
 	struct fd_object call_file[2];
-	struct call_run calls;
+	struct call_run calls[CALL_RUNS];
 };
 
 struct connection {
@@ -244,11 +251,10 @@ static __always_inline void tell(struct head *record, __u32 size)
 		count_lost();
 }
 
-static __always_inline void tell_calls(struct thread *thread)
+static __noinline int tell_call_run(struct thread *thread, struct call_run *run)
 {
-	struct call_run *run = &thread->calls;
-	if (!run->count)
-		return;
+	if (!thread || !run || !run->count)
+		return 0;
 	struct record_call record = {};
 	record.head.kind = RECORD_CALL;
 	record.head.thread = thread->serial;
@@ -265,6 +271,13 @@ static __always_inline void tell_calls(struct thread *thread)
 	record.file[1] = run->file[1];
 	run->count = 0;
 	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+static __always_inline void tell_calls(struct thread *thread)
+{
+	for (int i = 0; i < CALL_RUNS; i++)
+		tell_call_run(thread, &thread->calls[i]);
 }
 
 static __always_inline struct processor *this_processor(void)

@@ -12,8 +12,8 @@ pub mod text;
 pub mod units;
 
 pub use html::html;
-pub use rpcstat::{live_heads, live_line, rpcstat};
 pub use picture::{PictureOptions, svg};
+pub use rpcstat::{live_heads, live_line, rpcstat};
 pub use text::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
 
 /// Why a report could not be made.

@@ -52,6 +52,8 @@ pub struct Thread {
     pub prices: Prices,
     /// The call it is in, where a wait in it was told of before it ended (tier `syscall`).
     pub call: Option<BlockedCall>,
+    /// Until when runs of calls have been laid out (tier `syscall`).
+    pub laid_until_ns: u64,
 }
 
 /// The threads that were met.
@@ -123,6 +125,7 @@ impl Threads {
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
+            laid_until_ns: 0,
         };
         self.known.insert(told.head.thread, thread);
         if told.role == raw::ROLE_NONE {
@@ -148,6 +151,7 @@ impl Threads {
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
+            laid_until_ns: 0,
         })
     }
 

@@ -423,7 +423,8 @@ impl Translator {
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
         let parent = self.threads.get(serial, &mut self.output).call.take();
         let Some(kind) = self.kind_of_call(call.call, &call.file) else { return };
-        let mut span = NewSpan::new(track, kind, call.start_ns, call.head.at_ns);
+        let (start_ns, end_ns) = self.place_of(call);
+        let mut span = NewSpan::new(track, kind, start_ns, end_ns);
         span.count = call.count;
         span.result = Some(call.result);
         span.object = if raw::socket_is_tcp(&call.file[0]) {
@@ -443,6 +444,19 @@ impl Translator {
             }
             None => drop(self.output.span(span)),
         }
+    }
+
+    /// When a call was; of a run of calls that took turns with others: a stretch as long as they took, after that of the run before.
+    fn place_of(&mut self, call: &raw::Call) -> (u64, u64) {
+        let end_ns = call.head.at_ns;
+        if call.count == 1 || call.blocked != 0 {
+            return (call.start_ns, end_ns);
+        }
+        let laid = &mut self.threads.get(call.head.thread, &mut self.output).laid_until_ns;
+        let latest = end_ns.saturating_sub(call.busy_ns).max(call.start_ns);
+        let start_ns = call.start_ns.max(*laid).min(latest);
+        *laid = (start_ns + call.busy_ns).min(end_ns);
+        (start_ns, *laid)
     }
 
     /// What a traced call's span is; `None`: it has none.

@@ -25,6 +25,8 @@ pub struct Facts {
     pub receive_window_bytes: HashMap<u32, f64>,
     /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
     pub quota: [Option<f64>; 2],
+    /// By track: which part of its running samples found in calls that put data on media.
+    pub syncing: HashMap<u32, f64>,
 }
 
 impl Facts {
@@ -475,7 +477,13 @@ impl Builder<'_> {
     fn program(&self, timeline: &Timeline, ops: &[Op], start: Option<Op>, mut marks: Vec<(i64, u32)>) -> Program {
         marks.sort_unstable();
         let actor = &self.cast.actors[timeline.track as usize];
-        let mut program = Program { track: timeline.track, machine: actor.machine as usize, end: actor.end, ops: Vec::new() };
+        let mut program = Program {
+            track: timeline.track,
+            machine: actor.machine as usize,
+            end: actor.end,
+            syncing: self.facts.syncing.get(&timeline.track).copied().unwrap_or(0.0),
+            ops: Vec::new(),
+        };
         program.ops.extend(start);
         let mut marks = marks.iter().peekable();
         for (piece, op) in timeline.pieces.iter().zip(ops) {

@@ -51,7 +51,23 @@ pub fn facts(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Fact
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
         receive_window_bytes: by_connection(CounterName::TcpReceiveWindowBytes, true)?,
         quota,
+        syncing: syncing(source, meta, &tracks)?,
     })
+}
+
+/// By track: which part of its running samples found in calls that put data on media; where there are enough to tell.
+fn syncing(source: &dyn Source, meta: &Meta, tracks: &HashMap<TrackId, u32>) -> Result<HashMap<u32, f64>, ExplainError> {
+    const ENOUGH_NS: u64 = 10_000_000;
+    let named = meta.attributes.iter().find(|(name, class)| name.starts_with("class.") && class == "sync");
+    let Some(sync) = named.and_then(|(name, _)| name.strip_prefix("class.")?.parse::<u16>().ok()) else { return Ok(HashMap::new()) };
+    let mut sampled: HashMap<u32, (u64, u64)> = HashMap::new();
+    for sample in source.samples()? {
+        let Some(&track) = sample.track.and_then(|t| tracks.get(&t)) else { continue };
+        let (in_sync, all) = sampled.entry(track).or_default();
+        *all += sample.weight_ns;
+        *in_sync += if sample.class == sync { sample.weight_ns } else { 0 };
+    }
+    Ok(sampled.into_iter().filter(|(_, (_, all))| *all >= ENOUGH_NS).map(|(t, (sync, all))| (t, sync as f64 / all as f64)).collect())
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.

@@ -1,6 +1,6 @@
 //! Queueing for processors: how many threads of ours ran when, and from which length on a quota made them queue.
 
-use super::rows::Rows;
+use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
 use crate::cast::Cast;
 use thalweg_trace::SpanKind;
@@ -33,18 +33,49 @@ impl Busy {
     }
 }
 
-/// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took.
+/// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took. The kernel counts that
+/// time by processor, however many threads stood still on each.
 pub fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
     const LEAST_NS: i64 = 1_000_000;
-    let Some(mut left) = quota else { return i64::MAX };
-    let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && cast.actors[r.track as usize].end as usize == end);
-    let mut lengths: Vec<i64> = queued.map(|r| r.end - r.start).collect();
-    lengths.sort_unstable_by(|a, b| b.cmp(a));
-    for length in lengths {
-        left -= length as f64;
-        if left <= 0.0 || length <= LEAST_NS {
-            return length.max(LEAST_NS);
-        }
+    let Some(taken_ns) = quota else { return i64::MAX };
+    let ours = |r: &&Row| cast.actors[r.track as usize].end as usize == end;
+    let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && r.end - r.start >= LEAST_NS).filter(ours);
+    let mut intervals: Vec<(i64, i64)> = queued.map(|r| (r.start, r.end)).collect();
+    let processors = cast.machines.iter().map(|m| m.cpus.max(1)).max().unwrap_or(1);
+    intervals.sort_unstable_by_key(|&(start, end)| std::cmp::Reverse(end - start));
+    let enough = |count: usize| processor_time_ns(&intervals[..count], processors) as f64 >= taken_ns;
+    if intervals.is_empty() || !enough(intervals.len()) {
+        return LEAST_NS;
     }
-    LEAST_NS
+    let (mut too_few, mut enough_of) = (0, intervals.len());
+    while enough_of - too_few > 1 {
+        let middle = too_few.midpoint(enough_of);
+        if enough(middle) { enough_of = middle } else { too_few = middle }
+    }
+    let (start, end) = intervals[enough_of - 1];
+    end - start
+}
+
+/// How long processors stood still in all, when threads queued in these intervals: each on one of its own, while there are as many.
+fn processor_time_ns(intervals: &[(i64, i64)], processors: u32) -> i64 {
+    let mut edges: Vec<(i64, i64)> = intervals.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
+    edges.sort_unstable();
+    let (mut sum, mut queued, mut since) = (0, 0, 0);
+    for (at, change) in edges {
+        sum += queued.min(i64::from(processors)) * (at - since);
+        (queued, since) = (queued + change, at);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::processor_time_ns;
+
+    #[test]
+    fn threads_that_stood_still_together_are_counted_by_processor() {
+        assert_eq!(processor_time_ns(&[(0, 10)], 2), 10);
+        assert_eq!(processor_time_ns(&[(0, 10), (2, 12), (4, 6)], 2), 18, "never more than two at once");
+        assert_eq!(processor_time_ns(&[(0, 10), (20, 30)], 2), 20);
+    }
 }

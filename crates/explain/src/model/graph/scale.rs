@@ -39,6 +39,8 @@ pub struct Scale {
     pub rooms: [Rooms; REGIMES],
     /// No lock is waited for.
     pub no_lock: bool,
+    /// Nothing is done to put data on media.
+    pub no_sync: bool,
     /// Bytes are noticed when they come.
     pub no_polls: bool,
 }
@@ -58,6 +60,7 @@ impl Scale {
             latency: 1.0,
             rooms: [Rooms::AsTheyWere; REGIMES],
             no_lock: false,
+            no_sync: false,
             no_polls: false,
         }
     }

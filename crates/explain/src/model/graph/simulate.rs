@@ -294,7 +294,7 @@ mod tests {
     use crate::cause::End;
 
     fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
-        let programs = programs.into_iter().map(|ops| Program { track: 0, machine: 0, end: End::Client, ops }).collect();
+        let programs = programs.into_iter().map(|ops| Program { track: 0, machine: 0, end: End::Client, syncing: 0.0, ops }).collect();
         Graph {
             programs,
             main: 0,

@@ -9,5 +9,6 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
         return Vec::new();
     }
     let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
-    vec![Proposal::replay("no_sync", "not waiting for data to be on media", how, Scale::none().devices(&[Class::Sync], 0.0))]
+    let scale = Scale { no_sync: true, ..Scale::none().devices(&[Class::Sync], 0.0) };
+    vec![Proposal::replay("no_sync", "not waiting for data to be on media", how, scale)]
 }
