@@ -65,10 +65,17 @@ fn a_command_that_is_not_there_or_not_executable_ends_as_a_shell_says_and_leaves
     assert!(!recording.exists(), "nothing was run, and something was left");
 }
 
+/// What these tests start must not inherit that a signal is ignored, as under `nohup`.
+fn heed(signal: i32) {
+    // SAFETY: sets the default action of a signal; no handler of ours is replaced.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 #[test]
 fn a_command_that_a_signal_ends_ends_us_by_the_same_signal() {
     let here = scratch();
     for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGSEGV, libc::SIGHUP] {
+        heed(signal);
         let recording = here.path().join(format!("{signal}.thw"));
         let output = recording_shell(&recording, &format!("ulimit -c 0; kill -{signal} $$")).output().expect("it starts");
         assert_eq!(output.status.signal(), Some(signal), "{}", String::from_utf8_lossy(&output.stderr));
@@ -202,6 +209,7 @@ fn killing_the_recorder_does_not_harm_the_command_and_its_recording_opens() {
 fn signals_are_the_commands_to_answer() {
     let here = scratch();
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        heed(signal);
         let recording = here.path().join(format!("{signal}.thw"));
         let script = format!("trap 'exit 7' {signal}; echo ready; while :; do sleep 0.01; done");
         let mut process = Running::start(recording_shell(&recording, &script));
