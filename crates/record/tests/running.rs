@@ -60,6 +60,8 @@ fn the_signal_that_ends_the_command_is_told() {
 
 #[test]
 fn a_signal_to_the_recorder_reaches_the_command_once() {
+    // SAFETY: the default action of a signal, which whoever runs this may ignore (nohup), and the command would inherit that.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let directory = directory();
     let script = "n=0; trap 'n=$((n+1)); echo got $n' TERM; trap 'exit 7' HUP; echo ready; while :; do sleep 0.05; done";
     let (mut command, path) = command(directory.path(), &["--method", "proc"], &["sh", "-c", script]);
