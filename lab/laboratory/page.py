@@ -31,10 +31,16 @@ def write(path, results, scenarios):
     """The page from the results there are."""
     documents = [(one, result.read(results, one.name)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [HEADER, _machine(there), _overall(there), _table(documents), _reasons(documents)]
+    parts = [HEADER, _machine(there), _overall(there), _table(documents), _reasons(documents), _known()]
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as out:
         out.write("\n".join(part for part in parts if part).rstrip() + "\n")
+
+
+def _known():
+    """What is written by hand: why bars are missed."""
+    with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "KNOWN.md"), encoding="utf-8") as source:
+        return source.read()
 
 
 def _machine(documents):
