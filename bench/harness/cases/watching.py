@@ -129,7 +129,7 @@ def watching(work_name, bench):
     # A span per call costs a bare loop of calls many times its own time, and would fill the rounds: for that the Python loop stands.
     names = ("lean",) if work.name == "c" else ("lean", "syscall")
     tiers = [tier_subject(bench, work, thalweg, tier, told) for tier in names]
-    plan = Plan(least=3, most=5, seconds=20) if bench.quick else Plan(least=5, most=16, seconds=80, narrow=0.04)
+    plan = Plan(least=3, most=5, seconds=20) if bench.quick else Plan(least=5, most=16, seconds=45, narrow=0.04)
     outcome = pairs.run([alone, *tiers], plan, "alone", bench.note, bench.memory(copy_bytes(bench) if work.kind == "copy" else 64 * MIB))
     document = result.of_pairs(outcome, [alone, *tiers], "alone", work.amount, [])
     own = {one.name: [done["samples"][one.name]["own"]["elapsed_s"] for done in outcome.rounds] for one in [alone, *tiers]}
