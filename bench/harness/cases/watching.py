@@ -219,7 +219,7 @@ def ratio_bar(title, own, name, median=None, low=None):
 
 def other_tools(bench, work):
     """The same work under strace, perf trace and bpftrace; shorter, for some of them are slow."""
-    part = 20 if work.kind == "loop" else 1
+    part = 200 if work.kind == "loop" else 1
     log = bench.path("others", "log")
     tools = {
         "strace -f": ["strace", "-f", "-o", log],
