@@ -161,7 +161,8 @@ impl Replay<'_> {
             };
             if let Op::Run(ns) = op {
                 self.next[program as usize] += 1;
-                let ns = ns * self.scale.run[code.end as usize];
+                let stays = if self.scale.no_sync { 1.0 - code.syncing } else { 1.0 };
+                let ns = ns * self.scale.run[code.end as usize] * stays;
                 self.skipped[program as usize] &= ns <= 0.0;
                 if ns > 0.0 {
                     let machine = &mut self.machines[code.machine];
@@ -318,6 +319,14 @@ mod tests {
         assert_eq!(ns(2, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 100.0);
         assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 200.0);
         assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(30.0)]]), 130.0);
+    }
+
+    #[test]
+    fn without_syncs_the_running_inside_of_them_is_gone_too() {
+        let mut graph = graph(1, vec![vec![Op::Run(100.0)]]);
+        graph.programs[0].syncing = 0.25;
+        assert_eq!(simulate(&graph, &Scale::none()), Some(100.0));
+        assert_eq!(simulate(&graph, &Scale { no_sync: true, ..Scale::none() }), Some(75.0));
     }
 
     #[test]
