@@ -12,6 +12,15 @@ fn held() -> Servers {
     servers
 }
 
+/// A command line in a terminal of its own. The shell between them makes way for the command: one that stayed would get the terminal's signals
+/// too, and which shells stay differs from system to system.
+fn terminal(line: &str) -> Command {
+    let mut command = Command::new("script");
+    command.args(["-qefc", &format!("exec {line}"), "/dev/null"]).stdout(Stdio::piped());
+    command.env("SHELL", "/bin/sh").env("TERM", "xterm").env("COLUMNS", "100");
+    command
+}
+
 /// Collects what a process says while it runs.
 fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let heard = Arc::new(Mutex::new(String::new()));
@@ -38,9 +47,7 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
         text(&servers.store),
         text(&source)
     );
-    let mut command = Command::new("script");
-    command.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped()).env("TERM", "xterm").env("COLUMNS", "100");
-    let mut terminal = command.spawn().unwrap();
+    let mut terminal = terminal(&line).stdin(Stdio::null()).spawn().unwrap();
     let heard = listen(terminal.stdout.take().unwrap());
     wait_until("the bar is there", || heard.lock().unwrap().contains("ETA"));
     assert!(heard.lock().unwrap().contains("MiB/s") || heard.lock().unwrap().contains("B/s"));
@@ -110,9 +117,7 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
         file(here.path(), "patient.sh", b"trap 'echo heard' INT\necho ready\nread line\ntrap - INT\necho line: $line\nread line\nexit 3\n");
     let recording = here.path().join("a.thw");
     let line = format!("{THALWEG} record -o {} -- bash {}", text(&recording), text(&program));
-    let mut command = Command::new("script");
-    command.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped()).env("NO_COLOR", "1");
-    let mut terminal = command.spawn().unwrap();
+    let mut terminal = terminal(&line).stdin(Stdio::piped()).env("NO_COLOR", "1").spawn().unwrap();
     let mut keys = terminal.stdin.take().unwrap();
     let heard = listen(terminal.stdout.take().unwrap());
     let says = |what: &str| heard.lock().unwrap().contains(what);
