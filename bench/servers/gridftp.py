@@ -6,7 +6,7 @@ log (`-Z`) tells buffer, block, streams and bytes of every transfer: an oracle b
 
 import os
 
-from servers.process import LOOPBACK, Server, free_port, install
+from servers.process import OneProcess, free_port, install
 
 PACKAGES = {
     "globus-gridftp-server-progs": "globus-gridftp-server",
@@ -15,16 +15,10 @@ PACKAGES = {
 BLOCK_BYTES = 1 << 20
 
 
-class GridFtp:
+class GridFtp(OneProcess):
     """A server that sees the whole file system with our rights; `directory` keeps its logs."""
 
     name = "gridftp"
-
-    def __init__(self, directory, host=LOOPBACK):
-        self.directory = directory
-        self.host = host
-        self.port = 0
-        self.server = None
 
     def __enter__(self):
         install(PACKAGES)
@@ -36,16 +30,7 @@ class GridFtp:
         argv += ["-Z", self.transfer_log]
         if os.geteuid() == 0:
             argv += ["-anonymous-user", "root", "-allow-root"]
-        self.server = Server(argv, os.path.join(self.directory, "gridftp.log"), self.host)
-        try:
-            self.server.wait_for_port(self.port)
-        except BaseException:
-            self.server.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.server.stop()
+        return self._run(argv, os.path.join(self.directory, "gridftp.log"))
 
     @property
     def transfer_log(self):

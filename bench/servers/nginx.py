@@ -6,7 +6,7 @@ than `SLOW_BYTES_PER_S`: a server that sleeps between buffers because it was tol
 
 import os
 
-from servers.process import LOOPBACK, Server, free_port, install
+from servers.process import FileServer, free_port, install
 
 PACKAGES = {"nginx-light": "nginx", "curl": "curl"}
 SLOW_BYTES_PER_S = 128 << 20
@@ -27,17 +27,10 @@ http {{
 """
 
 
-class Nginx:
+class Nginx(FileServer):
     """A server of the files in `root` (or `directory`/files); `directory` keeps its configuration and log."""
 
     name = "nginx"
-
-    def __init__(self, directory, host=LOOPBACK, root=None):
-        self.directory = os.path.abspath(directory)
-        self.root = os.path.abspath(root) if root else os.path.join(self.directory, "files")
-        self.host = host
-        self.port = 0
-        self.server = None
 
     def __enter__(self):
         install(PACKAGES)
@@ -58,16 +51,7 @@ class Nginx:
             )
         log = os.path.join(self.directory, "nginx.log")
         argv = ["nginx", "-c", configuration, "-p", self.directory, "-e", log]
-        self.server = Server(argv, log, self.host)
-        try:
-            self.server.wait_for_port(self.port)
-        except BaseException:
-            self.server.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.server.stop()
+        return self._run(argv, log)
 
     def address(self, name):
         """The URL of a file of the root; a name that begins with `slow/` is sent slowly."""

@@ -139,6 +139,37 @@ class Server:
                 continue
 
 
+class OneProcess:
+    """A server that is one process on one port: `self.port` is chosen and `_run` called by the server's own `__enter__`."""
+
+    def __init__(self, directory, host=LOOPBACK):
+        self.directory = os.path.abspath(directory)
+        self.host = host
+        self.port = 0
+        self.server = None
+
+    def _run(self, argv, log_path):
+        """Start it, and return when it accepts connections."""
+        self.server = Server(argv, log_path, self.host)
+        try:
+            self.server.wait_for_port(self.port)
+        except BaseException:
+            self.server.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.server.stop()
+
+
+class FileServer(OneProcess):
+    """The same over the files in `root` (or `directory`/files); `directory` keeps its configuration and log."""
+
+    def __init__(self, directory, host=LOOPBACK, root=None):
+        super().__init__(directory, host)
+        self.root = os.path.abspath(root) if root else os.path.join(self.directory, "files")
+
+
 def accepts(port):
     """Whether a connection to 127.0.0.1:`port` is accepted."""
     with socket.socket() as probe:

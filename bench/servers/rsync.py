@@ -2,7 +2,7 @@
 
 import os
 
-from servers.process import LOOPBACK, Server, free_port, install
+from servers.process import FileServer, free_port, install
 
 PACKAGES = {"rsync": "rsync"}
 
@@ -16,17 +16,10 @@ read only = no
 """
 
 
-class Rsync:
+class Rsync(FileServer):
     """A daemon over `root` (or `directory`/files); `directory` keeps its configuration and log."""
 
     name = "rsync"
-
-    def __init__(self, directory, host=LOOPBACK, root=None):
-        self.directory = os.path.abspath(directory)
-        self.root = os.path.abspath(root) if root else os.path.join(self.directory, "files")
-        self.host = host
-        self.port = 0
-        self.server = None
 
     def __enter__(self):
         install(PACKAGES)
@@ -39,16 +32,7 @@ class Rsync:
             out.write(CONFIGURATION.format(directory=self.directory, root=self.root, user=user))
         argv = ["rsync", "--daemon", "--no-detach", "--config", configuration, "--port", str(self.port)]
         log = os.path.join(self.directory, "rsyncd-output.log")
-        self.server = Server([*argv, "--address", self.host.address], log, self.host)
-        try:
-            self.server.wait_for_port(self.port)
-        except BaseException:
-            self.server.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.server.stop()
+        return self._run([*argv, "--address", self.host.address], log)
 
     def address(self, name):
         """The URL of a file of the module."""

@@ -7,7 +7,7 @@ addresses and has no option for less: it runs only in a network namespace of its
 import os
 import shutil
 
-from servers.process import LOOPBACK, Server, Unavailable, free_port, install
+from servers.process import LOOPBACK, FileServer, Unavailable, free_port, install
 
 PACKAGES = {"xrootd-server": "xrootd", "xrootd-client": "xrdcp"}
 USER = "nobody"
@@ -21,17 +21,10 @@ oss.localroot /
 """
 
 
-class Xrootd:
+class Xrootd(FileServer):
     """A server of the files in `root` (or `directory`/files); `directory` keeps its configuration and log."""
 
     name = "xrootd"
-
-    def __init__(self, directory, host=LOOPBACK, root=None):
-        self.directory = os.path.abspath(directory)
-        self.root = os.path.abspath(root) if root else os.path.join(self.directory, "files")
-        self.host = host
-        self.port = 0
-        self.server = None
 
     def __enter__(self):
         if self.host is LOOPBACK:
@@ -50,16 +43,7 @@ class Xrootd:
             for path in (self.directory, self.root, os.path.join(self.directory, "xrootd-admin")):
                 shutil.chown(path, USER)
             argv += ["-R", USER]
-        self.server = Server(argv, output, self.host)
-        try:
-            self.server.wait_for_port(self.port)
-        except BaseException:
-            self.server.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.server.stop()
+        return self._run(argv, output)
 
     def address(self, name):
         """The URL of a file of the root."""

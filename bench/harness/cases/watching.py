@@ -38,8 +38,8 @@ MOST_CPU_SHARE = 0.01
 class Work:
     """What is done: the command of run N, what is done before and after it, and which servers belong to it."""
 
-    def __init__(self, name, kind, amount, command, after=lambda run: None, also=lambda: [], times=None):
-        self.name, self.kind, self.amount, self.command, self.after, self.also, self.times = name, kind, amount, command, after, also, times
+    def __init__(self, name, kind, amount, command, after=lambda run: None, also=lambda: []):
+        self.name, self.kind, self.amount, self.command, self.after, self.also = name, kind, amount, command, after, also
 
 
 def loop(name, bench):
