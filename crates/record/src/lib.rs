@@ -15,6 +15,7 @@ pub mod command;
 pub mod preload;
 pub mod probe;
 pub mod proc;
+pub mod quota;
 pub mod recorder;
 pub mod run;
 

@@ -6,7 +6,7 @@
 use crate::preload::PreloadRecorder;
 use crate::proc::diagnostics::Diagnostics;
 use crate::proc::tasks::TaskFiles;
-use crate::run::cpu_quota;
+use crate::quota;
 use std::fs;
 use std::path::Path;
 
@@ -294,7 +294,7 @@ fn control_groups() -> Finding {
             return less(NAME, State::Absent, "not mounted under /sys/fs/cgroup", costs, "mount them");
         }
     };
-    match cpu_quota(std::process::id()) {
+    match quota::processors(std::process::id()) {
         None => good(NAME, format!("{version}, no processor quota here")),
         Some(quota) => less(
             NAME,

@@ -8,8 +8,8 @@ use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
 use super::syscalls::Calls;
 use super::system::{Facts, System};
-use super::throttle::Throttle;
 use super::translate::{Class, Translator};
+use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -92,7 +92,7 @@ struct Work {
     ring: RingBuffer<'static>,
     snapshots: Snapshots,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
-    throttles: Vec<(u32, Throttle)>,
+    quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
@@ -147,13 +147,13 @@ impl Work {
         let mut system = System::default();
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
-        let mut throttles: Vec<(u32, Throttle)> = Vec::new();
+        let mut quotas: Vec<(u32, Quota)> = Vec::new();
         for process in watched.command.iter().chain(&watched.others) {
             programs.watch(process.pid, role_number(process.role))?;
             system.watching(process.pid);
-            let throttle = Throttle::of(process.pid);
-            if throttle.quota().is_some() && !throttles.iter().any(|(_, known)| known.is_same(&throttle)) {
-                throttles.push((process.pid, throttle));
+            let quota = Quota::of(process.pid);
+            if quota.is_some() && !quotas.iter().any(|(_, known)| known.is_same(&quota)) {
+                quotas.push((process.pid, quota));
             }
         }
         programs.walk("seed")?;
@@ -169,7 +169,7 @@ impl Work {
         let ring = open_ring(&programs, &both, &watched.sink)?;
         let _ = ready.send(());
         let (began, counted) = (Instant::now(), Duration::ZERO);
-        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), throttles, track, lost: 0, fresh: began, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), quotas, track, lost: 0, fresh: began, began, counted })
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
@@ -257,8 +257,8 @@ impl Work {
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
         self.snapshots.look(translator, system);
-        for (pid, throttle) in &mut self.throttles {
-            let Some(throttled_ns) = throttle.changed() else { continue };
+        for (pid, quota) in &mut self.quotas {
+            let Some(throttled_ns) = quota.changed() else { continue };
             let now = u64::try_from(Time::now().ns()).unwrap_or(0);
             if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
                 translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
@@ -287,10 +287,6 @@ impl Work {
         }
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());
-        }
-        let command = self.watched.command.map(|c| c.pid);
-        if let Some(quota) = self.throttles.iter().find(|(pid, _)| Some(*pid) == command).and_then(|(_, t)| t.quota()) {
-            say("cgroup.cpu_quota", format!("{quota:.3}"));
         }
         let mut not_seen = Vec::new();
         if !self.programs.missing.is_empty() {

@@ -10,7 +10,7 @@
 //! - [`translate`]: records in, events out, without a kernel (with [`threads`], [`waits`], [`samples`], [`connections`],
 //!   [`files`], [`devices`]);
 //! - [`load`], [`drain`]: the programs and the thread that reads them;
-//! - [`system`], [`snapshot`], [`throttle`]: what /proc, /sys and control groups say.
+//! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 pub mod connections;
 pub mod devices;
@@ -27,7 +27,6 @@ pub mod system;
 #[cfg(test)]
 mod tests;
 pub mod threads;
-pub mod throttle;
 pub mod translate;
 pub mod waits;
 

@@ -1,9 +1,10 @@
 //! What belongs to the machine and not to a thread: devices, software interrupts, quotas. Counted for every recorder without
 //! privilege, from files that anyone may read.
 
+use crate::quota::Quota;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Mode, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time};
 use thalweg_trace::{Track, TrackId, TrackKind};
 
@@ -57,20 +58,20 @@ pub struct System {
     host: HostId,
     devices: BTreeMap<String, Device>,
     cpus: Vec<TrackId>,
-    throttled: Option<(PathBuf, TrackId)>,
+    quota: Option<(Quota, TrackId)>,
 }
 
 impl System {
     /// Remembers how things stand now.
     pub fn new(mode: Mode, host: HostId) -> System {
-        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), throttled: None };
+        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
         system.look_at_disks(Time::now(), &mut Vec::new());
         system
     }
 
     /// From now on counts how long the control groups of `pid` were stopped by their quota, on this track.
     pub fn watch_quota(&mut self, pid: u32, track: TrackId) {
-        self.throttled = throttle_file(pid).map(|path| (path, track));
+        self.quota = Some((Quota::of(pid), track)).filter(|(quota, _)| quota.is_some());
     }
 
     /// Adds what has happened since the last look.
@@ -78,8 +79,8 @@ impl System {
         let now = Time::now();
         self.look_at_disks(now, out);
         self.look_at_softirqs(now, out);
-        if let Some((path, track)) = &self.throttled
-            && let Some(value) = throttled_ns(path)
+        if let Some((quota, track)) = &mut self.quota
+            && let Some(value) = quota.changed().and_then(|ns| i64::try_from(ns).ok())
         {
             out.push(Event::Counter(Counter { of: CounterOf::Track(*track), name: CounterName::CpuThrottledNs, at: now, value }));
         }
@@ -198,29 +199,6 @@ pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_
     }
 }
 
-/// The `cpu.stat` of a process' processor control group, where there is a quota to be stopped by.
-fn throttle_file(pid: u32) -> Option<PathBuf> {
-    crate::run::cpu_quota(pid)?;
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, group) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-        let roots: &[&str] = match controllers {
-            "" => &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
-            c if c.split(',').any(|c| c == "cpu") => &["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"],
-            _ => return None,
-        };
-        let path = roots.iter().map(|root| Path::new(root).join(group).join("cpu.stat")).find(|path| path.is_file())?;
-        throttled_ns(&path).map(|_| path)
-    })
-}
-
-fn throttled_ns(path: &Path) -> Option<i64> {
-    let text = fs::read_to_string(path).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok());
-    field("throttled_usec ").map(|us| us * 1_000).or_else(|| field("throttled_time "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +209,7 @@ mod tests {
     fn an_interval_of_a_device_is_divided_by_what_its_requests_took() {
         let sink = Arc::new(Memory::new(100));
         let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new(), throttled: None };
+        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
         let (_, last) = disk("254 0 vda 10 0 80 5 20 0 160 7 0 9 12 0 0 0 0 1 1").expect("a line");
         let (_, now) = disk("254 0 vda 12 0 4176 11 23 0 184 9 0 17 20 0 0 0 0 1 1").expect("a line");
         let (mut out, id) = (Vec::new(), TrackId::new(1).expect("not zero"));

@@ -6,7 +6,7 @@ use crate::proc::processes;
 use crate::{RecordError, Tier};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use thalweg_trace::{Host, HostId};
 
 /// What identifies this boot of this machine; `unknown` where the kernel does not tell.
@@ -45,48 +45,6 @@ pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError
     }
     let name = |name: String| if name.starts_with("ceiling.") { name } else { format!("ceiling.{name}") };
     Ok(map.into_iter().map(|(key, value)| (name(key), format!("{value:.0}"))).collect())
-}
-
-/// Processors that a process may use because of its control groups; `None`: as many as there are.
-pub fn cpu_quota(pid: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().filter_map(quota_of_line).reduce(f64::min)
-}
-
-/// How a control group's quota is read, in processors.
-type ReadQuota = fn(&Path) -> Option<f64>;
-
-/// The least quota on the way from a group of `/proc/PID/cgroup` up to its root.
-fn quota_of_line(line: &str) -> Option<f64> {
-    let mut parts = line.splitn(3, ':');
-    let (_, controllers, group) = (parts.next()?, parts.next()?, parts.next()?);
-    let group = group.trim_start_matches('/');
-    let (roots, read): (&[&str], ReadQuota) = match controllers {
-        "" => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], quota_v2),
-        c if c.split(',').any(|c| c == "cpu") => (&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"], quota_v1),
-        _ => return None,
-    };
-    let root = roots.iter().map(Path::new).find(|root| root.is_dir())?;
-    let mut directory: PathBuf = root.join(group);
-    let mut least = None;
-    loop {
-        least = [least, read(&directory)].into_iter().flatten().reduce(f64::min);
-        if directory == root || !directory.pop() {
-            return least;
-        }
-    }
-}
-
-fn quota_v2(directory: &Path) -> Option<f64> {
-    let text = fs::read_to_string(directory.join("cpu.max")).ok()?;
-    let (quota, period) = text.trim().split_once(' ')?;
-    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-}
-
-fn quota_v1(directory: &Path) -> Option<f64> {
-    let number = |file: &str| fs::read_to_string(directory.join(file)).ok()?.trim().parse::<f64>().ok();
-    let quota = number("cpu.cfs_quota_us").filter(|quota| *quota > 0.0)?;
-    Some(quota / number("cpu.cfs_period_us")?)
 }
 
 /// A note of processes that the command, which has ended, has left: those of its process group and session, younger than it.
@@ -175,19 +133,5 @@ mod tests {
             let error = ceilings(&path).expect_err(text).to_string();
             assert!(error.contains("ceilings.json"), "{error}");
         }
-    }
-
-    #[test]
-    fn a_quota_is_the_least_on_the_way_up() {
-        let directory = tempfile::tempdir().expect("a directory");
-        fs::write(directory.path().join("cpu.max"), "50000 100000\n").expect("written");
-        assert_eq!(quota_v2(directory.path()), Some(0.5));
-        fs::write(directory.path().join("cpu.max"), "max 100000\n").expect("written");
-        assert_eq!(quota_v2(directory.path()), None);
-        fs::write(directory.path().join("cpu.cfs_quota_us"), "-1\n").expect("written");
-        fs::write(directory.path().join("cpu.cfs_period_us"), "100000\n").expect("written");
-        assert_eq!(quota_v1(directory.path()), None);
-        fs::write(directory.path().join("cpu.cfs_quota_us"), "150000\n").expect("written");
-        assert_eq!(quota_v1(directory.path()), Some(1.5));
     }
 }

@@ -17,10 +17,10 @@ mod active;
 mod attributes;
 mod signals;
 
-pub use attributes::{boot_id, cpu_quota, host_here};
+pub use attributes::{boot_id, host_here};
 
 use crate::command::{Executable, Exit, Held};
-use crate::{RecordError, Tier, Watched, WatchedProcess, also};
+use crate::{RecordError, Tier, Watched, WatchedProcess, also, quota};
 use active::Active;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -215,7 +215,7 @@ impl Session {
         if let Some(begun) = options.begun {
             begun();
         }
-        let quota = cpu_quota(held.as_ref().map_or_else(std::process::id, Held::pid));
+        let quota = quota::processors(held.as_ref().map_or_else(std::process::id, Held::pid));
         if let Some(held) = &mut held {
             held.release(&active.environment())?;
         }

@@ -1,0 +1,178 @@
+//! What a processor quota allows a process, and what it has taken from it: the control groups' own files, in both versions.
+//!
+//! A group is bound by its own quota and by those of all groups above it, so each group on the way up is looked at: the least quota is
+//! what the process may use, and the group that stopped it longest says for how long.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The quotas that bind a process.
+#[derive(Debug, Default)]
+pub struct Quota {
+    groups: Vec<Group>,
+    last: u64,
+}
+
+/// A control group that has a quota.
+#[derive(Debug)]
+struct Group {
+    stat: PathBuf,
+    processors: f64,
+    before_ns: u64,
+}
+
+/// Processors that a process may use because of its control groups; `None`: as many as there are.
+pub fn processors(pid: u32) -> Option<f64> {
+    Quota::of(pid).processors()
+}
+
+impl Quota {
+    /// Those of the groups that hold this process.
+    pub fn of(pid: u32) -> Quota {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let groups = places(&groups, &mounts).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
+        Quota { groups, last: u64::MAX }
+    }
+
+    /// Whether there is any.
+    pub fn is_some(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// The least, in processors.
+    pub fn processors(&self) -> Option<f64> {
+        self.groups.iter().map(|group| group.processors).reduce(f64::min)
+    }
+
+    /// Whether it is about the same groups.
+    pub fn is_same(&self, other: &Quota) -> bool {
+        self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
+    }
+
+    /// Nanoseconds stopped since the beginning, if that has changed; 0 the first time.
+    pub fn changed(&mut self) -> Option<u64> {
+        let now = self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max()?;
+        (now != std::mem::replace(&mut self.last, now)).then_some(now)
+    }
+}
+
+/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup` and
+/// `/proc/self/mountinfo`.
+fn places(groups: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
+    let mut found = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let unified = controllers.is_empty();
+        if !unified && !controllers.split(',').any(|controller| controller == "cpu") {
+            continue;
+        }
+        for mount in mounts.lines() {
+            let Some((before, after)) = mount.split_once(" - ") else { continue };
+            let mut about = after.split(' ');
+            let kind = about.next().unwrap_or_default();
+            let options = about.nth(1).unwrap_or_default();
+            let fits = if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|option| option == "cpu") };
+            if fits && let Some(point) = before.split(' ').nth(4) {
+                found.push((PathBuf::from(point), Path::new(point).join(path.trim_start_matches('/'))));
+            }
+        }
+    }
+    found
+}
+
+/// The groups with a quota, from this one up to where its hierarchy is mounted.
+fn on_the_way_up(mount: &Path, group: &Path) -> Vec<Group> {
+    let way = group.ancestors().take_while(|directory| directory.starts_with(mount));
+    let with_quota = way.filter_map(|directory| Some((directory.join("cpu.stat"), processors_of(directory)?)));
+    with_quota.map(|(stat, processors)| Group { before_ns: stopped_ns(&stat), stat, processors }).collect()
+}
+
+/// Processors that one group may use, if it is limited.
+fn processors_of(group: &Path) -> Option<f64> {
+    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<f64>().ok();
+    let (quota, period) = match fs::read_to_string(group.join("cpu.max")) {
+        Ok(text) => {
+            let (quota, period) = text.trim().split_once(' ')?;
+            (quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?)
+        }
+        Err(_) => (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?),
+    };
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+/// What a group's `cpu.stat` says it was stopped for; 0 where it is gone.
+fn stopped_ns(stat: &Path) -> u64 {
+    stopped_ns_in(&fs::read_to_string(stat).unwrap_or_default())
+}
+
+/// `throttled_usec` in version 2, `throttled_time` (nanoseconds) in 1.
+fn stopped_ns_in(text: &str) -> u64 {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    field("throttled_usec ").map(|us| us * 1_000).or_else(|| field("throttled_time ")).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(directory: &Path, name: &str, text: &str) {
+        fs::create_dir_all(directory).expect("made");
+        fs::write(directory.join(name), text).expect("written");
+    }
+
+    #[test]
+    fn both_versions_say_how_long() {
+        assert_eq!(stopped_ns_in("nr_periods 5\nnr_throttled 3\nthrottled_time 250000000\n"), 250_000_000);
+        assert_eq!(stopped_ns_in("usage_usec 1\nthrottled_usec 250000\n"), 250_000_000);
+        assert_eq!(stopped_ns_in(""), 0);
+    }
+
+    #[test]
+    fn both_versions_say_how_many_processors() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let group = directory.path();
+        assert_eq!(processors_of(group), None);
+        write(group, "cpu.cfs_quota_us", "-1\n");
+        write(group, "cpu.cfs_period_us", "100000\n");
+        assert_eq!(processors_of(group), None);
+        write(group, "cpu.cfs_quota_us", "150000\n");
+        assert_eq!(processors_of(group), Some(1.5));
+        write(group, "cpu.max", "max 100000\n");
+        assert_eq!(processors_of(group), None);
+        write(group, "cpu.max", "50000 100000\n");
+        assert_eq!(processors_of(group), Some(0.5));
+    }
+
+    #[test]
+    fn a_quota_is_the_least_on_the_way_up_and_what_stopped_longest_counts() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (top, job) = (directory.path().join("site"), directory.path().join("site/job"));
+        write(&top, "cpu.max", "100000 100000\n");
+        write(&top, "cpu.stat", "throttled_usec 10\n");
+        write(&job, "cpu.max", "200000 100000\n");
+        write(&job, "cpu.stat", "throttled_usec 100\n");
+        let mut quota = Quota { groups: on_the_way_up(directory.path(), &job), last: u64::MAX };
+        assert_eq!((quota.groups.len(), quota.processors()), (2, Some(1.0)));
+        assert_eq!(quota.changed(), Some(0));
+        assert_eq!(quota.changed(), None);
+        write(&top, "cpu.stat", "throttled_usec 40\n");
+        write(&job, "cpu.stat", "throttled_usec 105\n");
+        assert_eq!(quota.changed(), Some(30_000));
+    }
+
+    #[test]
+    fn a_group_is_looked_for_where_its_own_hierarchy_is_mounted() {
+        let mounts = "30 1 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      31 1 0:27 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                      32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", mounts);
+        let at = |mount: &str, group: &str| (PathBuf::from(mount), PathBuf::from(group));
+        let expected = vec![
+            at("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/job"),
+            at("/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/user"),
+        ];
+        assert_eq!(found, expected);
+    }
+}
