@@ -18,6 +18,7 @@ pub mod proc;
 pub mod quota;
 pub mod recorder;
 pub mod run;
+mod worker;
 
 pub use command::Exit;
 pub use recorder::{Finished, RecordError, Recorder, Tier, Watched, WatchedProcess};

@@ -9,8 +9,9 @@ mod shared;
 mod translate;
 
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
-use crate::proc::recorder::{Stop, thread_cpu};
+use crate::proc::recorder::thread_cpu;
 use crate::proc::system::System;
+use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +21,6 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_trace::{Event, Mode, Role, Sink, Time, Track, TrackId, TrackKind};
 use translate::Translator;
@@ -42,7 +42,7 @@ const NOT_SEEN: &str = "The program was watched from within: page faults and mem
 pub struct PreloadRecorder {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
-    running: Option<(Arc<Stop>, JoinHandle<Finished>)>,
+    running: Option<Worker>,
 }
 
 impl PreloadRecorder {
@@ -148,19 +148,14 @@ impl Recorder for PreloadRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let stop = Arc::new(Stop::default());
         let mut drain = Drain::new(&watched, self.directory.clone());
-        let (theirs, pause) = (Arc::clone(&stop), watched.drain);
-        let thread = std::thread::Builder::new().name("drain".to_owned()).spawn(move || drain.work(&theirs, pause));
-        let thread = thread.map_err(|error| RecordError::Failed(format!("a thread cannot be started: {error}")))?;
-        self.running = Some((stop, thread));
+        let pause = watched.drain;
+        self.running = Some(Worker::start("drain", move |stop| drain.work(stop, pause))?);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        let Some((stop, thread)) = self.running.take() else { return Ok(Finished::default()) };
-        stop.ask();
-        thread.join().map_err(|_| RecordError::Failed("the thread that drains the program's rings has panicked".to_owned()))
+        Worker::finish_any(&mut self.running)
     }
 }
 

@@ -16,11 +16,10 @@ use super::processes::{self, Process};
 use super::system::{System, bare};
 use super::tasks::{Doing, Scheduling, TaskFiles};
 use super::waits;
+use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{Event, HostId, Mode, ObjectId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
 
@@ -46,33 +45,7 @@ const MOST_DESCRIPTORS: usize = 1024;
 #[derive(Debug, Default)]
 pub struct ProcRecorder {
     beside: bool,
-    running: Option<(Arc<Stop>, JoinHandle<Finished>)>,
-}
-
-/// Says to a recorder's thread that it is to end.
-#[derive(Debug, Default)]
-pub(crate) struct Stop {
-    asked: AtomicBool,
-    lock: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Stop {
-    /// Asks it to end.
-    pub fn ask(&self) {
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.asked.store(true, Ordering::Release);
-        self.changed.notify_all();
-    }
-
-    /// Waits until asked, at most this long; whether it was.
-    pub fn wait(&self, pause: Duration) -> bool {
-        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.asked.load(Ordering::Acquire) {
-            drop(self.changed.wait_timeout(held, pause));
-        }
-        self.asked.load(Ordering::Acquire)
-    }
+    running: Option<Worker>,
 }
 
 impl ProcRecorder {
@@ -93,21 +66,16 @@ impl Recorder for ProcRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let stop = Arc::new(Stop::default());
         let mut sampler = Sampler::new(&watched, self.beside);
         // What is there before the command is let go must have been seen.
         sampler.look(true);
-        let (theirs, pause) = (Arc::clone(&stop), watched.drain.max(Duration::from_millis(1)));
-        let thread = std::thread::Builder::new().name("look".to_owned()).spawn(move || sampler.work(&theirs, pause));
-        let thread = thread.map_err(|error| RecordError::Failed(format!("a thread cannot be started: {error}")))?;
-        self.running = Some((stop, thread));
+        let pause = watched.drain.max(Duration::from_millis(1));
+        self.running = Some(Worker::start("look", move |stop| sampler.work(stop, pause))?);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        let Some((stop, thread)) = self.running.take() else { return Ok(Finished::default()) };
-        stop.ask();
-        thread.join().map_err(|_| RecordError::Failed("the thread that looks at /proc has panicked".to_owned()))
+        Worker::finish_any(&mut self.running)
     }
 }
 
