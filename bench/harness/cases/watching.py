@@ -41,6 +41,11 @@ class Work:
     def __init__(self, name, kind, amount, command, after=lambda run: None, also=lambda: []):
         self.name, self.kind, self.amount, self.command, self.after, self.also = name, kind, amount, command, after, also
 
+    def lap(self, run, part=1):
+        """The command with its stop watch; a copy finds memory that was in use until just now."""
+        memory = ["--memory", str(2 * int(self.amount.count))] if self.kind == "copy" else []
+        return [LAP, *memory, *self.command(run, part)]
+
 
 def loop(name, bench):
     """A loop of 4 KiB reads and writes that lasts a little over five seconds here."""
@@ -151,7 +156,7 @@ def subject(work, name, label, prefix, after=lambda run: None):
         after(run)
         work.after(run)
 
-    return Subject(name, label, command=lambda run: [*prefix(run), LAP, *work.command(run)], after=check, own=last_line)
+    return Subject(name, label, command=lambda run: [*prefix(run), *work.lap(run)], after=check, own=last_line)
 
 
 def tier_subject(bench, work, thalweg, tier, told):
@@ -226,7 +231,7 @@ def other_tools(bench, work):
         "perf trace": ["perf", "trace", "-o", log],
         "bpftrace": ["bpftrace", "-o", log, "-c"],
     }
-    short = Work(work.name, work.kind, work.amount, lambda run: work.command(run, part), work.after)
+    short = Work(work.name, work.kind, work.amount, lambda run, _=1: work.command(run, part), work.after)
     subjects = [subject(short, "alone", "alone", lambda run: [])]
     for name, words in tools.items():
         if shutil.which(words[0]) is None:
@@ -264,7 +269,7 @@ HISTOGRAM = "tracepoint:raw_syscalls:sys_enter { @at[tid] = nsecs; } tracepoint:
 
 def bpftrace_subject(work, name, words):
     """A histogram of the lengths of all system calls."""
-    command = lambda run: [*words, " ".join([sys.executable, LAP, *work.command(run)]), "-e", HISTOGRAM]  # noqa: E731
+    command = lambda run: [*words, " ".join([sys.executable, *work.lap(run)]), "-e", HISTOGRAM]  # noqa: E731
     return Subject(name, name, command=command, after=work.after, own=last_line)
 
 
