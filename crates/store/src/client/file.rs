@@ -109,6 +109,8 @@ pub struct StoreFile {
     data: Arc<DataClient>,
     handle: Arc<FileHandle>,
     verifiers: Verifiers,
+    /// What is asked of the servers for each flow buffer written.
+    durability: Durability,
     /// Who is told when it is closed.
     names: Option<Arc<dyn Names>>,
 }
@@ -130,7 +132,15 @@ struct Part {
 impl StoreFile {
     /// An open file of the servers of `data`.
     pub fn new(data: Arc<DataClient>, handle: FileHandle) -> StoreFile {
-        StoreFile { data, handle: Arc::new(handle), verifiers: Verifiers::default(), names: None }
+        StoreFile { data, handle: Arc::new(handle), verifiers: Verifiers::default(), durability: Durability::Returned, names: None }
+    }
+
+    /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
+    /// still arrive.
+    #[must_use]
+    pub fn to_be_synced(mut self) -> StoreFile {
+        self.durability = Durability::Underway;
+        self
     }
 
     /// Tells these names when it is closed.
@@ -162,7 +172,10 @@ impl StoreFile {
     }
 
     /// [`StoreFile::sync`], traced.
-    pub(crate) fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
         let synced = self.data.sync(tracer, &self.handle)?;
         let mut all = Ok(());
         for (server, verifier) in synced {
@@ -182,7 +195,10 @@ impl StoreFile {
     }
 
     /// [`StoreFile::write_at`], traced.
-    pub(crate) fn write_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let waves = self.waves(offset, bytes.len() as u64)?;
         for wave in waves {
             self.write_wave(tracer, &wave, bytes, offset).map_err(|e| e.on_file(self.handle.path()))?;
@@ -236,7 +252,7 @@ impl StoreFile {
         let post = |connection: &mut super::link::Lent<'_>, part: &Part, tracer: &mut Tracer| {
             let (pieces, crc) = gather(self.handle.layout(), part.buffer, bytes, base);
             let datafile = self.handle.datafile(part.buffer.datafile);
-            let request = IoRequest::Write { datafile, offset: part.buffer.physical_offset, durability: Durability::Returned };
+            let request = IoRequest::Write { datafile, offset: part.buffer.physical_offset, durability: self.durability };
             connection.post(tracer, None, Kind::Io, &request, &pieces, crc)
         };
         for part in wave {

@@ -24,4 +24,5 @@ mod run;
 mod small;
 
 pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
+pub use record::Recorder;
 pub use run::run;

@@ -1,4 +1,4 @@
-//! Recording a copy: our own end, and a session at every server that takes part.
+//! Recording what a client of a store does, a copy say: our own end, and a session at every server that takes part.
 
 use super::clock::{Reading, clock};
 use super::job::Recording;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time};
 
 /// A recording being made.
-pub(super) struct Recorder {
+pub struct Recorder {
     writer: Arc<RecordingWriter>,
+    /// How threads of this process record: give it to each as its tracer.
     pub mode: Mode,
     /// Sessions at I/O servers, each with the connection that keeps it alive.
     sessions: Vec<(String, Connection, u32)>,
@@ -66,6 +67,9 @@ impl Numbers {
 
 impl Recorder {
     /// Begins a session at every server of these stores, and then the recording.
+    ///
+    /// # Errors
+    /// The recording cannot be made; a metadata service cannot be asked. (An I/O server that cannot is named in the recording.)
     pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
         let here = host_here(HostId(0), &recording.node);
         let mut numbers = Numbers { hosts: vec![(boot_id(), recording.node.clone())], rows: vec![here], clocks: Vec::new(), last_space: 1 };
@@ -127,7 +131,10 @@ impl Recorder {
         }
     }
 
-    /// Fetches what the servers recorded, and finishes the recording. All tracers have been dropped.
+    /// Fetches what the servers recorded, and finishes the recording, which ended at `end`. All tracers have been dropped.
+    ///
+    /// # Errors
+    /// The recording cannot be written.
     pub fn finish(mut self, end: Time, exit_code: i32, mut attributes: Vec<(String, String)>) -> Result<PathBuf> {
         let mut dropped_events = 0;
         self.align();
