@@ -10,6 +10,7 @@
 #include "kernel.h"
 #include "events.h"
 #include "shared.bpf.h"
+#include "descriptors.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "block.bpf.h"

@@ -35,8 +35,6 @@ static uint64_t run_ticks = RUN_NS;
 struct header *header;
 
 static char directory[256];
-static char library[512];
-static char setting[512];
 static char file_path[320];
 static uint64_t tick_scale = 1ull << 32;
 static pthread_key_t at_thread_end;
@@ -93,12 +91,6 @@ static int allocate(int fd, uint32_t index, uint32_t records) {
     uint64_t from = PAGE + (uint64_t)index * SLOT_BYTES;
     uint64_t length = PAGE + (uint64_t)records * sizeof(struct record);
     return (int)raw(SYS_fallocate, fd, 0, (long)from, (long)length, 0, 0);
-}
-
-static char *append(char *to, const char *text) {
-    while (*text) *to++ = *text++;
-    *to = 0;
-    return to;
 }
 
 static char *append_number(char *to, uint64_t number) {
@@ -520,17 +512,10 @@ void became_another_program(int failed) {
     atomic_store(&header->ended, failed ? 0 : BECAME_ANOTHER);
 }
 
-/* The settings: DIRECTORY|LIBRARY|scale of the processor's counter, or 0. */
+/* Takes the settings in. */
 static int read_setting(const char *text) {
-    size_t length = strlen(text);
-    if (length >= sizeof setting) return 0;
-    memcpy(setting, text, length + 1);
-    const char *first = strchr(text, '|');
-    const char *second = first ? strchr(first + 1, '|') : NULL;
-    if (second == NULL || (size_t)(first - text) >= sizeof directory || (size_t)(second - first - 1) >= sizeof library) return 0;
-    memcpy(directory, text, (size_t)(first - text));
-    memcpy(library, first + 1, (size_t)(second - first - 1));
-    uint64_t scale = strtoull(second + 1, NULL, 10);
+    uint64_t scale;
+    if (!keep_setting(text, directory, sizeof directory, &scale)) return 0;
 #if defined(__x86_64__)
     int allowed = 0;
     if (prctl(PR_GET_TSC, &allowed) != 0 || allowed != PR_TSC_ENABLE) scale = 0;
@@ -569,43 +554,3 @@ __attribute__((destructor)) static void stop(void) {
 }
 
 void watch_thread_end(void) { pthread_setspecific(at_thread_end, &me); }
-
-/* ---- environment of what is executed ---- */
-
-static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
-
-/* How many pointers and bytes of strings `with_library` needs. */
-size_t environment_room(char *const environment[], size_t *strings_bytes) {
-    size_t many = 0;
-    *strings_bytes = sizeof library + sizeof setting + 64;
-    for (; environment != NULL && environment[many] != NULL; many++)
-        if (begins(environment[many], "LD_PRELOAD=")) *strings_bytes += strlen(environment[many]);
-    return many + 3;
-}
-
-/* The environment with our library in it: itself if it is there already. */
-char **with_library(char *const environment[], char **room, size_t strings_bytes, char *strings) {
-    if (!enabled) return (char **)environment;
-    size_t out = 0;
-    const char *others = NULL;
-    int has_setting = 0;
-    for (size_t n = 0; environment != NULL && environment[n] != NULL; n++) {
-        if (begins(environment[n], "LD_PRELOAD=")) {
-            others = environment[n] + 11;
-        } else {
-            has_setting |= begins(environment[n], "THALWEG_PRELOAD=");
-            room[out++] = environment[n];
-        }
-    }
-    if (has_setting && others != NULL && strstr(others, library) != NULL) return (char **)environment;
-    room[out++] = strings;
-    char *end = append(append(strings, "LD_PRELOAD="), library);
-    if (others != NULL && strstr(others, library) == NULL && *others) end = append(append(end, ":"), others);
-    if (!has_setting) {
-        room[out++] = ++end;
-        append(append(end, "THALWEG_PRELOAD="), setting);
-    }
-    room[out] = NULL;
-    (void)strings_bytes;
-    return room;
-}

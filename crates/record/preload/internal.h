@@ -96,10 +96,13 @@ int push(const struct record *records, uint32_t many);
 void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t ticks);
 uint32_t tid_of(pthread_t thread);
 void became_another_program(int failed);
-char **with_library(char *const environment[], char **room, size_t strings_bytes, char *strings);
-size_t environment_room(char *const environment[], size_t *strings_bytes);
 void note_unseen(uint32_t bit);
 long raw(long number, long a, long b, long c, long d, long e, long f);
+
+/* environment.c */
+int keep_setting(const char *text, char *directory, size_t directory_bytes, uint64_t *scale);
+char **with_library(char *const environment[], char **room, size_t strings_bytes, char *strings);
+size_t environment_room(char *const environment[], size_t *strings_bytes);
 
 /* objects.c */
 struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in);
@@ -110,6 +113,13 @@ void connected(int fd, int accepted);
 void listens(int fd);
 void look_at_tcp(int fd, struct descriptor *d);
 void forked_objects(void);
+
+/* Copies a text and gives its end. */
+static inline char *append(char *to, const char *text) {
+    while (*text) *to++ = *text++;
+    *to = 0;
+    return to;
+}
 
 #if defined(__x86_64__)
 static inline uint64_t counter(void) {

@@ -1,0 +1,188 @@
+/* What a descriptor stands for: from a thread's file table to a file's path or a connection's two ends, each told once. */
+#ifndef THALWEG_DESCRIPTORS_H
+#define THALWEG_DESCRIPTORS_H
+
+/* Tells who is at the two ends of a socket, once. */
+static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
+{
+	__u32 end = 0, *known;
+	if (!sk || bpf_map_lookup_elem(&told_connections, &id))
+		return 0;
+	struct record_connection record = {};
+	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	known = bpf_map_lookup_elem(&ends, &cookie);
+	if (known)
+		end = *known;
+	record.head.kind = RECORD_CONNECTION;
+	record.head.at_ns = at_ns;
+	record.connection = id;
+	record.inode = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
+	record.namespace = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	record.family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	record.end = end;
+	record.local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	record.remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	record.state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (record.family == AF_INET) {
+		BPF_CORE_READ_INTO((__u32 *)record.local, sk, __sk_common.skc_rcv_saddr);
+		BPF_CORE_READ_INTO((__u32 *)record.remote, sk, __sk_common.skc_daddr);
+	} else if (record.family == AF_INET6) {
+		BPF_CORE_READ_INTO((struct in6_addr *)record.local, sk, __sk_common.skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO((struct in6_addr *)record.remote, sk, __sk_common.skc_v6_daddr);
+	} else {
+		return 0;
+	}
+	/* Without both ports it is not a connection yet, or no more. */
+	if (!record.local_port || !record.remote_port)
+		return 0;
+	bpf_map_update_elem(&told_connections, &id, &end, BPF_ANY);
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+/* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
+static __noinline int tell_file(struct file *file, struct inode *inode, __u32 device, __u32 mode, __u32 access)
+{
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = device };
+	__u32 zero = 0, *known;
+	known = bpf_map_lookup_elem(&told_files, &key);
+	access &= 3;
+	if (known && (*known & access) == access)
+		return 0;
+	struct record_file *record = bpf_map_lookup_elem(&path_scratch, &zero);
+	if (!record || !inode)
+		return 0;
+	access |= known ? *known : 0;
+	bpf_map_update_elem(&told_files, &key, &access, BPF_ANY);
+	record->head.kind = RECORD_FILE;
+	record->head.at_ns = bpf_ktime_get_ns();
+	record->head.thread = 0;
+	record->inode = key.inode;
+	record->device = device;
+	record->mode = mode;
+	record->access = access;
+	record->size_bytes = BPF_CORE_READ(inode, i_size);
+	struct dentry *dentry;
+	struct mount *mount = 0;
+	if (file) {
+		dentry = BPF_CORE_READ(file, f_path.dentry);
+		struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
+		mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	} else {
+		/* Only the inode is known: one of its names, within its file system. */
+		record->access |= ACCESS_WITHIN;
+		struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
+		if (!alias)
+			return 0;
+		dentry = (struct dentry *)((char *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+	}
+	__u32 used = 0;
+	for (int part = 0; part < PATH_PARTS; part++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		struct dentry *root = mount ? BPF_CORE_READ(mount, mnt.mnt_root) : 0;
+		if (dentry == root || dentry == parent) {
+			if (!mount)
+				break;
+			/* The top of this file system: go on where it is mounted. */
+			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
+			if (above == mount || !above)
+				break;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = above;
+			continue;
+		}
+		if (used >= PATH_BYTES)
+			break;
+		const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+		long length = bpf_probe_read_kernel_str(record->path + (used & (PATH_BYTES - 1)), 256, name);
+		if (length <= 0)
+			break;
+		used += length & 511;
+		dentry = parent;
+	}
+	record->used = used;
+	__u32 size = __builtin_offsetof(struct record_file, path) + (used & 2047);
+	if (size > sizeof(*record))
+		size = sizeof(*record);
+	tell(&record->head, size);
+	return 0;
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
+{
+	struct files_struct *files = task->files;
+	if (!files || fd > 0x7fffffff)
+		return 0;
+	struct fdtable *table = files->fdt;
+	if (!table || fd >= table->max_fds)
+		return 0;
+	struct file **array = table->fd;
+	struct file *file = 0;
+	bpf_probe_read_kernel(&file, sizeof(file), array + fd);
+	return file;
+}
+
+/* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */
+static __noinline int describe(struct file *file, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
+{
+	if (!file || !out || !cached_inode)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u64 number = BPF_CORE_READ(inode, i_ino);
+	__u64 mark = (__u64)inode ^ (number << 20) ^ (__u64)file;
+	if (mark == *cached_inode && out->mode)
+		return 0;
+	__u32 mode = BPF_CORE_READ(inode, i_mode);
+	__u32 access = BPF_CORE_READ(file, f_mode) & 3;
+	if (BPF_CORE_READ(file, f_flags) & O_DSYNC)
+		access |= 1u << 16;
+	out->mode = mode;
+	out->access = access;
+	out->id = number;
+	if ((mode & S_IFMT) == S_IFSOCK) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		__u32 protocol = BPF_CORE_READ(sk, sk_protocol);
+		__u32 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+		out->device = family | (protocol & 0xff) << 8 | (__u32)BPF_CORE_READ(sk, sk_type) << 16;
+		if (protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6)) {
+			__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+			out->id = cookie ? cookie : number | 1ull << 63;
+			tell_connection(sk, out->id, at_ns);
+			/* A listening socket, or one without a cookie, is looked at again. */
+			if (!cookie || !BPF_CORE_READ(sk, __sk_common.skc_dport))
+				mark = 0;
+		}
+	} else {
+		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
+		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
+			tell_file(file, inode, out->device, mode, access);
+	}
+	*cached_inode = mark;
+	return 0;
+}
+
+/* The descriptors of the call the registers are of. */
+static __always_inline void describe_call(struct task_struct *task, struct thread *thread, __u32 flags, __u64 first, __u64 second,
+					  __u64 third, struct fd_object *out, __u64 at_ns)
+{
+	if (flags & CALL_FD0) {
+		thread->cached[0].fd = (int)first;
+		struct file *file = file_of(task, (__u32)first);
+		if (file) {
+			describe(file, &thread->cached[0], &thread->cached_inode[0], at_ns);
+			out[0] = thread->cached[0];
+		}
+	}
+	if (flags & (CALL_FD1 | CALL_FD2)) {
+		__u64 fd = flags & CALL_FD1 ? second : third;
+		thread->cached[1].fd = (int)fd;
+		struct file *file = file_of(task, (__u32)fd);
+		if (file) {
+			describe(file, &thread->cached[1], &thread->cached_inode[1], at_ns);
+			out[1] = thread->cached[1];
+		}
+	}
+}
+
+#endif
