@@ -7,9 +7,13 @@ use crate::cast::Cast;
 use crate::cause::{Cause, End};
 use crate::ceiling::end_of;
 use crate::evidence::{rate, time};
+use crate::index::NONE;
 use crate::ledger::{Entry, Ledger, Place, What};
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, ObjectKind, Source, SpanKind};
+
+/// Of a track sampled for less, samples say nothing of where it ran.
+const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
 
 /// What samples and quotas say, read after the walk.
 #[derive(Debug, Default)]
@@ -18,35 +22,67 @@ pub struct Circumstances {
     sampled: HashMap<u32, HashMap<u16, u64>>,
     /// Names of classes of code.
     classes: HashMap<u16, String>,
-    /// By end: how long it was stopped by a quota, and how many processors that allows.
-    throttled: [(u64, Option<f64>); 2],
+    /// By end: what a processor quota did to it.
+    quotas: [Quota; 2],
+    /// By track: which part of its running samples found in calls that put data on media; where there are enough to tell.
+    syncing: HashMap<u32, f64>,
+}
+
+/// What a processor quota did to an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Quota {
+    /// How long it stopped it.
+    pub stopped_ns: u64,
+    /// How many processors it allows, where that was told.
+    pub processors: Option<f64>,
 }
 
 impl Circumstances {
     /// Reads them for the path that was charged.
     pub fn read(source: &dyn Source, cast: &mut Cast, ledger: &Ledger) -> Result<Circumstances, ExplainError> {
-        let mut known = Circumstances { throttled: throttled(source, cast)?, ..Circumstances::default() };
+        let mut known = Circumstances { quotas: quotas(source, cast)?, ..Circumstances::default() };
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
                 known.classes.insert(number, value.clone());
             }
         }
+        let sync = known.classes.iter().find(|(_, name)| *name == "sync").map(|(&class, _)| class);
+        let mut syncing: HashMap<u32, (u64, u64)> = HashMap::new();
         let mut path = ledger.path.iter().rev().peekable();
         for sample in source.samples()? {
             let at = sample.at.ns();
             while path.peek().is_some_and(|run| run.end <= at) {
                 path.next();
             }
-            let track = sample.track.map_or(crate::index::NONE, |t| cast.tracks.get(t.number()));
+            let track = sample.track.map_or(NONE, |t| cast.tracks.get(t.number()));
+            if track == NONE {
+                continue;
+            }
+            let (in_sync, all) = syncing.entry(track).or_default();
+            *all += sample.weight_ns;
+            *in_sync += if Some(sample.class) == sync { sample.weight_ns } else { 0 };
             if let Some(run) = path.peek()
                 && run.start <= at
                 && run.track == track
-                && track != crate::index::NONE
             {
                 *known.sampled.entry(run.entry).or_default().entry(sample.class).or_default() += sample.weight_ns;
             }
         }
+        if sync.is_some() {
+            let enough = syncing.into_iter().filter(|(_, (_, all))| *all >= ENOUGH_SAMPLED_NS);
+            known.syncing = enough.map(|(track, (sync, all))| (track, sync as f64 / all as f64)).collect();
+        }
         Ok(known)
+    }
+
+    /// What a processor quota did to an end.
+    pub fn quota_of(&self, end: End) -> Quota {
+        self.quotas[end as usize]
+    }
+
+    /// Which part of a track's running was in calls that put data on media; `None` where too few samples tell.
+    pub fn syncing(&self, track: u32) -> Option<f64> {
+        self.syncing.get(&track).copied()
     }
 
     /// What there is to say of a charge made of these entries (with their numbers in the ledger).
@@ -68,10 +104,10 @@ impl Circumstances {
     }
 
     fn quota(&self, cause: Cause) -> Option<String> {
-        let (ns, allowed) = self.throttled[end_of(cause)? as usize];
-        (ns > 0).then(|| match allowed {
-            Some(n) => format!("a quota of {n} processors stopped it for {}", time(ns as f64)),
-            None => format!("a processor quota stopped it for {}", time(ns as f64)),
+        let Quota { stopped_ns, processors } = self.quota_of(end_of(cause)?);
+        (stopped_ns > 0).then(|| match processors {
+            Some(n) => format!("a quota of {n} processors stopped it for {}", time(stopped_ns as f64)),
+            None => format!("a processor quota stopped it for {}", time(stopped_ns as f64)),
         })
     }
 
@@ -110,20 +146,20 @@ fn doing(class: &str) -> String {
     }
 }
 
-/// How long each end was stopped by a quota, and how many processors it allows.
-fn throttled(source: &dyn Source, cast: &mut Cast) -> Result<[(u64, Option<f64>); 2], ExplainError> {
-    let quota = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
-    let mut ends = [(0, quota), (0, None)];
+/// What quotas did to each end: all its processes' together.
+fn quotas(source: &dyn Source, cast: &mut Cast) -> Result<[Quota; 2], ExplainError> {
+    let told = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
+    let mut ends = [Quota { processors: told, ..Quota::default() }, Quota::default()];
     let mut values: HashMap<u32, (i64, i64)> = HashMap::new();
     for counter in source.counters(CounterName::CpuThrottledNs)? {
         if let CounterOf::Track(track) = counter.of {
-            let track = cast.tracks.get(track.number());
-            values.entry(track).or_insert((counter.value, counter.value)).1 = counter.value;
+            let range = values.entry(cast.tracks.get(track.number())).or_insert((counter.value, counter.value));
+            *range = (range.0.min(counter.value), range.1.max(counter.value));
         }
     }
-    for (track, (first, last)) in values {
+    for (track, (least, most)) in values {
         let Some(actor) = cast.actors.get(track as usize) else { continue };
-        ends[actor.end as usize].0 += u64::try_from(last - first).unwrap_or(0);
+        ends[actor.end as usize].stopped_ns += most.abs_diff(least);
     }
     Ok(ends)
 }

@@ -5,17 +5,17 @@ use super::regime::Regimes;
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::End;
+use crate::circumstances::Quota;
 use crate::index::NONE;
 use std::collections::HashMap;
-use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source, TrackId};
+use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 
 /// A quota that stopped less than this is none.
-const THROTTLED_NS: i64 = 5_000_000;
+const STOPPED_NS: f64 = 5e6;
 
 /// Reads them.
-pub fn facts(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Facts, ExplainError> {
+pub fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, ExplainError> {
     let objects: HashMap<ObjectId, u32> = source.objects().iter().enumerate().map(|(i, o)| (o.object, i as u32)).collect();
-    let tracks: HashMap<TrackId, u32> = source.tracks().iter().enumerate().map(|(i, t)| (t.track, i as u32)).collect();
     let by_connection = |name: CounterName, most: bool| -> Result<HashMap<u32, f64>, ExplainError> {
         let mut found: HashMap<u32, f64> = HashMap::new();
         for counter in source.counters(name)? {
@@ -31,43 +31,19 @@ pub fn facts(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Fact
     };
     let mut min_rtt_us = by_connection(CounterName::TcpSrttUs, false)?;
     min_rtt_us.extend(by_connection(CounterName::TcpMinRttUs, false)?);
-    let told = meta.attributes.iter().any(|(n, _)| n == "cgroup.cpu_quota");
-    let mut quota = [told.then_some(f64::INFINITY), None];
-    let mut throttled: HashMap<u32, (i64, i64)> = HashMap::new();
-    for counter in source.counters(CounterName::CpuThrottledNs)? {
-        let CounterOf::Track(track) = counter.of else { continue };
-        let Some(&track) = tracks.get(&track) else { continue };
-        let range = throttled.entry(track).or_insert((counter.value, counter.value));
-        *range = (range.0.min(counter.value), range.1.max(counter.value));
-    }
-    for (track, (first, last)) in throttled {
-        let end = parts.cast.actors.get(track as usize).map_or(End::Client, |a| a.end);
-        if last - first >= THROTTLED_NS {
-            quota[end as usize] = Some((last - first) as f64);
-        }
-    }
+    let quota = [End::Client, End::Server].map(|end| {
+        let Quota { stopped_ns, processors } = parts.around.quota_of(end);
+        // One that is known and was not counted may have stopped it for any time.
+        let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= STOPPED_NS);
+        stopped_ns.or(processors.map(|_| f64::INFINITY))
+    });
     Ok(Facts {
         regimes: Regimes::of(parts),
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
         receive_window_bytes: by_connection(CounterName::TcpReceiveWindowBytes, true)?,
         quota,
-        syncing: syncing(source, meta, &tracks)?,
+        syncing: (0..parts.cast.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),
     })
-}
-
-/// By track: which part of its running samples found in calls that put data on media; where there are enough to tell.
-fn syncing(source: &dyn Source, meta: &Meta, tracks: &HashMap<TrackId, u32>) -> Result<HashMap<u32, f64>, ExplainError> {
-    const ENOUGH_NS: u64 = 10_000_000;
-    let named = meta.attributes.iter().find(|(name, class)| name.starts_with("class.") && class == "sync");
-    let Some(sync) = named.and_then(|(name, _)| name.strip_prefix("class.")?.parse::<u16>().ok()) else { return Ok(HashMap::new()) };
-    let mut sampled: HashMap<u32, (u64, u64)> = HashMap::new();
-    for sample in source.samples()? {
-        let Some(&track) = sample.track.and_then(|t| tracks.get(&t)) else { continue };
-        let (in_sync, all) = sampled.entry(track).or_default();
-        *all += sample.weight_ns;
-        *in_sync += if sample.class == sync { sample.weight_ns } else { 0 };
-    }
-    Ok(sampled.into_iter().filter(|(_, (_, all))| *all >= ENOUGH_NS).map(|(t, (sync, all))| (t, sync as f64 / all as f64)).collect())
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.

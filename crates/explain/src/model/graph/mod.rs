@@ -36,7 +36,7 @@ use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
 pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
-    match graph(source, parts, meta) {
+    match graph(source, parts) {
         Ok(Some(graph)) => predict_from(&graph, parts, meta),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
@@ -44,8 +44,8 @@ pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Predictio
 }
 
 /// The recorded run as a graph.
-pub fn graph(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Result<Option<Graph>, ExplainError> {
-    let facts = facts::facts(source, parts, meta)?;
+pub fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
+    let facts = facts::facts(source, parts)?;
     let rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
     Ok(build::build(parts.cast, &rows, &facts, parts.end))
 }
