@@ -1,0 +1,56 @@
+"""One thing a gate looks at, and how it ended.
+
+A gate yields cases; `attempt` makes one of a function. What the function raises says how it ended: nothing is a pass, `Wrong` a
+failure with its reason, `NotRun` a case this machine or this place cannot have. An `OSError` is a failure too: the file system said
+no to something it must allow.
+"""
+
+import time
+from dataclasses import asdict, dataclass
+
+STATES = ("passed", "failed", "skipped", "expected")
+
+
+class Wrong(Exception):
+    """The file system did something else than it must; one sentence that says what."""
+
+
+class NotRun(Exception):
+    """This cannot be looked at here; one sentence that says why."""
+
+
+@dataclass
+class Case:
+    """One case. `checks` is how many operations or checks it was made of, where a number means something."""
+
+    name: str
+    state: str
+    reason: str = ""
+    seconds: float = 0.0
+    checks: int = 0
+
+    def document(self):
+        """As it stands in the JSON file."""
+        kept = {key: value for key, value in asdict(self).items() if value not in ("", 0)}
+        return dict(kept, seconds=round(self.seconds, 3))
+
+
+def attempt(name, function, *arguments):
+    """Run a case; the function may return the number of its checks."""
+    begun = time.monotonic()
+    state, reason, checks = "passed", "", 0
+    try:
+        checks = function(*arguments) or 0
+    except NotRun as why:
+        state, reason = "skipped", str(why)
+    except (Wrong, OSError, AssertionError) as why:
+        state, reason = "failed", f"{type(why).__name__}: {why}" if not isinstance(why, Wrong) else str(why)
+    return Case(name, state, reason, time.monotonic() - begun, checks)
+
+
+def counts(cases):
+    """How many ended how."""
+    made = dict.fromkeys(STATES, 0)
+    for case in cases:
+        made[case.state] += 1
+    return made

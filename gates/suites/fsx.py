@@ -1,0 +1,92 @@
+"""fsx: a random sequence of operations on one file, each read compared with what was written.
+
+Every kind of operation is on: reads, writes, mapped reads and writes, truncation both ways, preallocation, holes, sendfile,
+copy_file_range, advice, syncs, closing and opening. Configurations differ in the size of file and operations, in alignment, and in
+what the kernel may keep. A run is a case, its operations are the checks. The seed is in the name: the same seed gives the same run.
+"""
+
+import os
+import re
+import time
+
+from gatehouse.case import Wrong, attempt
+
+TITLE = "random operations on a file, each read verified"
+SHORT = True
+ORDER = 20
+
+ALL = {
+    "close_open": 1,
+    "invalidate": 1,
+    "mapread": 6,
+    "mapwrite": 6,
+    "read": 10,
+    "write": 10,
+    "truncate": 4,
+    "fsync": 0.5,
+    "fdatasync": 0.5,
+    "posix_fallocate": 2,
+    "punch_hole": 3,
+    "sendfile": 2,
+    "posix_fadvise": 1,
+    "copy_file_range": 2,
+}
+FILES = {"mapread": 0, "mapwrite": 0, "invalidate": 0}
+CONFIGURATIONS = {
+    # name: largest file, smallest and largest operation, alignment, changes to the weights
+    "everything": (256 << 10, 0, 64 << 10, 1, {}),
+    "no mapping": (256 << 10, 0, 64 << 10, 1, FILES),
+    "over many strips": (4 << 20, 0, 512 << 10, 1, {"truncate": 2}),
+    "small": (40 << 10, 0, 3000, 1, {"close_open": 3}),
+    "aligned": (1 << 20, 4096, 128 << 10, 4096, {}),
+    "mapped mostly": (512 << 10, 0, 64 << 10, 1, {"mapread": 20, "mapwrite": 20, "close_open": 4}),
+    "opened often": (256 << 10, 0, 64 << 10, 1, {"close_open": 20, "fsync": 0}),
+    "large": (48 << 20, 0, 4 << 20, 1, {"mapread": 2, "mapwrite": 2, "truncate": 1}),
+}
+SHORT_ONES = {"everything": 8000, "no mapping": 4000, "over many strips": 3000, "small": 3000, "opened often": 2000}
+BATCH = 20000
+STEP = re.compile(r"^\[\w+\s+fsx\]\s+(\d+)", re.MULTILINE)
+
+
+def cases(visit):
+    """One case for each run."""
+    program = visit.crate("fsx")
+    if visit.short:
+        for number, (name, operations) in enumerate(SHORT_ONES.items()):
+            yield _case(visit, program, name, operations, visit.seed + number, 120)
+        return
+    deadline = time.monotonic() + float(os.environ.get("FSX_SECONDS", "600"))
+    number = 0
+    while number < len(CONFIGURATIONS) or time.monotonic() < deadline:
+        name = list(CONFIGURATIONS)[number % len(CONFIGURATIONS)]
+        yield _case(visit, program, name, BATCH // 10 if name == "large" else BATCH, visit.seed + number, 1800)
+        number += 1
+
+
+def _case(visit, program, name, operations, seed, timeout_s):
+    return attempt(f"{name}, seed {seed}", _run, visit, program, name, operations, seed, timeout_s)
+
+
+def _run(visit, program, name, operations, seed, timeout_s):
+    length, least, most, align, changes = CONFIGURATIONS[name]
+    weights = "".join(f"{key} = {value}\n" for key, value in {**ALL, **changes}.items())
+    configuration = os.path.join(visit.scratch, "fsx.toml")
+    with open(configuration, "w") as out:
+        out.write(f"flen = {length}\n[opsize]\nmin = {least}\nmax = {most}\nalign = {align}\n[weights]\n{weights}")
+    file = os.path.join(visit.path, f"fsx-{seed}")
+    argv = [program, "-f", configuration, "-N", str(operations), "-S", str(seed), "-P", visit.scratch, file]
+    done = visit.run(argv, timeout_s)
+    if done.code is None:
+        raise Wrong(f"not done after {timeout_s} s: {done.last_words()}")
+    if done.code != 0:
+        steps = STEP.findall(done.output)
+        raise Wrong(f"exit code {done.code} at operation {steps[-1] if steps else '?'}: {_what(done)}")
+    os.remove(file)
+    return operations
+
+
+def _what(done):
+    """The lines that say what was wrong, without the log of operations."""
+    lines = [line for line in done.output.splitlines()[1:] if line.strip() and not STEP.match(line)]
+    told = [line.strip() for line in done.output.splitlines() if re.search(r"ERROR|mismatch|unexpected|panicked|failed", line)]
+    return " | ".join((told or lines)[:4])[:500] or done.last_words()

@@ -1,0 +1,66 @@
+"""pjdfstest: what POSIX says of every system call on names, modes, owners and times, one test for each sentence.
+
+Its tests switch users, so that most of them need root. Those it skips for lack of BSD's file flags and NFSv4's access lists, which
+Linux does not have, are not counted.
+"""
+
+import os
+import re
+import tempfile
+
+from gatehouse.case import Case, NotRun
+
+TITLE = "POSIX, call by call"
+SHORT = True
+ORDER = 10
+
+RESULT = re.compile(r"^(\S+)\s+(ok|FAILED|skipped)\s*$")
+NOT_OF_LINUX = re.compile(r"requires features: .*(chflags|nfsv4_acls)|file flags|lchmod is not supported")
+CONFIGURATION = """
+[features]
+posix_fallocate = {{}}
+rename_ctime = {{}}
+stat_st_birthtime = {{}}
+utime_now = {{}}
+utimensat = {{}}
+secondary_fs = "{secondary}"
+[settings]
+naptime = 0.02
+allow_remount = false
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"""
+
+
+def cases(visit):
+    """One case for each test of the suite."""
+    program = visit.crate("pjdfstest")
+    os.chmod(visit.path, 0o755)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as secondary:
+        configuration = os.path.join(visit.scratch, "pjdfstest.toml")
+        with open(configuration, "w") as out:
+            out.write(CONFIGURATION.format(secondary=secondary))
+        done = visit.run([program, "-c", configuration, "-p", visit.path], 600, env={"NO_COLOR": "1"})
+    found = list(read(done.output))
+    if not found:
+        raise NotRun(f"pjdfstest said nothing: {done.last_words()}") if os.geteuid() else RuntimeError(done.last_words())
+    yield from (case for case in found if not (case.state == "skipped" and NOT_OF_LINUX.search(case.reason)))
+    if done.code is None or "Summary" not in done.output:
+        yield Case("the suite comes to its end", "failed", f"{len(found)} tests, then: {done.last_words()}")
+
+
+def read(output):
+    """The suite's lines as cases; what it prints below a line is the reason."""
+    case = None
+    for line in output.splitlines():
+        told = RESULT.match(line)
+        if told:
+            if case:
+                yield case
+            case = Case(told[1], {"ok": "passed", "FAILED": "failed", "skipped": "skipped"}[told[2]], checks=1)
+        elif case and line.startswith("\t") and case.state != "passed":
+            case.reason = f"{case.reason} {line.strip()}".strip()[:300]
+        elif line.startswith("Summary"):
+            break
+    if case:
+        yield case
