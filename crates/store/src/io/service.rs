@@ -164,6 +164,27 @@ impl Session for IoSession {
                 space.sort_by_key(|s| s.target);
                 exchange.reply(&IoReply::Space(space))
             }
+            IoRequest::Allocate { datafiles, how } => {
+                bounded(datafiles.len())?;
+                for (id, offset, length) in datafiles {
+                    within_a_file(offset, length)?;
+                    let target = self.server.target(id)?;
+                    let allocating = exchange.tracer.begin();
+                    target.allocate(id, offset, length, how).map_err(|e| at_target(e, target))?;
+                    let about = About { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+                    exchange.tracer.end(allocating, SpanKind::FileOther, about);
+                }
+                exchange.reply(&IoReply::Written { verifier: self.server.verifier })
+            }
+            IoRequest::Seek { datafiles, what } => {
+                bounded(datafiles.len())?;
+                let seek = |(id, offset): &(DatafileId, u64)| {
+                    within_a_file(*offset, 0)?;
+                    let target = self.server.target(*id)?;
+                    target.seek(*id, *offset, what).map_err(|e| at_target(e, target))
+                };
+                exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
+            }
         }
     }
 }

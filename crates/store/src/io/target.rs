@@ -9,7 +9,7 @@
 //! Datafiles are plain sparse files: a person can look at them, and the kernel serves them without our help.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::io::{DatafileId, DatafileSize, TargetId, TargetSpace};
+use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -252,6 +252,22 @@ impl Target {
         datafile.file.set_len(size_bytes).map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", datafile.path.display()), e))
     }
 
+    /// Gives a range of it space, or takes it away. One that does not exist has nothing that could be taken away.
+    pub fn allocate(&self, id: DatafileId, offset: u64, length: u64, how: Allocate) -> Result<()> {
+        let takes_only = matches!(how, Allocate::PunchHole | Allocate::ZeroRangeKeepSize);
+        let datafile = if takes_only { self.existing(id)? } else { Some(self.created(id)?) };
+        let Some(datafile) = datafile.filter(|_| length > 0) else { return Ok(()) };
+        datafile.allocate(offset, length, how)
+    }
+
+    /// Looks for data or a hole in it.
+    pub fn seek(&self, id: DatafileId, offset: u64, what: Seek) -> Result<Found> {
+        match self.existing(id)? {
+            Some(datafile) => datafile.seek(offset, what),
+            None => Ok(Found { at: (what == Seek::Hole).then_some(offset), size_bytes: 0 }),
+        }
+    }
+
     /// Removes it. Requests that are working on it finish on what nobody can find any more.
     pub fn remove(&self, id: DatafileId) -> Result<()> {
         let mut open = self.opened();
@@ -314,6 +330,47 @@ impl Datafile {
         let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path.display(), bytes.len()), failed);
         let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
         Err(Error::new(error.kind(), format!("{}{note}{advice}", error.message())))
+    }
+
+    /// Gives a range space, or takes it away.
+    fn allocate(&self, offset: u64, length: u64, how: Allocate) -> Result<()> {
+        use rustix::fs::{FallocateFlags as Flags, fallocate};
+        let keep = Flags::KEEP_SIZE;
+        let flags = match how {
+            Allocate::Extend => Flags::empty(),
+            Allocate::KeepSize => keep,
+            Allocate::PunchHole => Flags::PUNCH_HOLE | keep,
+            Allocate::ZeroRange => Flags::ZERO_RANGE,
+            Allocate::ZeroRangeKeepSize => Flags::ZERO_RANGE | keep,
+        };
+        let mut done = fallocate(&self.file, flags, offset, length);
+        if done == Err(rustix::io::Errno::OPNOTSUPP) && flags.contains(Flags::ZERO_RANGE) {
+            // A file system that cannot do it in one step (tmpfs) can in two: nobody is promised that a range is zeroed
+            // at one instant. Extending by allocation never shortens what another request extends meanwhile.
+            done = fallocate(&self.file, Flags::PUNCH_HOLE | keep, offset, length);
+            if done.is_ok() && how == Allocate::ZeroRange {
+                done = fallocate(&self.file, Flags::empty(), offset, length);
+            }
+        }
+        done.map_err(|e| Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path.display()), e))
+    }
+
+    /// Looks for data or a hole.
+    fn seek(&self, offset: u64, what: Seek) -> Result<Found> {
+        use rustix::fs::{SeekFrom, seek};
+        let failed = |e| Error::system(format!("{}: seeking from {offset}", self.path.display()), e);
+        let size_bytes = self.file.metadata().map_err(|e| Error::system(self.path.display(), e))?.len();
+        // Nothing else uses the descriptor's own position, so that moving it is harmless.
+        let at = match what {
+            Seek::Data => seek(&self.file, SeekFrom::Data(offset)),
+            Seek::Hole => seek(&self.file, SeekFrom::Hole(offset)),
+        };
+        match (at, what) {
+            (Ok(at), _) => Ok(Found { at: Some(at), size_bytes }),
+            (Err(rustix::io::Errno::NXIO), Seek::Data) => Ok(Found { at: None, size_bytes }),
+            (Err(rustix::io::Errno::NXIO), Seek::Hole) => Ok(Found { at: Some(offset), size_bytes }),
+            (Err(e), _) => Err(failed(e)),
+        }
     }
 
     /// Begins to put a range on the medium. Only a hint: what fails here fails again, and is told, in a sync.

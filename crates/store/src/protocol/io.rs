@@ -76,6 +76,53 @@ pub enum IoRequest {
     },
     /// Space on the targets here: [`IoReply::Space`].
     Statfs,
+    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is on media when the datafiles are synced.
+    Allocate {
+        /// Which, and in each the offset and length in bytes (at least 1).
+        datafiles: Vec<(DatafileId, u64, u64)>,
+        /// What becomes of the ranges.
+        how: Allocate,
+    },
+    /// Looks for data or a hole: [`IoReply::Found`], in the same order. One that does not exist has size 0.
+    Seek {
+        /// Which, and from which byte on.
+        datafiles: Vec<(DatafileId, u64)>,
+        /// For what.
+        what: Seek,
+    },
+}
+
+/// What becomes of a range. With `KeepSize` in the name nothing gets longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Allocate {
+    /// It has space, and the file ends behind it at least. What was there stays.
+    Extend,
+    /// It has space, which may be behind the end. What was there stays.
+    KeepSize,
+    /// It has no space, and reads as 0.
+    PunchHole,
+    /// It reads as 0, with or without space, and the file ends behind it at least.
+    ZeroRange,
+    /// It reads as 0, as far as the file reaches.
+    ZeroRangeKeepSize,
+}
+
+/// What is looked for. Holes are what the target's file system knows as such; the end is followed by a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Seek {
+    /// Bytes that are not in a hole.
+    Data,
+    /// A hole, or the end.
+    Hole,
+}
+
+/// What was found in a datafile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The first such byte, in bytes from the datafile's beginning. `None`: there is no data from there on.
+    pub at: Option<u64>,
+    /// The datafile's size.
+    pub size_bytes: u64,
 }
 
 /// A datafile's size.
@@ -122,4 +169,5 @@ pub enum IoReply {
     Sizes(Vec<DatafileSize>),
     Space(Vec<TargetSpace>),
     Done,
+    Found(Vec<Found>),
 }

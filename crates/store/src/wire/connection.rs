@@ -10,7 +10,7 @@ use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::time::Duration;
 use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Time, Tracer};
@@ -242,6 +242,15 @@ impl Connection {
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
         socket::receive_payload(&self.stream, buffer, self.timeout).map_err(|e| self.failed("its reply was received", e))
+    }
+
+    /// Receives a reply's payload into several pieces, one after the other; together they are as long as the header says.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
+        debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
+        socket::receive_pieces(&self.stream, pieces, self.timeout).map_err(|e| self.failed("its reply was received", e))
     }
 
     /// Sends a request; the pieces are its payload, and `payload_crc` their checksum. `parent` is the span that the call

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use std::io::{IoSlice, Read};
+use std::io::{IoSlice, IoSliceMut, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -79,20 +79,27 @@ pub fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Resu
     stream.read_exact(buffer)
 }
 
-/// Fills `buffer` from the socket, as large things are received: the thread sleeps until half a megabyte is there
-/// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
-/// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
+/// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
 pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
     if buffer.len() < limits::WAKE_BYTES / 4 {
         return receive_exact(stream, buffer);
     }
-    let mut have = 0;
+    receive_pieces(stream, &mut [IoSliceMut::new(buffer)], silence)
+}
+
+/// Fills several pieces from the socket, one after the other: the thread sleeps until half a megabyte is there
+/// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
+/// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
+pub fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
+    use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+    let mut left: usize = pieces.iter().map(|p| p.len()).sum();
+    let mut rest = pieces;
     let mut wake = 1;
     let received = loop {
-        if have == buffer.len() {
+        if left == 0 {
             break Ok(());
         }
-        let wanted = (buffer.len() - have).min(limits::WAKE_BYTES);
+        let wanted = left.min(limits::WAKE_BYTES);
         if wanted != wake {
             set_wake_bytes(stream, wanted);
             wake = wanted;
@@ -100,9 +107,17 @@ pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration)
         if let Err(e) = wait_readable(stream, silence) {
             break Err(e);
         }
-        match rustix::net::recv(stream, &mut buffer[have..], rustix::net::RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => break Err(std::io::ErrorKind::UnexpectedEof.into()),
-            Ok((_, n)) => have += n,
+        while rest.first().is_some_and(|p| p.is_empty()) {
+            rest = &mut rest[1..];
+        }
+        // The system takes at most 1024 pieces (IOV_MAX) in one call.
+        let many = rest.len().min(1024);
+        match recvmsg(stream, &mut rest[..many], &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT) {
+            Ok(got) if got.bytes == 0 => break Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => {
+                left -= got.bytes;
+                IoSliceMut::advance_slices(&mut rest, got.bytes);
+            }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(e) => break Err(e.into()),
         }
