@@ -1,0 +1,50 @@
+/* What the two halves of the library, hints and recording, ask of each other.
+ *
+ * Each function of MPI has one wrapper. Those of hints.c (MPI_File_open, _close, _set_view, _get_info, _get_amode, _delete)
+ * tell the recording half about the call through the functions `record_file_*`; they are weak, and a library without that half
+ * does without them. The wrappers of everything else belong to the recording half; those that move data of a file tell the
+ * hints half first, through `hints_data`. */
+#ifndef THALWEG_WRAP_H
+#define THALWEG_WRAP_H
+
+#include "thalweg_mpi.h"
+#include <stdint.h>
+
+/* The recording half. `record_file_begin` is the time a call began (CLOCK_MONOTONIC, nanoseconds), 0 when nothing is recorded;
+ * the others end it. A handle is valid when they are called, save for one that was never opened (MPI_FILE_NULL). */
+#pragma weak record_file_begin
+#pragma weak record_file_opened
+#pragma weak record_file_viewed
+#pragma weak record_file_closing
+#pragma weak record_file_closed
+#pragma weak record_file_other
+uint64_t record_file_begin(void);
+void record_file_opened(uint64_t begun_ns, MPI_Comm comm, const char *path, int amode, MPI_File file, int result);
+void record_file_viewed(uint64_t begun_ns, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result);
+/* Before the file is closed, when its handle can still be looked up; what it returns is given to `record_file_closed`. */
+void *record_file_closing(MPI_File file);
+void record_file_closed(uint64_t begun_ns, void *closing, int result);
+/* A call on a file that neither moves data nor changes what the file is; `name` lives for ever. */
+void record_file_other(uint64_t begun_ns, MPI_File file, const char *name, int result);
+
+#define RECORD_FILE_BEGIN() (record_file_begin ? record_file_begin() : 0)
+
+/* The hints half. Called before each call that moves data of a file; `how` says how all its ranks take part. Files whose
+ * layout waits for the ranks' parts to be known are laid out here, collectively, when a blocking collective call comes first.
+ * Costs one load when there are none. */
+enum hints_how {
+    HINTS_COLLECTIVE = 1, /* every rank makes this call, and may wait for the others in it: *_all, *_all_begin, *_ordered */
+    HINTS_EXPLICIT = 2,   /* the call names an offset (in etypes): *_at, *_at_all */
+    HINTS_SHARED = 4,     /* through the shared file pointer: *_shared, *_ordered */
+    HINTS_WRITE = 8,      /* it writes */
+};
+extern int hints_waiting; /* files of this process whose layout is not decided */
+void hints_data_slowly(MPI_File file, int how, MPI_Offset offset, int count, MPI_Datatype type);
+
+static inline void hints_data(MPI_File file, int how, MPI_Offset offset, int count, MPI_Datatype type)
+{
+    if (__atomic_load_n(&hints_waiting, __ATOMIC_RELAXED))
+        hints_data_slowly(file, how, offset, count, type);
+}
+
+#endif
