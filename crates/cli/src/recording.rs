@@ -10,9 +10,13 @@ use thalweg_record::{Method, Options, Tier};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Recording")]
 pub struct RecordFlags {
-    /// Watch this too: a process number, a command name, or a port that is listened on (`:2049`); with all it starts. Repeat it for more
-    #[arg(long, value_name = "PID|NAME|PORT")]
+    /// Watch this too: a process number, a command name, a port that is listened on (`:2049`), with all it starts; or a path in a mounted
+    /// store: its mount, and its servers on this machine. Repeat it for more
+    #[arg(long, value_name = "PID|NAME|PORT|PATH")]
     pub also: Vec<String>,
+    /// Leave out the mount and servers of a store that the command works in (they are recorded with it otherwise)
+    #[arg(long)]
+    pub no_also: bool,
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
@@ -72,6 +76,7 @@ impl RecordFlags {
     pub fn options(&self, command: &[OsString], output: &Path) -> Options {
         Options {
             also: self.also.clone(),
+            also_mounts: !self.no_also,
             tier: match self.tier {
                 TierFlag::Lean => Tier::Lean,
                 TierFlag::Syscall => Tier::Syscall,

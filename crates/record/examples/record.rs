@@ -131,6 +131,7 @@ mod recording {
         writer.take(&mut vec![Event::Host(host)]);
         let command = held.map(|(pid, _)| WatchedProcess { pid: pid.cast_unsigned(), role: Role::Client });
         let watched = Watched {
+            names: Default::default(),
             command,
             others: arguments.others.clone(),
             tier: arguments.tier,

@@ -1,23 +1,68 @@
 //! Processes to watch besides the command, named by number, by command name or by the port they listen on.
 
+use crate::mounted::{self, Found};
 use crate::proc::processes::{Listening, Process, all, with_descendants};
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use thalweg_trace::Role;
 
 /// Kernel threads that serve NFS where the kernel does.
 const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
 
 /// Finds the processes that `names` name: a process number (`4711`, `pid:4711`), a port that is listened on (`2049`, `:2049`),
-/// or the name of a command (`nginx`). Each comes with what it has started. Its role is `server` if it or its ancestors in
+/// the name of a command (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and who serves it here). Each comes with what it has started. Its role is `server` if it or its ancestors in
 /// its session listen on a port.
 ///
 /// # Errors
 /// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
-pub fn resolve(names: &[String]) -> Result<Vec<WatchedProcess>, RecordError> {
-    if names.is_empty() {
-        return Ok(Vec::new());
+pub fn resolve(names: &[String]) -> Result<Others, RecordError> {
+    let mut others = Others::default();
+    let (paths, names): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with('/'));
+    if !names.is_empty() {
+        others.processes = processes(&names)?;
     }
+    for path in paths {
+        others.add(mounted::of_path(Path::new(path))?);
+    }
+    Ok(others)
+}
+
+/// What is watched besides the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// The processes.
+    pub processes: Vec<WatchedProcess>,
+    /// What some are called, by number.
+    pub names: BTreeMap<u32, String>,
+    /// What the recording keeps of them.
+    pub attributes: Vec<(String, String)>,
+    /// What a person should know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Others {
+    /// And these mounts, with who serves them here.
+    pub fn add(&mut self, mounts: Found) {
+        let ours = std::process::id();
+        for process in mounts.processes().into_iter().filter(|process| process.pid != ours) {
+            match self.processes.iter_mut().find(|known| known.pid == process.pid) {
+                // Named before: what it is is known better now.
+                Some(known) => known.role = process.role,
+                None => self.processes.push(process),
+            }
+        }
+        self.names.extend(mounts.names());
+        for (name, value) in mounts.attributes() {
+            if !self.attributes.iter().any(|(known, _)| *known == name) {
+                self.attributes.push((name, value));
+            }
+        }
+        self.notes.extend(mounts.notes.into_iter().filter(|note| !self.notes.contains(note)).collect::<Vec<_>>());
+    }
+}
+
+fn processes(names: &[&String]) -> Result<Vec<WatchedProcess>, RecordError> {
     let table = all();
     let machine = Machine { listening: Listening::read(&table), table };
     let mut found = BTreeMap::new();
@@ -38,7 +83,7 @@ pub fn resolve(names: &[String]) -> Result<Vec<WatchedProcess>, RecordError> {
 /// As [`resolve`].
 pub fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
     let names: Vec<String> = ports.iter().map(|port| format!(":{port}")).collect();
-    let found = resolve(&names)?;
+    let found = processes(&names.iter().collect::<Vec<_>>())?;
     Ok(found.into_iter().map(|process| WatchedProcess { role: Role::Server, ..process }).collect())
 }
 
@@ -162,12 +207,12 @@ mod tests {
         // Between fork and exec the sleeper has another name.
         let by_name = loop {
             if let Ok(found) = resolve(&["sleeper-to-find".to_owned()]) {
-                break found;
+                break found.processes;
             }
         };
         assert_eq!(by_name.len(), 1);
         assert_eq!(by_name[0].role, Role::Client);
-        let family = resolve(&[format!("pid:{pid}")]).expect("found");
+        let family = resolve(&[format!("pid:{pid}")]).expect("found").processes;
         assert_eq!(family.iter().map(|p| p.pid).collect::<BTreeSet<_>>(), BTreeSet::from([pid, by_name[0].pid]));
         // SAFETY: a signal to the sleeper we started.
         unsafe { libc::kill(by_name[0].pid as i32, libc::SIGKILL) };
@@ -185,8 +230,13 @@ mod tests {
         let port: u16 = line.trim().parse().expect("a number");
         let found = resolve_ports(&[port]).expect("found");
         assert_eq!(found, vec![WatchedProcess { pid: python.0.id(), role: Role::Server }]);
-        assert_eq!(resolve(&[format!("pid:{}", python.0.id())]).expect("found"), found);
-        for (name, part) in [("no-such-name-here", "no process is called"), (":1", "nothing listens"), ("4294967295", "neither")] {
+        assert_eq!(resolve(&[format!("pid:{}", python.0.id())]).expect("found").processes, found);
+        for (name, part) in [
+            ("no-such-name-here", "no process is called"),
+            (":1", "nothing listens"),
+            ("4294967295", "neither"),
+            ("/proc", "no mounted store"),
+        ] {
             let error = resolve(&[name.to_owned()]).expect_err(name).to_string();
             assert!(error.contains(part), "{name}: {error}");
         }

@@ -12,6 +12,7 @@ pub mod also;
 pub mod bpf;
 pub mod capture;
 pub mod command;
+pub mod mounted;
 pub mod preload;
 pub mod probe;
 pub mod proc;

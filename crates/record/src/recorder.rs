@@ -4,6 +4,7 @@
 //! runner. [`Recorder::begin`] takes hold of it and of the other processes to watch; the runner lets it go; it ends;
 //! [`Recorder::finish`] hands over what is left. Between the two a recorder works on threads of its own.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Watched {
     pub command: Option<WatchedProcess>,
     /// Other processes; all their threads, and what they start from now on.
     pub others: Vec<WatchedProcess>,
+    /// What processes are called instead of by their command's name, by number.
+    pub names: BTreeMap<u32, String>,
     /// How much.
     pub tier: Tier,
     /// The number of this machine in the recording.

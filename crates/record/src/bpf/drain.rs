@@ -146,6 +146,7 @@ impl Work {
         programs.count_cost(true);
         let mut system = System::default();
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
+        translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
         for process in watched.command.iter().chain(&watched.others) {

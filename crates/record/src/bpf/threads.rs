@@ -6,7 +6,7 @@
 use super::output::Output;
 use super::raw::{self, FdObject, Totals};
 use super::samples::{Piece, Prices, Told};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use thalweg_trace::{Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
@@ -65,6 +65,8 @@ pub struct Threads {
     commands: HashMap<u32, String>,
     /// Files that a process has open, to read and to write: for those of its threads of which nothing better is known.
     guesses: HashMap<u32, [Option<FdObject>; 2]>,
+    /// What processes are called instead of by their command's name.
+    pub names: BTreeMap<u32, String>,
     /// Processes that are watched and not yet looked at.
     pub fresh: Vec<u32>,
 }
@@ -159,8 +161,13 @@ impl Threads {
     fn tell(&mut self, serial: u32, output: &mut Output) {
         let Some(thread) = self.known.get_mut(&serial) else { return };
         let (pid, tid) = thread.process;
-        let command = self.commands.get(&pid).map_or(thread.name.as_str(), String::as_str);
-        let full = if pid == tid || thread.role == raw::ROLE_KERNEL { thread.name.clone() } else { format!("{command}/{}", thread.name) };
+        let called = self.names.get(&pid);
+        let command = called.or_else(|| self.commands.get(&pid)).map_or(thread.name.as_str(), String::as_str);
+        let full = match called {
+            Some(name) if pid == tid => name.clone(),
+            _ if pid == tid || thread.role == raw::ROLE_KERNEL => thread.name.clone(),
+            _ => format!("{command}/{}", thread.name),
+        };
         if thread.told_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
             let process = (pid != 0).then_some((pid, tid));
             output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);

@@ -154,6 +154,8 @@ struct Sampler {
     batch: Vec<Event>,
     hidden: BTreeSet<String>,
     command: Option<u32>,
+    /// What processes are called instead of by their command's name.
+    names: BTreeMap<u32, String>,
 }
 
 impl Sampler {
@@ -174,6 +176,7 @@ impl Sampler {
             batch: Vec::new(),
             hidden: BTreeSet::new(),
             command: watched.command.map(|command| command.pid),
+            names: watched.names.clone(),
             mode,
         };
         for process in watched.command.iter().chain(&watched.others) {
@@ -329,9 +332,10 @@ impl Sampler {
     }
 
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
+        let called = self.names.get(&pid).unwrap_or(&watch.name);
         let name = match files.state() {
-            Some((_, name)) if tid != pid => format!("{}/{name}", watch.name),
-            _ => watch.name.clone(),
+            Some((_, name)) if tid != pid => format!("{called}/{name}"),
+            _ => called.clone(),
         };
         let (pid, tid, role) = (Some(pid), Some(tid), watch.role);
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role, pid, tid, name }));

@@ -19,8 +19,9 @@ mod signals;
 
 pub use attributes::{boot_id, host_here};
 
+use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
-use crate::{RecordError, Tier, Watched, WatchedProcess, also, quota};
+use crate::{RecordError, Tier, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -53,6 +54,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Other processes: number, command name, or port they listen on ([`also::resolve`]).
     pub also: Vec<String>,
+    /// Also watch the mounts of stores that the command works in, and who serves them here ([`crate::mounted`]).
+    pub also_mounts: bool,
     /// Watch who listens on `ports`, as servers; without a command.
     pub server: bool,
     /// The ports of `server`.
@@ -83,6 +86,7 @@ impl Options {
         Options {
             command,
             also: Vec::new(),
+            also_mounts: true,
             server: false,
             ports: Vec::new(),
             tier: Tier::default(),
@@ -125,13 +129,19 @@ pub struct Outcome {
 /// recorder that was asked for is allowed.
 pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     check(options)?;
-    let others = if options.server { also::resolve_ports(&options.ports)? } else { also::resolve(&options.also)? };
+    let mut others = match options.server {
+        true => Others { processes: also::resolve_ports(&options.ports)?, ..Others::default() },
+        false => also::resolve(&options.also)?,
+    };
+    if options.also_mounts {
+        others.add(mounted::of_command(&options.command));
+    }
     let ceilings = options.ceilings.as_deref().map(attributes::ceilings).transpose()?.unwrap_or_default();
     let executable = match options.command.first() {
         Some(word) => Some(Executable::look(&crate::command::find(word)?.path)),
         None => None,
     };
-    let mut active = Active::choose(options, executable.as_ref(), !others.is_empty())?;
+    let mut active = Active::choose(options, executable.as_ref(), !others.processes.is_empty())?;
     let existed = options.output.exists();
     let writer = RecordingWriter::create_bounded(&options.output, meta(options, active.name()), options.limit_bytes)?;
     let started = Session::start(options, &mut active, others, &writer);
@@ -176,6 +186,9 @@ struct Session {
     /// Of what else is watched: readable when it has ended.
     others: Vec<OwnedFd>,
     quota: Option<f64>,
+    /// What stands in the recording of the processes besides the command.
+    attributes: Vec<(String, String)>,
+    notes: Vec<String>,
     started: Instant,
 }
 
@@ -187,12 +200,7 @@ struct Ended {
 }
 
 impl Session {
-    fn start(
-        options: &Options,
-        active: &mut Active,
-        others: Vec<WatchedProcess>,
-        writer: &Arc<RecordingWriter>,
-    ) -> Result<Session, RecordError> {
+    fn start(options: &Options, active: &mut Active, others: Others, writer: &Arc<RecordingWriter>) -> Result<Session, RecordError> {
         let signals = Signals::catch()?;
         let sink = Arc::clone(writer) as Arc<dyn Sink>;
         sink.take(&mut vec![Event::Host(host_here(HostId(0), &attributes::node(options.node.as_deref())))]);
@@ -200,10 +208,11 @@ impl Session {
             true => None,
             false => Some(Held::spawn(&options.command, signals.before())?),
         };
-        let pidfds = others.iter().filter_map(|process| pidfd(process.pid)).collect();
+        let pidfds = others.processes.iter().filter_map(|process| pidfd(process.pid)).collect();
         let watched = Watched {
             command: held.as_ref().map(|held| WatchedProcess { pid: held.pid(), role: Role::Client }),
-            others,
+            names: others.names,
+            others: others.processes,
             tier: options.tier,
             host: HostId(0),
             space: IdSpace(1),
@@ -219,7 +228,8 @@ impl Session {
         if let Some(held) = &mut held {
             held.release(&active.environment())?;
         }
-        Ok(Session { signals, held, others: pidfds, quota, started: Instant::now() })
+        let (attributes, notes) = (others.attributes, others.notes);
+        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, started: Instant::now() })
     }
 
     /// Waits for the end of the interval.
@@ -279,7 +289,7 @@ impl Session {
         }
         let finished = active.finish();
         let mut notes = std::mem::take(&mut ended.notes);
-        notes.splice(0..0, finished.notes);
+        notes.splice(0..0, std::mem::take(&mut self.notes).into_iter().chain(finished.notes));
         if goes_on {
             notes.push("The recording ended before the command did: it covers the time asked for only.".to_owned());
         }
@@ -290,6 +300,8 @@ impl Session {
         }
         let mut attributes = finished.attributes;
         attributes.extend(ceilings);
+        attributes.extend(std::mem::take(&mut self.attributes));
+        attributes.extend(pid.map(|pid| ("command.pid".to_owned(), pid.to_string())));
         attributes::describe(&mut attributes, options, ended.exit, self.quota, &notes);
         let exit_code = ended.exit.map(Exit::shell_code);
         let ending = Ending { end: ended.at, exit_code, dropped_events: finished.dropped_events, attributes };
