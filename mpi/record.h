@@ -23,8 +23,7 @@
 #ifndef THALWEG_RECORD_H
 #define THALWEG_RECORD_H
 
-#include <mpi.h>
-#include <stdint.h>
+#include "wrap.h"
 
 #define RECORD_VERSION 1
 #define RECORD_HEADER_BYTES 8192
@@ -82,17 +81,10 @@ _Static_assert(sizeof(struct record_header) <= RECORD_NAMES_AT, "names of calls 
 #define RECORD_SEND 8        /* one of the two parts of a call that sends and receives */
 #define RECORD_RECEIVE 16
 
-/* Begins a recorded call: when it is, or 0 if nothing is to be recorded (recording is off, or the call is made within another one). */
+/* Begins a recorded call: when it is, or 0 if nothing is to be recorded (recording is off, or the call is made within another one).
+ * One of the functions that end it follows. What the other half of the library calls is in wrap.h. */
 uint64_t record_begin(void);
 /* Ends what record_begin began without recording it. */
 void record_end_unrecorded(void);
-
-/* For the wrappers of functions that the other half of the library has. */
-void record_file_open(uint64_t begun, MPI_Comm comm, const char *path, MPI_File file, int result);
-void record_file_view(uint64_t begun, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result);
-void record_file_close(uint64_t begun, MPI_File file, int result);
-
-/* The other half's: the handle to use instead of the program's. */
-MPI_File hints_file(MPI_File file) __attribute__((weak));
 
 #endif

@@ -214,64 +214,12 @@ struct group *record_file(MPI_File file)
     return look(files, (uintptr_t)file);
 }
 
-/* ---- what the other half's wrappers call */
-
-void record_file_open(uint64_t begun, MPI_Comm comm, const char *path, MPI_File file, int result)
+void record_file_add(MPI_File file, struct group *group)
 {
-    struct record record = record_blank(CALL_MPI_File_open, begun);
-    record.result = record_class(result);
-    if (begun != 0 && record_state == 1) {
-        struct group *from = record_group(comm);
-        struct group *opened = result == MPI_SUCCESS && file != MPI_FILE_NULL ? calloc(1, sizeof *opened) : NULL;
-        if (from != NULL) {
-            record.object = from->number;
-            record.sequence = atomic_fetch_add(&from->sequence, 1);
-            record.flags = RECORD_COLLECTIVE;
-        }
-        if (opened != NULL) {
-            opened->number = record_next_number();
-            opened->view_etype_bytes = 1;
-            opened->size = from != NULL ? from->size : 1;
-            opened->id = from != NULL && from->id != 0 ? record_hash(record_hash(from->id, record.sequence), 4) : 0;
-            struct record told = record_blank(CALL_file, begun);
-            told.end_ns = begun;
-            told.object = opened->number;
-            told.serial = opened->id;
-            told.count = (uint32_t)opened->size;
-            record_append(&told, path, strlen(path));
-            keep(files, (uintptr_t)file, opened);
-        }
-    }
-    record_put(&record);
+    keep(files, (uintptr_t)file, group);
 }
 
-void record_file_close(uint64_t begun, MPI_File file, int result)
+void record_file_gone(MPI_File file)
 {
-    struct record record = record_blank(CALL_MPI_File_close, begun);
-    struct group *group = begun != 0 ? record_file(file) : NULL;
-    if (group != NULL) {
-        record.object = group->number;
-        record.flags = RECORD_COLLECTIVE;
-        record.sequence = atomic_fetch_add(&group->sequence, 1);
-        drop(files, (uintptr_t)file);
-    }
-    record.result = record_class(result);
-    record_put(&record);
-}
-
-void record_file_view(uint64_t begun, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result)
-{
-    (void)displacement;
-    (void)filetype;
-    struct record record = record_blank(CALL_MPI_File_set_view, begun);
-    struct group *group = begun != 0 ? record_file(file) : NULL;
-    if (group != NULL) {
-        record.object = group->number;
-        record.flags = RECORD_COLLECTIVE;
-        record.sequence = atomic_fetch_add(&group->sequence, 1);
-        if (result == MPI_SUCCESS && PMPI_Type_size(etype, &group->view_etype_bytes) != MPI_SUCCESS)
-            group->view_etype_bytes = 1;
-    }
-    record.result = record_class(result);
-    record_put(&record);
+    drop(files, (uintptr_t)file);
 }

@@ -61,6 +61,11 @@ void record_group_gone(MPI_Comm comm);
 /* The rank in MPI_COMM_WORLD of a rank of this communicator. */
 int record_world_rank(struct group *group, int rank);
 struct group *record_file(MPI_File file);
+/* A file that was opened: from now on it is found. */
+void record_file_add(MPI_File file, struct group *group);
+void record_file_gone(MPI_File file);
+/* The call with this name; `CALLS`: there is none. */
+enum record_call record_call_named(const char *name);
 
 /* ---- requests (record_requests.c) */
 
@@ -72,9 +77,10 @@ struct pending {
     uint8_t flags;
     uint8_t persistent;
     uint8_t receives;
+    uint8_t moves_file; /* its status tells how many bytes a file gave or took */
     uint64_t size_bytes;
     uint64_t sequence;
-    struct group *group;
+    struct group *group; /* of a receive: whose ranks its source is one of */
 };
 
 void record_pending_add(MPI_Request request, const struct pending *pending);

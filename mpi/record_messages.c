@@ -28,7 +28,7 @@ static void took(struct record *record, MPI_Comm comm, const MPI_Status *status,
 }
 
 #define SENDS(name)                                                                                                                        \
-    int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)                                         \
+    THALWEG_WRAPPER int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)                        \
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         int result = PMPI_##name(buf, count, type, dest, tag, comm);                                                                       \
@@ -49,9 +49,8 @@ SENDS(Ssend)
 SENDS(Bsend)
 SENDS(Rsend)
 
-static void begun_operation(enum record_call call, uint64_t begun, struct record *record, MPI_Request request, int receives, int result)
+static void begun_operation(struct record *record, MPI_Comm comm, MPI_Request request, int receives, int result)
 {
-    record->call = (uint16_t)call;
     record->flags |= RECORD_POSTED | (receives ? RECORD_RECEIVE : RECORD_SEND);
     record->result = record_class(result);
     if (result == MPI_SUCCESS) {
@@ -64,16 +63,16 @@ static void begun_operation(enum record_call call, uint64_t begun, struct record
             .receives = (uint8_t)receives,
             .flags = record->flags,
             .size_bytes = record->size_bytes,
+            .group = comm != MPI_COMM_NULL ? record_group(comm) : NULL,
         };
         record->serial = pending.serial;
         record_pending_add(request, &pending);
     }
-    (void)begun;
     record_put(record);
 }
 
 #define ISENDS(name)                                                                                                                       \
-    int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)                   \
+    THALWEG_WRAPPER int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)  \
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         int result = PMPI_##name(buf, count, type, dest, tag, comm, request);                                                              \
@@ -81,7 +80,7 @@ static void begun_operation(enum record_call call, uint64_t begun, struct record
             struct record record = record_blank(CALL_MPI_##name, begun);                                                                   \
             record.end_ns = record_now();                                                                                                  \
             fill(&record, comm, dest, tag, record_type_bytes(count, type));                                                                \
-            begun_operation(CALL_MPI_##name, begun, &record, *request, 0, result);                                                         \
+            begun_operation(&record, comm, *request, 0, result);                                                                           \
         } else {                                                                                                                           \
             record_end_unrecorded();                                                                                                       \
         }                                                                                                                                  \
@@ -92,7 +91,7 @@ ISENDS(Issend)
 ISENDS(Ibsend)
 ISENDS(Irsend)
 
-int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -114,7 +113,7 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
     return result;
 }
 
-int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+THALWEG_WRAPPER int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
     uint64_t begun = record_begin();
     int result = PMPI_Irecv(buf, count, type, source, tag, comm, request);
@@ -122,7 +121,7 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
         struct record record = record_blank(CALL_MPI_Irecv, begun);
         record.end_ns = record_now();
         fill(&record, comm, source, tag, record_type_bytes(count, type));
-        begun_operation(CALL_MPI_Irecv, begun, &record, *request, 1, result);
+        begun_operation(&record, comm, *request, 1, result);
     } else {
         record_end_unrecorded();
     }
@@ -144,7 +143,7 @@ static void both(struct record *record, MPI_Comm comm, int dest, int sendtag, ui
     record_put(&received);
 }
 
-int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount,
+THALWEG_WRAPPER int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount,
                  MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     uint64_t begun = record_begin();
@@ -160,7 +159,7 @@ int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int 
     return result;
 }
 
-int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag, int source, int recvtag, MPI_Comm comm,
+THALWEG_WRAPPER int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag, int source, int recvtag, MPI_Comm comm,
                          MPI_Status *status)
 {
     uint64_t begun = record_begin();
@@ -179,7 +178,7 @@ int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int 
 
 /* ---- looking for messages */
 
-int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -198,7 +197,7 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     return result;
 }
 
-int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -231,7 +230,7 @@ static void take_hold(MPI_Message message, MPI_Comm comm, const MPI_Status *stat
     record_pending_add((MPI_Request)(intptr_t)message, &pending);
 }
 
-int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -252,7 +251,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
     return result;
 }
 
-int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -275,7 +274,7 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
     return result;
 }
 
-int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Request as_request = (MPI_Request)(intptr_t)*message;
@@ -299,7 +298,7 @@ int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI
     return result;
 }
 
-int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
+THALWEG_WRAPPER int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
 {
     uint64_t begun = record_begin();
     MPI_Request as_request = (MPI_Request)(intptr_t)*message;
@@ -314,7 +313,7 @@ int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MP
             record.tag = held.tag;
             record.size_bytes = held.size_bytes;
         }
-        begun_operation(CALL_MPI_Imrecv, begun, &record, *request, 1, result);
+        begun_operation(&record, MPI_COMM_NULL, *request, 1, result);
     } else {
         record_end_unrecorded();
     }
@@ -334,6 +333,7 @@ static void made_persistent(enum record_call call, MPI_Comm comm, int peer, int 
         .tag = about.tag,
         .size_bytes = bytes,
         .receives = (uint8_t)receives,
+        .group = record_group(comm),
         .flags = receives ? RECORD_RECEIVE : RECORD_SEND,
         .call = (uint16_t)call,
     };
@@ -341,7 +341,7 @@ static void made_persistent(enum record_call call, MPI_Comm comm, int peer, int 
 }
 
 #define SEND_INITS(name)                                                                                                                   \
-    int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)                   \
+    THALWEG_WRAPPER int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)  \
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         int result = PMPI_##name(buf, count, type, dest, tag, comm, request);                                                              \
@@ -355,7 +355,7 @@ SEND_INITS(Ssend_init)
 SEND_INITS(Bsend_init)
 SEND_INITS(Rsend_init)
 
-int MPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+THALWEG_WRAPPER int MPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
     uint64_t begun = record_begin();
     int result = PMPI_Recv_init(buf, count, type, source, tag, comm, request);
@@ -382,7 +382,7 @@ static void started(enum record_call call, uint64_t begun, uint64_t ended, MPI_R
     record_append(&record, NULL, 0);
 }
 
-int MPI_Start(MPI_Request *request)
+THALWEG_WRAPPER int MPI_Start(MPI_Request *request)
 {
     uint64_t begun = record_begin();
     MPI_Request before = *request;
@@ -393,7 +393,7 @@ int MPI_Start(MPI_Request *request)
     return result;
 }
 
-int MPI_Startall(int count, MPI_Request requests[])
+THALWEG_WRAPPER int MPI_Startall(int count, MPI_Request requests[])
 {
     uint64_t begun = record_begin();
     int result = PMPI_Startall(count, requests);
@@ -406,7 +406,7 @@ int MPI_Startall(int count, MPI_Request requests[])
     return result;
 }
 
-int MPI_Request_free(MPI_Request *request)
+THALWEG_WRAPPER int MPI_Request_free(MPI_Request *request)
 {
     uint64_t begun = record_begin();
     MPI_Request before = *request;
@@ -433,13 +433,14 @@ static void completed(uint64_t begun, uint64_t ended, MPI_Request request, const
     record.tag = pending.tag;
     record.size_bytes = pending.size_bytes;
     record.flags = pending.flags;
+    record.sequence = pending.sequence;
     if (status != NULL && pending.receives) {
         record.tag = status->MPI_TAG;
         /* The source is a rank of the communicator; where it was named when it was posted that is known already. */
         if (pending.peer == RECORD_ANY)
             record.peer = pending.group != NULL ? record_world_rank(pending.group, status->MPI_SOURCE) : RECORD_ANY;
         record.size_bytes = record_status_bytes(status, pending.size_bytes);
-    } else if (status != NULL && pending.group != NULL) {
+    } else if (status != NULL && pending.moves_file) {
         record.size_bytes = record_status_bytes(status, pending.size_bytes);
     }
     record_append(&record, NULL, 0);
@@ -457,7 +458,7 @@ static void waited(enum record_call call, uint64_t begun, uint64_t ended, int fr
         record_put(&record);
 }
 
-int MPI_Wait(MPI_Request *request, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -475,7 +476,7 @@ int MPI_Wait(MPI_Request *request, MPI_Status *status)
     return result;
 }
 
-int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+THALWEG_WRAPPER int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     uint64_t begun = record_begin();
     MPI_Status own;
@@ -530,7 +531,7 @@ static const MPI_Status *nth(const struct many *many, int n)
     return many->told == MPI_STATUSES_IGNORE ? NULL : &many->told[n];
 }
 
-int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+THALWEG_WRAPPER int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
     uint64_t begun = record_begin();
     if (begun == 0) {
@@ -549,7 +550,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     return result;
 }
 
-int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+THALWEG_WRAPPER int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
     uint64_t begun = record_begin();
     if (begun == 0) {
@@ -571,7 +572,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
 
 /* Those that end one request of many. */
 #define ANYS(name, parameters, arguments, found)                                                                                           \
-    int MPI_##name parameters                                                                                                              \
+    THALWEG_WRAPPER int MPI_##name parameters                                                                                              \
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         if (begun == 0) {                                                                                                                  \
@@ -596,7 +597,7 @@ ANYS(Waitany, (int count, MPI_Request requests[], int *index, MPI_Status *status
 ANYS(Testany, (int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status), (count, requests, index, flag, status), *flag)
 
 #define SOMES(name)                                                                                                                        \
-    int MPI_##name(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])                                  \
+    THALWEG_WRAPPER int MPI_##name(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])                 \
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         if (begun == 0) {                                                                                                                  \

@@ -1,0 +1,102 @@
+/*
+ * Files as the other half of the library opens, views and closes them: what wrap.h says is called.
+ *
+ * A file is a group like a communicator: all ranks that opened it make its collective calls in one order. It is called on all of them what
+ * the communicator, and how many collectives that had before, make of it.
+ */
+#include "record_internal.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t record_file_begin(void)
+{
+    return record_begin();
+}
+
+void record_file_opened(uint64_t begun, MPI_Comm comm, const char *path, int amode, MPI_File file, int result)
+{
+    (void)amode;
+    if (begun == 0) {
+        record_end_unrecorded();
+        return;
+    }
+    struct record record = record_blank(CALL_MPI_File_open, begun);
+    struct group *from = record_group(comm);
+    struct group *opened = result == MPI_SUCCESS && file != MPI_FILE_NULL ? calloc(1, sizeof *opened) : NULL;
+    record.result = record_class(result);
+    if (from != NULL) {
+        record.object = from->number;
+        record.sequence = atomic_fetch_add(&from->sequence, 1);
+        record.flags = RECORD_COLLECTIVE;
+    }
+    if (opened != NULL) {
+        opened->number = record_next_number();
+        opened->size = from != NULL ? from->size : 1;
+        opened->id = from != NULL && from->id != 0 ? record_hash(record_hash(from->id, record.sequence), 4) : 0;
+        struct record told = record_blank(CALL_file, begun);
+        told.end_ns = begun;
+        told.object = opened->number;
+        told.serial = opened->id;
+        told.count = (uint32_t)opened->size;
+        record_append(&told, path, strlen(path));
+        record_file_add(file, opened);
+    }
+    record_put(&record);
+}
+
+static struct record collective_of(enum record_call call, uint64_t begun, struct group *group, int result)
+{
+    struct record record = record_blank(call, begun);
+    if (group != NULL) {
+        record.object = group->number;
+        record.flags = RECORD_COLLECTIVE;
+        record.sequence = atomic_fetch_add(&group->sequence, 1);
+    }
+    record.result = record_class(result);
+    return record;
+}
+
+void record_file_viewed(uint64_t begun, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result)
+{
+    (void)displacement;
+    (void)etype;
+    (void)filetype;
+    if (begun == 0) {
+        record_end_unrecorded();
+        return;
+    }
+    struct record record = collective_of(CALL_MPI_File_set_view, begun, record_file(file), result);
+    record_put(&record);
+}
+
+void *record_file_closing(MPI_File file)
+{
+    struct group *group = record_state == 1 ? record_file(file) : NULL;
+    record_file_gone(file);
+    return group;
+}
+
+void record_file_closed(uint64_t begun, void *closing, int result)
+{
+    if (begun == 0) {
+        record_end_unrecorded();
+        return;
+    }
+    struct record record = collective_of(CALL_MPI_File_close, begun, closing, result);
+    record_put(&record);
+}
+
+void record_file_other(uint64_t begun, MPI_File file, const char *name, int result)
+{
+    enum record_call call = record_call_named(name);
+    if (begun == 0 || call == CALLS) {
+        record_end_unrecorded();
+        return;
+    }
+    struct record record = record_blank(call, begun);
+    struct group *group = file != MPI_FILE_NULL ? record_file(file) : NULL;
+    record.object = group != NULL ? group->number : 0;
+    record.result = record_class(result);
+    record_put(&record);
+}
