@@ -19,6 +19,8 @@ pub struct Actor {
     pub role: Role,
     /// At which end.
     pub end: End,
+    /// Whether it is a thread of a mount: a client that works for whoever uses the mount.
+    pub mount: bool,
     /// Whether it is a thread; device and link tracks are never walked on.
     pub thread: bool,
     /// The machine it runs on: hosts with one clock are one machine.
@@ -96,6 +98,7 @@ impl Cast {
             .tracks()
             .iter()
             .map(|t| Actor {
+                mount: t.role == Role::Client && is_mount(&t.name),
                 id: t.track.number(),
                 label: label(&t.name),
                 name: t.name.clone(),
@@ -132,7 +135,7 @@ impl Cast {
             })
             .collect();
         Cast {
-            main: main_thread(&actors),
+            main: main_thread(&actors, command_pid(source)),
             looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
@@ -176,16 +179,28 @@ fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
     (machines, of)
 }
 
-/// The command's own thread: a client's whose thread number is its process's, or else the client's
+/// The command's process, where the recorder said which it is: of the reference host.
+fn command_pid(source: &dyn Source) -> Option<u32> {
+    source.meta().attributes.iter().find(|(name, _)| name == "command.pid").and_then(|(_, pid)| pid.parse().ok())
+}
+
+/// The command's own thread: where its process is known that one's first (programs that it works through, such as a
+/// mount, are clients too); or else a client's whose thread number is its process's, or else the client's
 /// thread that was named first, or else the thread that was.
-fn main_thread(actors: &[Actor]) -> u32 {
+fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
     let first = |wanted: &dyn Fn(&Actor) -> bool| {
         actors.iter().enumerate().filter(|(_, a)| a.thread && wanted(a)).min_by_key(|(_, a)| a.id).map(|(i, _)| i as u32)
     };
-    first(&|a| a.role == Role::Client && a.tid != 0 && a.tid == a.pid)
+    first(&|a| a.role == Role::Client && a.machine == 0 && a.tid != 0 && Some(a.tid) == command && a.tid == a.pid)
+        .or_else(|| first(&|a| a.role == Role::Client && a.tid != 0 && a.tid == a.pid))
         .or_else(|| first(&|a| a.role == Role::Client))
         .or_else(|| first(&|a| a.role != Role::Recorder))
         .unwrap_or(NONE)
+}
+
+/// Recorders call a mount's threads `mount` and `mount/...`; where there are several mounts, `mount:NAME` and so on.
+fn is_mount(name: &str) -> bool {
+    name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
 }
 
 /// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection

@@ -285,9 +285,10 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
     let label = &actor.label;
     match actor.end {
         End::Server => {
-            let label = label.strip_suffix(" connection").unwrap_or(label);
+            let label = label.strip_suffix(" connection").or_else(|| served_by(label)).unwrap_or(label);
             if label.starts_with("server") { label.to_owned() } else { format!("server {label}") }
         }
+        End::Client if actor.mount => label.clone(),
         End::Client if actor.role == thalweg_trace::Role::Client => {
             if label.starts_with("client") {
                 label.clone()
@@ -297,6 +298,11 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
         }
         End::Client => label.clone(),
     }
+}
+
+/// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
+fn served_by(label: &str) -> Option<&str> {
+    label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
 }
 
 /// Who is at the end that was not recorded: the address of its server, where the connection tells.
@@ -323,6 +329,7 @@ fn queue_name(cast: &Cast, actor: u32) -> String {
 fn end_name(cast: &Cast, actor: u32) -> String {
     match cast.actors.get(actor as usize) {
         Some(a) if a.end == End::Server => thread_name(cast, actor),
+        Some(a) if a.mount => a.label.split('/').next().unwrap_or("mount").to_owned(),
         Some(_) => "client".to_owned(),
         None => "the far end".to_owned(),
     }

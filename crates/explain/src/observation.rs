@@ -168,7 +168,12 @@ impl Observation {
             return;
         }
         let actor = &cast.actors[span.track as usize];
-        if span.object != NONE {
+        let on_wire = matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive);
+        if actor.mount && !on_wire {
+            // Requests and replies between the kernel and a mount: what the program that uses it does tells of these bytes.
+            return;
+        }
+        if span.object != NONE && !actor.mount {
             let out = matches!(span.kind, SpanKind::NetSend | SpanKind::FileWrite);
             let moved = &mut self.moved[actor.end as usize][span.object as usize][usize::from(out)];
             moved.bytes += span.bytes();
