@@ -43,3 +43,27 @@ pub const FILE_BYTES: u64 = i64::MAX as u64;
 pub const NAME_BYTES: usize = 255;
 /// A path.
 pub const PATH_BYTES: usize = 4096;
+/// The target of a symbolic link.
+pub const SYMLINK_BYTES: usize = 4095;
+/// Names of one file.
+pub const LINKS: u32 = 1 << 30;
+/// The value of one extended attribute.
+pub const EXTENDED_VALUE_BYTES: usize = 64 << 10;
+/// Names and values of all extended attributes of one file.
+pub const EXTENDED_BYTES: usize = 128 << 10;
+/// Locked ranges of one file, of each kind of lock.
+pub const LOCKS_OF_FILE: usize = 1 << 14;
+/// Locked ranges of one client.
+pub const LOCKS_OF_CLIENT: usize = 1 << 16;
+/// Requests that wait for locks on one file.
+pub const LOCK_WAITS_OF_FILE: usize = 1 << 12;
+/// Requests of one client that wait for locks.
+pub const LOCK_WAITS_OF_CLIENT: usize = 1 << 12;
+/// How long a request for a lock that nobody holds is held back for those who have waited longer.
+pub const LOCK_COURTESY: Duration = Duration::from_millis(500);
+/// Silence of a machine after which a connection to it is given up, if nothing is awaited on it: probes go unanswered.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(50);
+/// Memory for all windows of one client of a store, unless told otherwise.
+pub const WINDOWS_BYTES: u64 = 256 << 20;
+/// How long a thread of a shared engine stays without work.
+pub const IDLE_THREAD: Duration = Duration::from_secs(10);

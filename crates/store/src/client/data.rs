@@ -55,6 +55,17 @@ impl DataClient {
         Ok(by_server)
     }
 
+    /// A file's datafiles as requests to their servers, at most [`limits::BATCH`] in each; `None`: nothing is to be asked there.
+    pub(crate) fn requests(
+        &self,
+        file: &FileHandle,
+        request: impl Fn(&[DatafileId]) -> Option<IoRequest>,
+    ) -> Result<Vec<(usize, IoRequest)>> {
+        let by_server = self.by_server(file)?;
+        let batches = by_server.iter().flat_map(|(server, ids)| ids.chunks(limits::BATCH).map(|ids| (*server, ids)));
+        Ok(batches.filter_map(|(server, ids)| Some((server, request(ids)?))).collect())
+    }
+
     /// One request to each of several servers, all at a time; the replies in the same order.
     ///
     /// # Errors

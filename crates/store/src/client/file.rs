@@ -1,21 +1,21 @@
 //! One file of a store: bytes at offsets, as an application asks for them.
 //!
-//! Everything here runs on the caller's thread: for a request over several servers it posts to all of them, and then
-//! takes the answers, so that they work at the same time. Long transfers have threads of their own ([`crate::copy`]).
+//! Everything here runs on the caller's thread, and has happened when it returns. [`super::ahead`] and [`super::behind`] move
+//! bytes before they are asked for, and after they were written; long transfers have threads of their own ([`crate::copy`]).
 
 use super::data::DataClient;
 use super::names::Names;
-use crate::crc::{Crc32c, crc32c};
+use super::request;
+use super::verifiers::Verifiers;
+use crate::crc::Crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::common::BootVerifier;
-use crate::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
+use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, Seek, TargetId};
 use crate::protocol::metadata::{Attributes, FileLayout};
-use crate::wire::{Kind, unexpected};
-use std::collections::BTreeMap;
+use crate::wire::unexpected;
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, PoisonError};
-use thalweg_layout::{FlowBuffer, Layout};
+use std::sync::Arc;
+use thalweg_layout::{Distribution, FlowBuffer, Layout};
 use thalweg_trace::Tracer;
 
 /// What is needed to find a file's bytes.
@@ -83,32 +83,11 @@ impl FileHandle {
     }
 }
 
-/// Which start of each server took our writes: what was written under one start and synced under another may be lost.
-#[derive(Debug, Default)]
-pub(crate) struct Verifiers(Mutex<BTreeMap<usize, BootVerifier>>);
-
-impl Verifiers {
-    /// Notes an answer; an error if the server has started anew since the first.
-    pub fn note(&self, server: usize, name: &str, verifier: BootVerifier) -> Result<()> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen.entry(server).or_insert(verifier) == verifier {
-            return Ok(());
-        }
-        let problem = "started anew since it took unsynced bytes of this file: they may be lost; write the file again";
-        Err(Error::new(ErrorKind::Stale, problem).at_server(name))
-    }
-
-    /// After an error was reported, or everything is synced: from here on anew.
-    pub fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
 /// An open file. May be used by several threads at a time.
 pub struct StoreFile {
     data: Arc<DataClient>,
     handle: Arc<FileHandle>,
-    verifiers: Verifiers,
+    verifiers: Arc<Verifiers>,
     /// What is asked of the servers for each flow buffer written.
     durability: Durability,
     /// Who is told when it is closed.
@@ -123,16 +102,10 @@ impl Drop for StoreFile {
     }
 }
 
-/// One flow buffer of a request, and the server it goes to.
-struct Part {
-    server: usize,
-    buffer: FlowBuffer,
-}
-
 impl StoreFile {
     /// An open file of the servers of `data`.
     pub fn new(data: Arc<DataClient>, handle: FileHandle) -> StoreFile {
-        StoreFile { data, handle: Arc::new(handle), verifiers: Verifiers::default(), durability: Durability::Returned, names: None }
+        StoreFile { data, handle: Arc::new(handle), verifiers: Arc::default(), durability: Durability::Returned, names: None }
     }
 
     /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
@@ -163,10 +136,34 @@ impl StoreFile {
         self.data.size(&mut Tracer::off(), &self.handle)
     }
 
+    /// [`StoreFile::size`], traced.
+    ///
+    /// # Errors
+    /// Names server and file.
+    pub fn size_traced(&self, tracer: &mut Tracer) -> Result<u64> {
+        self.data.size(tracer, &self.handle)
+    }
+
+    /// The servers.
+    pub fn data(&self) -> &Arc<DataClient> {
+        &self.data
+    }
+
+    /// Which starts of the servers have taken its unsynced bytes.
+    pub(crate) fn verifiers(&self) -> &Arc<Verifiers> {
+        &self.verifiers
+    }
+
+    /// What is asked of the servers for each flow buffer written.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// Puts what was written on media.
     ///
     /// # Errors
-    /// Names server and file; [`ErrorKind::Stale`] when a server has started anew since it took what is to be synced.
+    /// Names server and file; [`crate::ErrorKind::Stale`], once, when a server has started anew since it took what is to be
+    /// synced.
     pub fn sync(&self) -> Result<()> {
         self.sync_traced(&mut Tracer::off())
     }
@@ -174,16 +171,17 @@ impl StoreFile {
     /// [`StoreFile::sync`], traced.
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoreFile::sync`].
     pub fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
-        let synced = self.data.sync(tracer, &self.handle)?;
-        let mut all = Ok(());
-        for (server, verifier) in synced {
-            let noted = self.verifiers.note(server, self.data.links()[server].name(), verifier);
-            all = all.and(noted.map_err(|e| e.on_file(self.handle.path())));
+        let name = |server: usize| self.data.links()[server].name().to_owned();
+        let before = self.verifiers.begin_sync();
+        match self.data.sync(tracer, &self.handle) {
+            Ok(by) => self.verifiers.synced(&before, &by, name).map_err(|e| e.on_file(self.handle.path())),
+            Err(error) => {
+                self.verifiers.sync_failed(before, name);
+                Err(error)
+            }
         }
-        self.verifiers.forget();
-        all
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -197,13 +195,11 @@ impl StoreFile {
     /// [`StoreFile::write_at`], traced.
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoreFile::write_at`].
     pub fn write_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        let waves = self.waves(offset, bytes.len() as u64)?;
-        for wave in waves {
-            self.write_wave(tracer, &wave, bytes, offset).map_err(|e| e.on_file(self.handle.path()))?;
-        }
-        Ok(())
+        let on_file = |e: Error| e.on_file(self.handle.path());
+        let buffers = request::buffers(&self.handle, offset, bytes.len() as u64).map_err(on_file)?;
+        request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file)
     }
 
     /// Reads `buffer` full from `offset` on, or up to the end of the file; how many bytes there were.
@@ -211,10 +207,7 @@ impl StoreFile {
     /// # Errors
     /// Names server and file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let size = self.size()?;
-        let length = size.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        self.read_within(&mut Tracer::off(), &mut buffer[..length], offset)?;
-        Ok(length)
+        self.read(&mut Tracer::off(), buffer, offset, None)
     }
 
     /// Reads `buffer` full from `offset` on; what no datafile has is 0. For a caller that knows the file's size.
@@ -222,92 +215,117 @@ impl StoreFile {
     /// # Errors
     /// Names server and file.
     pub fn read_within(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let waves = self.waves(offset, buffer.len() as u64)?;
-        for wave in waves {
-            self.read_wave(tracer, &wave, buffer, offset).map_err(|e| e.on_file(self.handle.path()))?;
+        let end = offset.saturating_add(buffer.len() as u64);
+        self.read(tracer, buffer, offset, Some(end)).map(drop)
+    }
+
+    /// Reads `buffer` full from `offset` on, or up to the end of the file, which is `known_size` if the caller knows; how
+    /// many bytes there were.
+    ///
+    /// Servers are asked for sizes only where it matters: a datafile that comes short either ends before the file does,
+    /// and what is missing is a hole, or the file ends there. Bytes that came from behind the missing ones tell, and if there
+    /// are none, the sizes do. A datafile that has grown between the two is read again, so that what another client writes
+    /// meanwhile is seen, or not, but never as 0.
+    ///
+    /// # Errors
+    /// Names server and file.
+    pub fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64, known_size: Option<u64>) -> Result<usize> {
+        let on_file = |e: Error| e.on_file(self.handle.path());
+        let most = known_size.unwrap_or(limits::FILE_BYTES).saturating_sub(offset);
+        let length = (buffer.len() as u64).min(most);
+        let memory = &mut buffer[..length as usize];
+        let layout = self.handle.layout();
+        let mut short = request::buffers(&self.handle, offset, length).map_err(on_file)?;
+        let mut reached = offset;
+        loop {
+            let have = request::read(self, tracer, &short, (memory, offset)).map_err(on_file)?;
+            for (part, have) in short.iter_mut().zip(&have) {
+                if *have > 0 {
+                    let last = layout.physical_to_logical(part.datafile, part.physical_offset + have - 1);
+                    reached = reached.max(last.map_or(0, |last| last + 1));
+                }
+                part.physical_offset += have;
+                part.length -= have;
+            }
+            short.retain(|part| part.length > 0);
+            if known_size.is_some() || short.is_empty() || reached >= offset + length {
+                return Ok(length as usize);
+            }
+            let sizes: Vec<u64> = self.data.glimpse(tracer, &self.handle)?.iter().map(|s| s.size_bytes).collect();
+            short.retain(|part| sizes[part.datafile as usize] > part.physical_offset);
+            if short.is_empty() {
+                let size = layout.logical_file_size(&sizes).map_err(|e| on_file(Error::new(ErrorKind::Io, e.to_string())))?;
+                return Ok(size.max(reached).saturating_sub(offset).min(length) as usize);
+            }
+        }
+    }
+
+    /// Gives a range space, takes it away, or clears it.
+    ///
+    /// # Errors
+    /// Names server and file; [`ErrorKind::Unsupported`] where a target's file system cannot. Parts on other servers may have
+    /// been changed.
+    pub fn allocate(&self, tracer: &mut Tracer, offset: u64, length: u64, how: Allocate) -> Result<()> {
+        let on_file = |e: Error| e.on_file(self.handle.path());
+        if length == 0 || offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
+            let kind = if length == 0 { ErrorKind::Invalid } else { ErrorKind::TooLarge };
+            return Err(on_file(Error::new(kind, format!("{length} bytes at {offset}: expected at least one, before 2^63"))));
+        }
+        let layout = self.handle.layout();
+        let range = |id: DatafileId| layout.physical_range(id.index, offset, length);
+        let requests = self.data.requests(&self.handle, |ids| {
+            let ranges = ids.iter().map(|id| (*id, range(*id))).filter(|(_, r)| !r.is_empty());
+            let datafiles: Vec<_> = ranges.map(|(id, r)| (id, r.start, r.end - r.start)).collect();
+            (!datafiles.is_empty()).then_some(IoRequest::Allocate { datafiles, how })
+        })?;
+        let replies = self.data.call_each(tracer, &requests).map_err(on_file)?;
+        for ((server, _), reply) in requests.iter().zip(replies) {
+            let IoReply::Written { verifier } = reply else { return Err(on_file(unexpected(&reply))) };
+            self.verifiers.note(*server, self.data.links()[*server].name(), verifier);
         }
         Ok(())
     }
 
-    /// A range as flow buffers, in waves: in each, at most one for each server.
-    fn waves(&self, offset: u64, length: u64) -> Result<Vec<Vec<Part>>> {
-        if offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
-            let problem = format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)");
-            return Err(Error::new(ErrorKind::TooLarge, problem).on_file(self.handle.path()));
+    /// The first byte of data, or of a hole, from `offset` on; the file's end counts as one. `None`: there is none, since
+    /// the file ends before it.
+    ///
+    /// Each datafile is asked from where its bytes of the range begin, and its answer is mapped back. Physical and logical
+    /// offsets of one datafile grow together, so the least of the answers is the file's.
+    ///
+    /// # Errors
+    /// Names server and file.
+    pub fn seek(&self, tracer: &mut Tracer, offset: u64, what: Seek) -> Result<Option<u64>> {
+        let on_file = |e: Error| e.on_file(self.handle.path());
+        if offset >= limits::FILE_BYTES {
+            return Ok(None);
         }
-        let mut by_server: BTreeMap<usize, Vec<FlowBuffer>> = BTreeMap::new();
-        for id in self.handle.datafiles() {
-            let server = self.data.server_of(id.target)?;
-            let buffers = self.handle.layout().flow_buffers(id.index, offset, length, limits::CONNECTION_MEMORY_BYTES);
-            by_server.entry(server).or_default().extend(buffers);
-        }
-        let most = by_server.values().map(Vec::len).max().unwrap_or(0);
-        let wave =
-            |n: usize| by_server.iter().filter_map(move |(server, buffers)| Some(Part { server: *server, buffer: *buffers.get(n)? }));
-        Ok((0..most).map(|n| wave(n).collect()).collect())
-    }
-
-    fn write_wave(&self, tracer: &mut Tracer, wave: &[Part], bytes: &[u8], base: u64) -> Result<()> {
-        let mut lent = Vec::with_capacity(wave.len());
-        let post = |connection: &mut super::link::Lent<'_>, part: &Part, tracer: &mut Tracer| {
-            let (pieces, crc) = gather(self.handle.layout(), part.buffer, bytes, base);
-            let datafile = self.handle.datafile(part.buffer.datafile);
-            let request = IoRequest::Write { datafile, offset: part.buffer.physical_offset, durability: self.durability };
-            connection.post(tracer, None, Kind::Io, &request, &pieces, crc)
-        };
-        for part in wave {
-            let mut connection = self.data.links()[part.server].lend()?;
-            let posted = post(&mut connection, part, tracer);
-            lent.push((connection, posted));
-        }
-        for ((mut connection, posted), part) in lent.into_iter().zip(wave) {
-            let mut reply = posted.and_then(|_| connection.complete::<IoReply>(tracer));
-            if matches!(&reply, Err(e) if connection.was_idle && e.kind() == ErrorKind::Reset) {
-                // The connection had died while it was idle: the same once more on a new one.
-                drop(connection);
-                connection = self.data.links()[part.server].lend()?;
-                reply = post(&mut connection, part, tracer).and_then(|_| connection.complete::<IoReply>(tracer));
+        let layout = self.handle.layout();
+        let requests = self.data.requests(&self.handle, |ids| {
+            let datafiles = ids.iter().map(|id| (*id, layout.logical_to_physical(id.index, offset))).collect();
+            Some(IoRequest::Seek { datafiles, what })
+        })?;
+        let replies = self.data.call_each(tracer, &requests).map_err(on_file)?;
+        let mut sizes = vec![0; self.handle.targets().len()];
+        let mut first: Option<u64> = None;
+        for ((_, request), reply) in requests.iter().zip(replies) {
+            let (IoRequest::Seek { datafiles, .. }, IoReply::Found(found)) = (request, &reply) else {
+                return Err(on_file(unexpected(&reply)));
+            };
+            if datafiles.len() != found.len() {
+                return Err(on_file(unexpected(&reply)));
             }
-            match connection.completed(tracer, reply?, Some(part.buffer.length)) {
-                IoReply::Written { verifier } => self.verifiers.note(part.server, self.data.links()[part.server].name(), verifier)?,
-                other => return Err(unexpected(&other)),
+            for ((id, _), found) in datafiles.iter().zip(found) {
+                sizes[id.index as usize] = found.size_bytes;
+                let logical = found.at.and_then(|at| layout.physical_to_logical(id.index, at));
+                first = [first, logical].into_iter().flatten().min();
             }
         }
-        Ok(())
-    }
-
-    fn read_wave(&self, tracer: &mut Tracer, wave: &[Part], memory: &mut [u8], base: u64) -> Result<()> {
-        let mut lent = Vec::with_capacity(wave.len());
-        let post = |connection: &mut super::link::Lent<'_>, part: &Part, tracer: &mut Tracer| {
-            let datafile = self.handle.datafile(part.buffer.datafile);
-            let request = IoRequest::Read { datafile, offset: part.buffer.physical_offset, length: part.buffer.length };
-            connection.post(tracer, None, Kind::Io, &request, &[], 0)
-        };
-        for part in wave {
-            let mut connection = self.data.links()[part.server].lend()?;
-            let posted = post(&mut connection, part, tracer);
-            lent.push((connection, posted));
-        }
-        let mut payload = Vec::new();
-        for ((mut connection, posted), part) in lent.into_iter().zip(wave) {
-            let mut reply = posted.and_then(|_| connection.complete::<IoReply>(tracer));
-            if matches!(&reply, Err(e) if connection.was_idle && e.kind() == ErrorKind::Reset) {
-                drop(connection);
-                connection = self.data.links()[part.server].lend()?;
-                reply = post(&mut connection, part, tracer).and_then(|_| connection.complete::<IoReply>(tracer));
-            }
-            let reply = reply?;
-            check_read(&reply.body, reply.header.payload_bytes, part.buffer.length)?;
-            payload.resize(reply.header.payload_bytes as usize, 0);
-            let header = reply.header;
-            connection.receive_payload(&header, &mut payload)?;
-            connection.completed(tracer, reply, Some(payload.len() as u64));
-            if !payload.is_empty() && crc32c(&payload) != header.payload_crc {
-                return Err(damaged(payload.len()).at_server(self.data.links()[part.server].name()));
-            }
-            scatter(self.handle.layout(), part.buffer, &payload, memory, base);
-        }
-        Ok(())
+        let size = layout.logical_file_size(&sizes).map_err(|e| on_file(Error::new(ErrorKind::Io, e.to_string())))?;
+        Ok(match what {
+            _ if offset >= size => None,
+            Seek::Data => first,
+            Seek::Hole => Some(first.unwrap_or(size).min(size)),
+        })
     }
 }
 
@@ -336,17 +354,4 @@ pub(crate) fn gather<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a [u8], 
         pieces.push(IoSlice::new(bytes));
     }
     (pieces, crc.finish())
-}
-
-/// A flow buffer's bytes to where they belong in a request's memory; past the datafile's end there is 0.
-pub(crate) fn scatter(layout: &Layout, buffer: FlowBuffer, payload: &[u8], memory: &mut [u8], base: u64) {
-    for piece in buffer.pieces(layout) {
-        let to = (piece.logical_offset - base) as usize;
-        let from = (piece.physical_offset - buffer.physical_offset) as usize;
-        let have = payload.len().saturating_sub(from).min(piece.length as usize);
-        if have > 0 {
-            memory[to..to + have].copy_from_slice(&payload[from..from + have]);
-        }
-        memory[to + have..to + piece.length as usize].fill(0);
-    }
 }

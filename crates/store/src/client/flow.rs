@@ -2,10 +2,13 @@
 
 use super::file::FileHandle;
 use super::memory::RequestMemory;
-use crate::error::{Error, Result};
+use super::verifiers::Verifiers;
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, Durability};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::locked;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::{About, ObjectId, SpanId, SpanKind, Tracer, TrackId};
 
@@ -68,47 +71,60 @@ pub(crate) struct Work {
     pub asked_by: Option<TrackId>,
 }
 
-/// One flow.
-pub(crate) struct Flow {
+/// What is told when a flow has ended: how, and which track did its last task.
+pub(crate) type Ended = Box<dyn FnOnce(Result<()>, Option<TrackId>) + Send>;
+
+/// What is moved.
+pub(crate) struct Moving {
     pub file: Arc<FileHandle>,
     pub end: End,
     /// What is asked of the servers for each flow buffer written.
     pub durability: Durability,
+    /// The starts of the servers that take it.
+    pub verifiers: Arc<Verifiers>,
     /// The `app.request` it is a part of.
     pub request: Option<SpanId>,
     /// Bytes of the whole copy that have arrived.
     pub moved_bytes: Arc<AtomicU64>,
+}
+
+/// One flow.
+pub(crate) struct Flow {
+    moving: Moving,
     state: Mutex<State>,
     ended: Condvar,
+    short: AtomicBool,
 }
 
 struct State {
     left: usize,
     error: Option<Error>,
     last: Option<TrackId>,
+    then: Option<Ended>,
+}
+
+impl Deref for Flow {
+    type Target = Moving;
+    fn deref(&self) -> &Moving {
+        &self.moving
+    }
 }
 
 impl Flow {
-    /// A flow of `tasks` tasks.
-    pub fn new(
-        file: Arc<FileHandle>,
-        end: End,
-        durability: Durability,
-        request: Option<SpanId>,
-        moved_bytes: Arc<AtomicU64>,
-        tasks: usize,
-    ) -> Arc<Flow> {
-        let state = Mutex::new(State { left: tasks, error: None, last: None });
-        Arc::new(Flow { file, end, durability, request, moved_bytes, state, ended: Condvar::new() })
+    /// A flow of `tasks` tasks, at least one.
+    pub fn new(moving: Moving, tasks: usize) -> Arc<Flow> {
+        Flow::with_end(moving, tasks, None)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same; `then` is called by whoever does the last task.
+    pub fn with_end(moving: Moving, tasks: usize, then: Option<Ended>) -> Arc<Flow> {
+        let state = Mutex::new(State { left: tasks, error: None, last: None, then });
+        Arc::new(Flow { moving, state, ended: Condvar::new(), short: AtomicBool::new(false) })
     }
 
     /// One task is done; `by` did it.
     pub fn done(&self, result: Result<u64>, by: Option<TrackId>) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         match result {
             Ok(bytes) => {
                 self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -119,26 +135,54 @@ impl Flow {
         }
         state.left -= 1;
         state.last = by;
-        if state.left == 0 {
-            self.ended.notify_all();
+        if state.left > 0 {
+            return;
+        }
+        self.ended.notify_all();
+        let then = state.then.take();
+        let how = state.error.clone().map_or(Ok(()), Err);
+        drop(state);
+        if let Some(then) = then {
+            then(how, by);
         }
     }
 
     /// Whether a task of it has failed: the rest is of no use.
     pub fn error(&self) -> Option<Error> {
-        self.state().error.clone()
+        locked(&self.state).error.clone()
+    }
+
+    /// It is of no more use: what is not under way is not begun.
+    pub fn cancel(&self) {
+        locked(&self.state).error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "of no more use"));
+    }
+
+    /// Whether every task is done.
+    pub fn has_ended(&self) -> bool {
+        locked(&self.state).left == 0
+    }
+
+    /// A datafile had fewer bytes than were asked for.
+    pub fn came_short(&self) {
+        self.short.store(true, Ordering::Release);
+    }
+
+    /// Whether a datafile had fewer bytes than were asked for. They are 0 in memory.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Acquire)
     }
 
     /// Waits until every task is done. From here on its memory is the request's again.
     pub fn wait(&self, tracer: &mut Tracer) -> Result<()> {
-        let waiting = tracer.begin();
-        let mut state = self.state();
-        while state.left > 0 {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
+        if state.left > 0 {
+            let waiting = tracer.begin();
+            while state.left > 0 {
+                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            let about = About { parent: self.request, waker_track: state.last, ..About::default() };
+            tracer.end(waiting, SpanKind::WaitLock, about);
         }
-        let (waker_track, error) = (state.last, state.error.take());
-        drop(state);
-        tracer.end(waiting, SpanKind::WaitLock, About { parent: self.request, waker_track, ..About::default() });
-        error.map_or(Ok(()), Err)
+        state.error.clone().map_or(Ok(()), Err)
     }
 }

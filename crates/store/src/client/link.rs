@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use thalweg_trace::{Mode, Tracer};
 
 /// Idle connections kept for each server.
-const IDLE: usize = 8;
+const IDLE: usize = 16;
 
 /// A recording that a server takes part in.
 #[derive(Clone, Debug)]
@@ -91,13 +91,29 @@ impl Link {
     /// # Errors
     /// The connection's, naming the server.
     pub fn lend(&self) -> Result<Lent<'_>> {
-        let idle = locked(&self.idle).pop();
+        // Nothing is due on an idle connection: what can be received is its end, or nothing that could be trusted.
+        let idle = loop {
+            let Some(idle) = locked(&self.idle).pop() else { break None };
+            if !idle.is_readable() {
+                break Some(idle);
+            }
+        };
         let was_idle = idle.is_some();
         let connection = match idle {
             Some(connection) => connection,
             None => self.connect()?,
         };
         Ok(Lent { link: self, connection: Some(connection), was_idle })
+    }
+
+    /// Idle connections are closed: the server has gone, and may be back.
+    pub fn forget_idle(&self) {
+        locked(&self.idle).clear();
+    }
+
+    /// The recording that connections made from now on are part of.
+    pub(crate) fn mode(&self) -> Mode {
+        locked(&self.recording).as_ref().map_or_else(Mode::off, |recording| recording.mode.clone())
     }
 
     /// One call, on whatever connection. If an idle one turns out to be dead, once more on a new one: every request to an
@@ -111,11 +127,18 @@ impl Link {
         match done {
             Err(error) if connection.was_idle && error.kind() == ErrorKind::Reset => {
                 drop(connection);
-                locked(&self.idle).clear();
+                self.forget_idle();
                 self.lend()?.call_with(tracer, Kind::Io, request, payload)
             }
             done => done,
         }
+    }
+}
+
+impl Lent<'_> {
+    /// It is of no more use to anybody.
+    pub(super) fn condemn(mut self) {
+        self.connection = None;
     }
 }
 

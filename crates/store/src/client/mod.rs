@@ -15,6 +15,9 @@ pub(crate) mod flow;
 pub mod link;
 mod memory;
 pub mod names;
+mod request;
+pub(crate) mod verifiers;
+mod worker;
 
 pub use data::DataClient;
 pub use file::{FileHandle, StoreFile};

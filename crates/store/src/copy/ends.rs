@@ -3,7 +3,8 @@
 use super::job::{Chosen, CopyJob, Sink, Source};
 use super::local::{LocalSink, LocalSource, NullSink, Pattern, umask};
 use crate::client::engine::{Engine, EngineOptions};
-use crate::client::flow::{End, Flow, Task, Work};
+use crate::client::flow::{End, Flow, Moving, Task, Work};
+use crate::client::verifiers::Verifiers;
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
@@ -49,6 +50,7 @@ pub(super) struct StoreEnd {
     kept: bool,
     /// What is asked of the servers for each flow buffer written.
     durability: Durability,
+    verifiers: Arc<Verifiers>,
     /// None: a short copy, on the caller's thread.
     pub engine: Mutex<Option<Engine>>,
 }
@@ -113,6 +115,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Re
                 partial: None,
                 kept: true,
                 durability: Durability::Returned,
+                verifiers: Arc::default(),
                 engine: Mutex::new(None),
             };
             OpenSource { end: From::Store(end), size_bytes: Some(size), mode: attributes.mode & 0o777, object: named(Some(size)) }
@@ -169,7 +172,8 @@ impl StoreEnd {
         let attributes = store.names.create(tracer, &partial, mode, Existing::Replace, layout).map_err(|e| e.on_file_instead(path))?;
         let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
         let (store, path, partial) = (store.clone(), path.to_owned(), Some(partial));
-        Ok(StoreEnd { store, handle, path, partial, kept: false, durability: Durability::Returned, engine: Mutex::new(None) })
+        let (durability, verifiers, engine) = (Durability::Returned, Arc::default(), Mutex::new(None));
+        Ok(StoreEnd { store, handle, path, partial, kept: false, durability, verifiers, engine })
     }
 
     /// Servers that have a part of it.
@@ -183,8 +187,14 @@ impl StoreEnd {
 
     /// Starts the threads.
     pub fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
-        let options = EngineOptions { depth, streams: chosen.streams, socket_buffer_bytes: chosen.socket_buffer_bytes, mode: mode.clone() };
-        let engine = Engine::start(Arc::clone(&self.store.data), self.servers()?.into_keys(), options)?;
+        let options = EngineOptions {
+            depth,
+            streams: chosen.streams,
+            socket_buffer_bytes: chosen.socket_buffer_bytes,
+            mode: Some(mode.clone()),
+            is_shared: false,
+        };
+        let engine = Engine::start(self.store.data.links(), self.servers()?.into_keys(), options)?;
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
         Ok(())
     }
@@ -226,7 +236,7 @@ impl StoreEnd {
             }
         }
         let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
-        let flow = Flow::new(Arc::clone(&self.handle), end, self.durability, request, Arc::clone(moved_bytes), tasks);
+        let flow = Flow::new(self.moving(end, request, Arc::clone(moved_bytes)), tasks);
         let asked_by = tracer.track();
         self.with_engine(|engine| {
             while !parts.is_empty() {
@@ -243,13 +253,17 @@ impl StoreEnd {
         Ok(flow)
     }
 
+    fn moving(&self, end: End, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>) -> Moving {
+        let (file, verifiers) = (Arc::clone(&self.handle), Arc::clone(&self.verifiers));
+        Moving { file, end, durability: self.durability, verifiers, request, moved_bytes }
+    }
+
     /// Puts the file on media, on all its servers at a time, and then its name.
     pub fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
-        let nothing = Arc::new(AtomicU64::new(0));
         // Direction does not matter: there is nothing to move.
         let end = End::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
-        let flow = Flow::new(Arc::clone(&self.handle), end, self.durability, None, nothing, servers.len());
+        let flow = Flow::new(self.moving(end, None, Arc::default()), servers.len());
         let asked_by = tracer.track();
         let asked = self.with_engine(|engine| {
             for (server, indexes) in servers {
