@@ -8,6 +8,10 @@ pub fn mode_text(kind: FileKind, mode: u32) -> String {
         FileKind::File => '-',
         FileKind::Directory => 'd',
         FileKind::Symlink => 'l',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+        FileKind::CharacterDevice => 'c',
+        FileKind::BlockDevice => 'b',
     };
     let mut text = String::from(kind);
     for (i, letter) in "rwxrwxrwx".chars().enumerate() {
@@ -32,6 +36,10 @@ pub fn kind_text(kind: FileKind) -> &'static str {
         FileKind::File => "file",
         FileKind::Directory => "directory",
         FileKind::Symlink => "symlink",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+        FileKind::CharacterDevice => "character device",
+        FileKind::BlockDevice => "block device",
     }
 }
 

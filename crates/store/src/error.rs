@@ -73,9 +73,23 @@ kinds! {
     /// Too many at a time.
     TooMany = libc::EUSERS,
     /// The source shrank, vanished or changed while it was read.
-    SourceChanged = libc::ENODATA,
+    SourceChanged = libc::EREMCHG,
     /// An address is in use.
     AddressInUse = libc::EADDRINUSE,
+    /// Not possible for a thing of this kind, whoever asks.
+    NotPermitted = libc::EPERM,
+    /// A lock is held by another, and nobody wants to wait.
+    WouldBlock = libc::EAGAIN,
+    /// Waiting for this lock would never end: its holder waits for one of ours.
+    Deadlock = libc::EDEADLK,
+    /// There is no extended attribute of this name.
+    NoAttribute = libc::ENODATA,
+    /// Symbolic links lead in a circle.
+    LinkLoop = libc::ELOOP,
+    /// A file has as many names as it can have.
+    TooManyLinks = libc::EMLINK,
+    /// Larger than an extended attribute may be.
+    TooLong = libc::E2BIG,
 }
 
 /// An error of the store. `server` and `file` are filled in where they are known on the way up.

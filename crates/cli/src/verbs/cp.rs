@@ -492,6 +492,7 @@ fn store_tree(session: &Arc<Session>, root: &str) -> Result<Tree, Failure> {
                     }
                     FileKind::File => tree.files.push((here, described.size_bytes.unwrap_or(0))),
                     FileKind::Symlink => tree.others.push(format!("{path}/{name}: a symbolic link")),
+                    other => tree.others.push(format!("{path}/{name}: a {}", crate::listing::kind_text(other))),
                 }
             }
             Ok(())

@@ -1,17 +1,19 @@
 //! Inodes, directory entries and intents as the database holds them.
 //!
 //! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end.
+//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 2 and
+//! read in version 1 too, everything else is of version 1.
 
 use super::database::{DatabaseError, Table};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Owner, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const VERSION: u8 = 1;
+const INODE_VERSION: u8 = 2;
 
-/// A file or directory.
+/// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Inode {
     pub mode: u32,
@@ -23,7 +25,19 @@ pub(super) struct Inode {
     pub changed_ns: i64,
     pub created_ns: i64,
     pub change: u64,
+    /// Bytes of names and values of its extended attributes.
+    pub extended_bytes: u32,
+    /// What the last client that flushed its writes said of the size.
+    pub written: Option<Written>,
     pub node: Node,
+}
+
+/// A size that a file had, or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Written {
+    pub size_bytes: u64,
+    /// The inode's `change` as of then: it is the size while this is the inode's and nobody writes.
+    pub change: u64,
 }
 
 /// What an inode is.
@@ -35,8 +49,57 @@ pub(super) enum Node {
         parent: FileId,
         default_layout: Option<LayoutChoice>,
     },
-    /// Room in the format; nothing makes one.
     Symlink(Vec<u8>),
+    Fifo,
+    Socket,
+    CharacterDevice(u32),
+    BlockDevice(u32),
+}
+
+impl From<NewNode> for Node {
+    fn from(new: NewNode) -> Node {
+        match new {
+            NewNode::Symlink(target) => Node::Symlink(target),
+            NewNode::Fifo => Node::Fifo,
+            NewNode::Socket => Node::Socket,
+            NewNode::CharacterDevice(device) => Node::CharacterDevice(device),
+            NewNode::BlockDevice(device) => Node::BlockDevice(device),
+        }
+    }
+}
+
+/// An inode of version 1.
+#[derive(Deserialize)]
+struct InodeOne {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    accessed_ns: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    created_ns: i64,
+    change: u64,
+    node: Node,
+}
+
+impl From<InodeOne> for Inode {
+    fn from(one: InodeOne) -> Inode {
+        Inode {
+            mode: one.mode,
+            uid: one.uid,
+            gid: one.gid,
+            links: one.links,
+            accessed_ns: one.accessed_ns,
+            modified_ns: one.modified_ns,
+            changed_ns: one.changed_ns,
+            created_ns: one.created_ns,
+            change: one.change,
+            extended_bytes: 0,
+            written: None,
+            node: one.node,
+        }
+    }
 }
 
 impl Inode {
@@ -52,6 +115,8 @@ impl Inode {
             changed_ns: now_ns,
             created_ns: now_ns,
             change: 1,
+            extended_bytes: 0,
+            written: None,
             node,
         }
     }
@@ -61,6 +126,10 @@ impl Inode {
             Node::File(_) => FileKind::File,
             Node::Directory { .. } => FileKind::Directory,
             Node::Symlink(_) => FileKind::Symlink,
+            Node::Fifo => FileKind::Fifo,
+            Node::Socket => FileKind::Socket,
+            Node::CharacterDevice(_) => FileKind::CharacterDevice,
+            Node::BlockDevice(_) => FileKind::BlockDevice,
         }
     }
 
@@ -78,11 +147,14 @@ impl Inode {
 
     pub fn attributes(self, id: FileId) -> Attributes {
         let kind = self.kind();
-        let (layout, default_layout) = match self.node {
-            Node::File(layout) => (Some(layout), None),
-            Node::Directory { default_layout, .. } => (None, default_layout),
-            Node::Symlink(_) => (None, None),
-        };
+        let (mut device, mut target_bytes, mut layout, mut default_layout) = (0, 0, None, None);
+        match self.node {
+            Node::File(of_file) => layout = Some(of_file),
+            Node::Directory { default_layout: of_directory, .. } => default_layout = of_directory,
+            Node::Symlink(target) => target_bytes = target.len() as u64,
+            Node::CharacterDevice(number) | Node::BlockDevice(number) => device = number,
+            Node::Fifo | Node::Socket => {}
+        }
         Attributes {
             id,
             kind,
@@ -95,6 +167,8 @@ impl Inode {
             changed_ns: self.changed_ns,
             created_ns: self.created_ns,
             change: self.change,
+            device,
+            target_bytes,
             layout,
             default_layout,
         }
@@ -143,33 +217,114 @@ pub(super) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// A value.
+/// Key of an extended attribute.
+pub(super) fn extended_key(id: FileId, name: &[u8]) -> Vec<u8> {
+    entry_key(id, name)
+}
+
+/// A value, other than an inode's.
 pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![VERSION]).expect("plain values always encode")
 }
 
-/// From a value.
+/// From a value other than an inode's.
 pub(super) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]) -> Result<T> {
     let decoded = match value.split_first() {
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok(),
         _ => None,
     };
-    decoded.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Io,
-            format!(
-                "the metadata database has a row that this program cannot read (table {}, key {}, version {}): use the program that wrote it",
-                table.name(),
-                key.iter().map(|b| format!("{b:02x}")).collect::<String>(),
-                value.first().map_or(-1, |v| i32::from(*v)),
-            ),
-        )
-    })
+    decoded.ok_or_else(|| unreadable(table, key, value))
+}
+
+/// An inode's value.
+pub(super) fn encode_inode(inode: &Inode) -> Vec<u8> {
+    postcard::to_extend(inode, vec![INODE_VERSION]).expect("plain values always encode")
+}
+
+/// From an inode's value.
+pub(super) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
+    let decoded = match value.split_first() {
+        Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
+        Some((&VERSION, rest)) => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
+        _ => None,
+    };
+    decoded.ok_or_else(|| unreadable(Table::Inodes, key, value))
+}
+
+fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
+    Error::new(
+        ErrorKind::Io,
+        format!(
+            "the metadata database has a row that this program cannot read (table {}, key {}, version {}): use the program that wrote it",
+            table.name(),
+            key.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+            value.first().map_or(-1, |v| i32::from(*v)),
+        ),
+    )
 }
 
 impl From<DatabaseError> for Error {
     fn from(error: DatabaseError) -> Error {
         let kind = if error.full { ErrorKind::NoSpace } else { ErrorKind::Io };
         Error::new(kind, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::metadata::Placement;
+    use thalweg_layout::Spec;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
+    }
+
+    fn striped() -> FileLayout {
+        FileLayout { spec: Spec::new("simple_stripe").with("strip_size", "65536"), targets: vec![TargetId(2), TargetId(0)] }
+    }
+
+    /// Rows that were written when version 1 was the only one.
+    #[test]
+    fn rows_of_version_1_are_read() {
+        let inode = |hex: &str| decode_inode(b"key", &bytes(hex)).unwrap();
+        let file = inode(concat!(
+            "01a403e8076401aab4aed8c7bfce972f80a8a69ccebfce972f80a8a69ccebfce972faab4aed8c7bfce972f02",
+            "000d73696d706c655f737472697065010a73747269705f73697a65053635353336020200"
+        ));
+        assert_eq!((file.mode, file.uid, file.gid, file.links, file.change), (0o644, 1000, 100, 1, 2));
+        assert_eq!((file.created_ns, file.modified_ns), (1_700_000_000_123_456_789, 1_700_000_001_000_000_000));
+        assert_eq!((file.node, file.extended_bytes, file.written), (Node::File(striped()), 0, None));
+        let directory = inode(concat!(
+            "01ed0be807640209090909010187808080802001010d76617273747269705f6469737401067374726970730930",
+            "3a324b3b313a314b01020101020103"
+        ));
+        let choice = LayoutChoice {
+            spec: Some(Spec::new("varstrip_dist").with("strips", "0:2K;1:1K")),
+            datafiles: Some(2),
+            placement: Some(Placement::Targets(vec![TargetId(1), TargetId(3)])),
+        };
+        assert_eq!(directory.node, Node::Directory { parent: FileId(1 << 40 | 7), default_layout: Some(choice) });
+        assert_eq!((directory.mode, directory.links, directory.changed_ns), (0o2755, 2, -5));
+        assert_eq!(inode("01ed03e80764021212121201010100").node, Node::Directory { parent: FileId::ROOT, default_layout: None });
+        let entry = |hex: &str| decode::<Entry>(Table::Entries, b"key", &bytes(hex)).unwrap();
+        assert_eq!(entry("0189808080806000"), Entry { id: FileId(3 << 40 | 9), kind: FileKind::File });
+        assert_eq!(entry("018a808080806001"), Entry { id: FileId(3 << 40 | 10), kind: FileKind::Directory });
+        let intent = |hex: &str| decode::<Intent>(Table::Intents, b"key", &bytes(hex)).unwrap();
+        assert_eq!(intent("0100020200"), Intent::Remove { targets: vec![TargetId(2), TargetId(0)] });
+        let truncate = "010180808080200d73696d706c655f737472697065010a73747269705f73697a65053635353336020200";
+        assert_eq!(intent(truncate), Intent::Truncate { size_bytes: 1 << 33, layout: striped() });
+        assert_eq!(decode::<String>(Table::Targets, b"key", &bytes("0103696f30")).unwrap(), "io0");
+    }
+
+    #[test]
+    fn inodes_come_back_as_they_were_and_later_versions_are_refused() {
+        let mut inode = Inode::new(Node::CharacterDevice(0x0501), Owner { mode: 0o4711, uid: 1, gid: 2 }, 77);
+        inode.extended_bytes = 9;
+        inode.written = Some(Written { size_bytes: 5, change: 1 });
+        let mut value = encode_inode(&inode);
+        assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
+        value[0] = 3;
+        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 3"));
     }
 }

@@ -14,7 +14,7 @@ use super::inode::Intent;
 use super::namespace::Namespace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileId;
-use crate::protocol::metadata::{FileId, FileLayout, ServerEntry, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, ServerEntry, TargetId};
 use crate::sync::locked;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -41,6 +41,12 @@ pub trait IoServers: Send + Sync + 'static {
     /// # Errors
     /// As for [`IoServers::remove`].
     fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
+
+    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
+    ///
+    /// # Errors
+    /// As for [`IoServers::remove`].
+    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
 }
 
 /// Does what was promised.
@@ -131,6 +137,17 @@ impl Intents {
         *locked(&self.shared.open).entry(id).or_insert(0) += 1;
     }
 
+    /// The same for a file without names: only while somebody else has it open, or while those who had may still say so,
+    /// are its datafiles certainly there. Whether it counts as open now.
+    pub fn opened_orphan(&self, id: FileId) -> bool {
+        let mut open = locked(&self.shared.open);
+        let there = open.contains_key(&id) || Instant::now() < self.shared.removals_from;
+        if there {
+            *open.entry(id).or_insert(0) += 1;
+        }
+        there
+    }
+
     /// A client has closed it.
     pub fn closed(&self, id: FileId) {
         let mut open = locked(&self.shared.open);
@@ -160,7 +177,12 @@ impl Intents {
         let Some(Intent::Truncate { size_bytes, layout }) = shared.namespace.intent(id)? else { return Ok(()) };
         shared.namespace.database().sync(watch)?;
         match shared.truncate(id, size_bytes, &layout) {
-            Ok(()) => shared.namespace.intents_done(watch, &[(id, Intent::Truncate { size_bytes, layout })]),
+            Ok(()) => {
+                if shared.namespace.intents_done(watch, &[(id, Intent::Truncate { size_bytes, layout })])? {
+                    self.look();
+                }
+                Ok(())
+            }
             Err(error) => {
                 self.look();
                 let message = format!("{}; the file gets its new size when that server is back", error.message());
@@ -168,6 +190,27 @@ impl Intents {
                 Err(error.server().map_or(told.clone(), |server| told.at_server(server)))
             }
         }
+    }
+}
+
+impl Intents {
+    /// Gives a file another layout. It must have no bytes, and nobody may have it open: an opening waits while this works
+    /// ([`Intents::truncate_now`]), and finds the new layout.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for a layout that cannot be; when an I/O server is away.
+    pub fn relayout(&self, id: FileId, choice: &LayoutChoice, node: &str, watch: &mut dyn Watch) -> Result<Attributes> {
+        let shared = &self.shared;
+        let _claim = shared.claims.claim(id);
+        if locked(&shared.open).contains_key(&id) {
+            return Err(Error::new(ErrorKind::Busy, "somebody has it open: a layout is chosen before a file is opened"));
+        }
+        if shared.namespace.intent(id)?.is_some() {
+            return Err(Error::new(ErrorKind::Busy, "an earlier truncation or removal is not done yet"));
+        }
+        super::placement::check(choice, &shared.namespace.map())?;
+        shared.remove_empty(id, &shared.namespace.layout_of(id)?)?;
+        shared.namespace.relayout(watch, id, choice, node)
     }
 }
 
@@ -256,7 +299,9 @@ impl Shared {
         }
         match self.truncate(id, size_bytes, &layout) {
             Ok(()) => {
-                self.namespace.intents_done(&mut Unwatched, &[(id, Intent::Truncate { size_bytes, layout })])?;
+                if self.namespace.intents_done(&mut Unwatched, &[(id, Intent::Truncate { size_bytes, layout })])? {
+                    self.look();
+                }
                 Ok(true)
             }
             Err(error) => {
@@ -264,6 +309,25 @@ impl Shared {
                 Ok(false)
             }
         }
+    }
+
+    /// Each server's part of a file that has no bytes goes; an error if the file has bytes.
+    fn remove_empty(&self, id: FileId, file: &FileLayout) -> Result<()> {
+        let mut by_server: BTreeMap<u32, Vec<DatafileId>> = BTreeMap::new();
+        for (index, target) in (0..).zip(&file.targets) {
+            by_server.entry(self.server_number(*target)?).or_default().push(DatafileId { file: id, index, target: *target });
+        }
+        let map = self.namespace.map();
+        let server = |number: u32| &map.servers[number as usize];
+        for (number, datafiles) in &by_server {
+            let sizes = self.servers.sizes(server(*number), datafiles).map_err(|e| e.at_server(&server(*number).name))?;
+            if sizes.iter().any(|bytes| *bytes > 0) {
+                return Err(Error::new(ErrorKind::Busy, "it has bytes: a layout is chosen before the first one is written"));
+            }
+        }
+        by_server.iter().try_for_each(|(number, datafiles)| {
+            self.servers.remove(server(*number), datafiles).map_err(|e| e.at_server(&server(*number).name))
+        })
     }
 
     fn truncate(&self, id: FileId, size_bytes: u64, file: &FileLayout) -> Result<()> {

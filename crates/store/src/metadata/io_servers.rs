@@ -65,4 +65,15 @@ impl IoServers for Remote {
         }
         Ok(())
     }
+
+    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>> {
+        let mut sizes = Vec::with_capacity(datafiles.len());
+        for batch in datafiles.chunks(crate::limits::BATCH) {
+            match self.call(server, &IoRequest::Glimpse { datafiles: batch.to_vec() })? {
+                IoReply::Sizes(found) if found.len() == batch.len() => sizes.extend(found.iter().map(|s| s.size_bytes)),
+                other => return Err(unexpected(&other).at_server(&server.name)),
+            }
+        }
+        Ok(sizes)
+    }
 }

@@ -5,13 +5,15 @@
 //! | [`database`] | what is asked of a database, and with which durability |
 //! | [`embedded`] | the default one: layers in memory, a log, a redb file |
 //! | [`model`] | one in memory, for tests |
-//! | [`namespace`] | the operations, each one transaction |
+//! | [`namespace`] | the names, and what is read of them |
+//! | `making`, `moving`, `attributes` | the operations that change something, each one transaction |
 //! | [`intents`] | what removals and truncations leave to do at the I/O servers |
 //! | [`io_servers`] | how it speaks to them |
 //! | [`client`] | the other end: calls on names |
 //! | [`service`] | the namespace on the wire |
 //! | [`placement`] | which targets a new file's datafiles go to |
 
+mod attributes;
 pub mod client;
 pub mod database;
 pub mod embedded;
@@ -20,7 +22,9 @@ pub mod intents;
 pub mod io_servers;
 mod layers;
 mod log;
+mod making;
 pub mod model;
+mod moving;
 mod names;
 pub mod namespace;
 pub mod placement;

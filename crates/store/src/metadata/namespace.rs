@@ -7,20 +7,19 @@
 //! Numbers are `epoch << 40 | n`; the epoch grows, on media, at each start. So a number lost together
 //! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
 //!
-//! Removing a file takes its name and inode and leaves an [`Intent`] in the same transaction; what the
-//! intent asks of the I/O servers is done afterwards, by [`super::intents`].
+//! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
+//! I/O servers is done afterwards, by [`super::intents`], when nobody has the file open any more. Until then
+//! the file is an *orphan*: an inode without links, which is still found by its number.
+//!
+//! This file reads; the operations that change something are in [`super::making`], [`super::moving`] and
+//! [`super::attributes`].
 
 use super::database::{Database, Table, Transaction, Watch, read, write};
-use super::inode::{Entry, Inode, Intent, Node, decode, encode, entry_key, id_key, id_of};
-use super::names::split;
-use super::placement;
+use super::inode::{Inode, Intent, Node, decode, decode_inode, encode, entry_key, id_key, id_of};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits;
-use crate::protocol::metadata::{
-    Attributes, DirectoryEntry, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, StoreMap,
-};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
@@ -34,11 +33,11 @@ const PAGE_BYTES: usize = 512 << 10;
 
 /// The namespace of one store over its database.
 pub struct Namespace {
-    database: Arc<dyn Database>,
+    pub(super) database: Arc<dyn Database>,
     epoch: u64,
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
-    clock: fn() -> i64,
+    clock: Clock,
 }
 
 /// What an operation leaves to do.
@@ -51,7 +50,7 @@ impl Namespace {
     /// # Errors
     /// When the database belongs to another store, a target is at another server than before, or the disk fails.
     pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner) -> Result<Namespace> {
-        let clock = wall_clock_ns;
+        let clock = Clock::default();
         let epoch = write(&*database, &mut super::database::Unwatched, |t| {
             let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
             match number(t.get(Table::State, STORE)?) {
@@ -67,7 +66,7 @@ impl Namespace {
                 Some(_) => {}
                 None => {
                     t.put(Table::State, STORE, map.store.to_le_bytes().to_vec());
-                    let root = Inode::new(Node::Directory { parent: FileId::ROOT, default_layout: None }, owner, clock());
+                    let root = Inode::new(Node::Directory { parent: FileId::ROOT, default_layout: None }, owner, clock.now_ns());
                     put_inode(t, FileId::ROOT, &root);
                 }
             }
@@ -147,249 +146,24 @@ impl Namespace {
         )
     }
 
-    /// Makes a directory. With `parents`, those above it too, and one that is there already is no error.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
-    pub fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let names = split(&place.path)?;
-                let mut at = place.from;
-                directory_of(t, at)?;
-                if names.is_empty() && !parents {
-                    return Err(exists());
-                }
-                for (i, name) in names.iter().enumerate() {
-                    let last = i + 1 == names.len();
-                    match entry(t, at, name)? {
-                        Some(_) if last && !parents => return Err(exists()),
-                        Some(found) if found.kind == FileKind::Directory => at = found.id,
-                        Some(_) if last => return Err(exists()),
-                        Some(_) => return Err(not_directory(name)),
-                        None if last || parents => at = self.add_directory(t, at, name, owner)?,
-                        None => return Err(not_found(name)),
-                    }
-                }
-                Ok(inode(t, at)?.attributes(at))
-            }),
-        )
+    /// A time for what changes now: never earlier than one given before.
+    pub(super) fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
     }
 
-    fn add_directory(&self, t: &mut dyn Transaction, parent: FileId, name: &[u8], owner: Owner) -> Result<FileId> {
-        let now_ns = (self.clock)();
-        let id = self.fresh()?;
-        let mut above = directory_of(t, parent)?;
-        let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
-        let made = Inode::new(Node::Directory { parent, default_layout: default_layout.clone() }, owner, now_ns);
-        above.links += 1;
-        above.modified(now_ns);
-        put_inode(t, parent, &above);
-        put_inode(t, id, &made);
-        t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::Directory }));
-        Ok(id)
-    }
-
-    /// Makes an empty file. The file whose name it takes, if any, is to be removed.
+    /// A file's attributes, to be opened with. Links and devices are not opened here: whoever reads names follows
+    /// links, and the kernel of the machine where a device is opened knows what it is.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`], [`ErrorKind::Invalid`] for a layout that cannot be, ...
-    pub fn create(
-        &self,
-        watch: &mut dyn Watch,
-        place: &Place,
-        owner: Owner,
-        existing: Existing,
-        choice: &LayoutChoice,
-        node: &str,
-    ) -> Result<(Attributes, Removed)> {
-        let map = self.map();
-        let random = crate::protocol::common::random_u64();
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = (self.clock)();
-                let (parent, name) = find_parent(t, place)?;
-                let mut above = directory_of(t, parent)?;
-                let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
-                let layout = placement::place(choice, default_layout.as_ref(), &map, node, random)?;
-                let old = match entry(t, parent, name)? {
-                    None => None,
-                    Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
-                    Some(_) if existing == Existing::Refuse => return Err(exists()),
-                    Some(found) => drop_file(t, found.id, now_ns)?,
-                };
-                let id = self.fresh()?;
-                let made = Inode::new(Node::File(layout), owner, now_ns);
-                above.modified(now_ns);
-                put_inode(t, parent, &above);
-                put_inode(t, id, &made);
-                t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::File }));
-                Ok((made.attributes(id), Removed(old)))
-            }),
-        )
-    }
-
-    /// A file's attributes, to be opened with.
-    ///
-    /// # Errors
-    /// [`ErrorKind::IsDirectory`], and as [`Namespace::stat`].
+    /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and as [`Namespace::stat`].
     pub fn open_file(&self, place: &Place) -> Result<Attributes> {
         let attributes = self.stat(place)?;
         match attributes.kind {
             FileKind::File => Ok(attributes),
             FileKind::Directory => on(place, Err(is_directory())),
-            FileKind::Symlink => on(place, Err(Error::new(ErrorKind::Unsupported, "symbolic links are not followed"))),
+            FileKind::Symlink => on(place, Err(Error::new(ErrorKind::Unsupported, "it is a symbolic link"))),
+            other => on(place, Err(Error::new(ErrorKind::Unsupported, format!("it has no bytes in the store: {other:?}")))),
         }
-    }
-
-    /// Gives a file or directory another name, in one step: at every moment the new name stands for the
-    /// old thing or the new one. The file it replaces, if any, is to be removed.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] unless `replace`; [`ErrorKind::IsDirectory`], [`ErrorKind::NotDirectory`],
-    /// [`ErrorKind::NotEmpty`] for what cannot be replaced; [`ErrorKind::Invalid`] for a directory into itself.
-    pub fn rename(
-        &self,
-        watch: &mut dyn Watch,
-        from: &Place,
-        only: Option<FileId>,
-        to: &Place,
-        replace: bool,
-        set: &SetAttributes,
-    ) -> Result<(Attributes, Removed)> {
-        if let Some(Some(choice)) = &set.default_layout {
-            on(to, placement::check(choice, &self.map()))?;
-        }
-        write(&*self.database, watch, |t| {
-            let now_ns = (self.clock)();
-            let (from_parent, from_name) = on(from, find_parent(t, from))?;
-            let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
-            on(from, expected(moved.id, only))?;
-            let (to_parent, to_name) = on(to, find_parent(t, to))?;
-            if (from_parent, from_name) == (to_parent, to_name) {
-                let mut same = inode(t, moved.id)?;
-                on(to, apply(&mut same, set, now_ns))?;
-                put_inode(t, moved.id, &same);
-                return Ok((same.attributes(moved.id), Removed(None)));
-            }
-            if moved.kind == FileKind::Directory {
-                on(to, not_within(t, to_parent, moved.id))?;
-            }
-            let mut old = None;
-            if let Some(target) = entry(t, to_parent, to_name)? {
-                let removed = if replace { give_way(t, to_parent, moved.kind, target, now_ns) } else { Err(exists()) };
-                old = on(to, removed)?;
-            }
-            t.delete(Table::Entries, &entry_key(from_parent, from_name));
-            t.put(Table::Entries, &entry_key(to_parent, to_name), encode(&moved));
-            let mut inode_moved = inode(t, moved.id)?;
-            let is_directory = moved.kind == FileKind::Directory;
-            if let Node::Directory { parent, .. } = &mut inode_moved.node {
-                *parent = to_parent;
-            }
-            on(to, apply(&mut inode_moved, set, now_ns))?;
-            put_inode(t, moved.id, &inode_moved);
-            let crosses = from_parent != to_parent;
-            touch_directory(t, from_parent, now_ns, if is_directory && crosses { -1 } else { 0 })?;
-            if crosses {
-                touch_directory(t, to_parent, now_ns, i64::from(is_directory))?;
-            }
-            Ok((inode_moved.attributes(moved.id), Removed(old)))
-        })
-    }
-
-    /// Removes a file's name, if it is that of the file it must be; the file is to be removed.
-    ///
-    /// # Errors
-    /// [`ErrorKind::IsDirectory`], [`ErrorKind::NotFound`], [`ErrorKind::Busy`].
-    pub fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = (self.clock)();
-                let (parent, name) = find_parent(t, place)?;
-                let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
-                expected(found.id, only)?;
-                if found.kind == FileKind::Directory {
-                    return Err(is_directory());
-                }
-                let old = drop_file(t, found.id, now_ns)?;
-                t.delete(Table::Entries, &entry_key(parent, name));
-                touch_directory(t, parent, now_ns, 0)?;
-                Ok(Removed(old))
-            }),
-        )
-    }
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotEmpty`], [`ErrorKind::NotDirectory`], [`ErrorKind::NotFound`].
-    pub fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let (parent, name) = find_parent(t, place)?;
-                let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
-                if found.kind != FileKind::Directory {
-                    return Err(not_directory(name));
-                }
-                drop_empty_directory(t, found.id)?;
-                t.delete(Table::Entries, &entry_key(parent, name));
-                touch_directory(t, parent, (self.clock)(), -1)
-            }),
-        )
-    }
-
-    /// Changes attributes.
-    ///
-    /// # Errors
-    /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
-    pub fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
-        let map = self.map();
-        if let Some(Some(choice)) = &set.default_layout {
-            on(place, placement::check(choice, &map))?;
-        }
-        let changed = write(&*self.database, watch, |t| {
-            let id = find(t, place)?;
-            let mut changed = inode(t, id)?;
-            apply(&mut changed, set, (self.clock)())?;
-            put_inode(t, id, &changed);
-            Ok(changed.attributes(id))
-        });
-        on(place, changed)
-    }
-
-    /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
-    /// to do for it is an intent.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Busy`] while an earlier truncation is not done yet; [`ErrorKind::IsDirectory`].
-    pub fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
-        if size_bytes > limits::FILE_BYTES {
-            return on(
-                place,
-                Err(Error::new(ErrorKind::TooLarge, format!("a size of {size_bytes} bytes: at most {} are possible", limits::FILE_BYTES))),
-            );
-        }
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = (self.clock)();
-                let id = find(t, place)?;
-                let mut changed = inode(t, id)?;
-                let Node::File(layout) = &changed.node else { return Err(is_directory()) };
-                if t.get(Table::Intents, &id_key(id))?.is_some() {
-                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is not done yet: one of its I/O servers is away"));
-                }
-                t.put(Table::Intents, &id_key(id), encode(&Intent::Truncate { size_bytes, layout: layout.clone() }));
-                changed.modified(now_ns);
-                put_inode(t, id, &changed);
-                Ok(changed.attributes(id))
-            }),
-        )
     }
 
     /// What is promised for this file and not done yet.
@@ -420,44 +194,57 @@ impl Namespace {
         })
     }
 
-    /// These are done. One that has become another promise meanwhile stays.
+    /// These are done. One that has become another promise meanwhile stays. A removed file's inode goes; a truncated
+    /// file that has lost its last name is now to be removed. Whether there is such a file.
     ///
     /// # Errors
     /// The database's.
-    pub fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<()> {
+    pub fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
         write(&*self.database, watch, |t| {
+            let mut left = false;
             for (id, intent) in done {
                 let key = id_key(*id);
-                if t.get(Table::Intents, &key)?.is_some_and(|value| value == encode(intent)) {
-                    t.delete(Table::Intents, &key);
+                if t.get(Table::Intents, &key)?.is_none_or(|value| value != encode(intent)) {
+                    continue;
+                }
+                t.delete(Table::Intents, &key);
+                let orphan = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
+                match (intent, orphan.filter(|inode| inode.links == 0)) {
+                    (Intent::Remove { .. }, Some(orphan)) => erase(t, *id, &orphan)?,
+                    (Intent::Truncate { layout, .. }, Some(_)) => {
+                        t.put(Table::Intents, &key, encode(&Intent::Remove { targets: layout.targets.clone() }));
+                        left = true;
+                    }
+                    (_, None) => {}
                 }
             }
-            Ok(())
+            Ok(left)
         })
     }
 
-    /// Which of these files still exist or are kept because somebody has them open.
+    /// Which of these files still exist or are kept because somebody has them open, and whether they have names.
     ///
     /// # Errors
     /// The database's.
-    pub fn still_there(&self, files: &[FileId]) -> Result<Vec<FileId>> {
+    pub fn still_there(&self, files: &[FileId]) -> Result<Vec<(FileId, bool)>> {
         read(&*self.database, |view| {
             let mut there = Vec::new();
             for id in files {
-                let removed = || -> Result<bool> {
-                    let value = view.get(Table::Intents, &id_key(*id))?;
-                    let intent = value.map(|v| decode::<Intent>(Table::Intents, &id_key(*id), &v)).transpose()?;
-                    Ok(matches!(intent, Some(Intent::Remove { .. })))
-                };
-                if view.get(Table::Inodes, &id_key(*id))?.is_some() || removed()? {
-                    there.push(*id);
+                let key = id_key(*id);
+                let inode = view.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
+                let intent = || view.get(Table::Intents, &key);
+                match inode {
+                    Some(inode) => there.push((*id, inode.links > 0)),
+                    // Removed when an inode still went with its last name.
+                    None if intent()?.is_some() => there.push((*id, false)),
+                    None => {}
                 }
             }
             Ok(there)
         })
     }
 
-    fn fresh(&self) -> Result<FileId> {
+    pub(super) fn fresh(&self) -> Result<FileId> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         if n >> EPOCH_SHIFT != 0 {
             return Err(Error::new(ErrorKind::Io, "the metadata service has given all numbers of this start: restart it"));
@@ -500,10 +287,16 @@ fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds since 1970.
-fn wall_clock_ns() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
+/// Nanoseconds since 1970; a clock that is set back stands still here until it has caught up.
+#[derive(Debug, Default)]
+struct Clock(AtomicI64);
+
+impl Clock {
+    fn now_ns(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let wall = since.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX));
+        self.0.fetch_max(wall, Ordering::AcqRel).max(wall)
+    }
 }
 
 impl std::fmt::Debug for Namespace {

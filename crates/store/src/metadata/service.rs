@@ -160,14 +160,51 @@ impl ClientSession {
                 removed.0.iter().for_each(|_| intents.look());
                 MetadataReply::Attributes(made)
             }
+            Operation::MakeFile { place, owner, existing, layout, node } => {
+                let (made, removed) = namespace.create(watch, &place, owner, existing, &layout, &node)?;
+                removed.0.iter().for_each(|_| intents.look());
+                MetadataReply::Attributes(made)
+            }
+            Operation::MakeNode { place, node, owner } => MetadataReply::Attributes(namespace.make_node(watch, &place, &node, owner)?),
+            Operation::Link { file, to } => MetadataReply::Attributes(namespace.link(watch, &file, &to)?),
+            Operation::Exchange { one, other } => {
+                namespace.exchange(watch, &one, &other)?;
+                MetadataReply::Done
+            }
+            Operation::ReadSymlink { place } => MetadataReply::Bytes(namespace.read_symlink(&place)?),
+            Operation::GetExtended { place, name } => MetadataReply::Value(namespace.get_extended(&place, &name)?),
+            Operation::ListExtended { place } => MetadataReply::ExtendedNames(namespace.list_extended(&place)?),
+            Operation::SetExtended { place, name, value, how } => {
+                namespace.set_extended(watch, &place, &name, &value, how)?;
+                MetadataReply::Done
+            }
+            Operation::RemoveExtended { place, name } => {
+                namespace.remove_extended(watch, &place, &name)?;
+                MetadataReply::Done
+            }
+            Operation::Relayout { place, layout, node } => {
+                let id = namespace.stat(&place)?.id;
+                let changed = intents.relayout(id, &layout, &node, watch);
+                MetadataReply::Attributes(changed.map_err(|e| e.on_file(super::tree::shown_place(&place)))?)
+            }
+            Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
+            Operation::Lock(_) => return Err(Error::new(ErrorKind::Unsupported, "locks are not here yet")),
             Operation::Open { place } => MetadataReply::Attributes(self.open_file(&place, watch)?),
             Operation::Reopen { files } => {
                 let there = namespace.still_there(&files)?;
-                for id in &there {
+                let mut reopened = Vec::with_capacity(there.len());
+                for (id, has_names) in there {
                     self.room_to_open()?;
-                    self.open(*id);
+                    if has_names {
+                        self.open(id);
+                    } else if intents.opened_orphan(id) {
+                        *self.open.entry(id).or_insert(0) += 1;
+                    } else {
+                        continue;
+                    }
+                    reopened.push(id);
                 }
-                MetadataReply::Opened(there)
+                MetadataReply::Opened(reopened)
             }
             Operation::Rename { from, only, to, replace, set } => {
                 let (moved, removed) = namespace.rename(watch, &from, only, &to, replace, &set)?;
@@ -205,18 +242,28 @@ impl ClientSession {
         self.room_to_open()?;
         let service = Arc::clone(&self.service);
         let found = service.namespace.open_file(place)?;
-        self.open(found.id);
+        let gone = || Error::new(ErrorKind::NotFound, "it was removed").on_file(super::tree::shown_place(place));
+        if found.links > 0 {
+            self.open(found.id);
+        } else if service.intents.opened_orphan(found.id) {
+            *self.open.entry(found.id).or_insert(0) += 1;
+        } else {
+            return Err(gone());
+        }
         let ready = service.intents.truncate_now(found.id, watch);
         if let Err(error) = ready {
             self.close(found.id);
             return Err(error.on_file(super::tree::shown_place(place)));
         }
-        // Had it been removed before it counted as open, its datafiles might be going already.
-        if service.namespace.stat(&Place::of(found.id)).is_err() {
-            self.close(found.id);
-            return Err(Error::new(ErrorKind::NotFound, "it was removed").on_file(super::tree::shown_place(place)));
+        // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
+        // this is it.
+        match service.namespace.stat(&Place::of(found.id)) {
+            Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
+            _ => {
+                self.close(found.id);
+                Err(gone())
+            }
         }
-        Ok(found)
     }
 
     fn room_to_open(&self) -> Result<()> {

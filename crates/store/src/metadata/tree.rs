@@ -2,7 +2,7 @@
 //! within one view or transaction.
 
 use super::database::{Table, Transaction, View};
-use super::inode::{Entry, Inode, Intent, Node, decode, encode, entry_key, id_key};
+use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key};
 use super::names::{shown, split};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
@@ -53,13 +53,13 @@ pub(super) fn exists() -> Error {
 }
 
 pub(super) fn put_inode(t: &mut dyn Transaction, id: FileId, inode: &Inode) {
-    t.put(Table::Inodes, &id_key(id), encode(inode));
+    t.put(Table::Inodes, &id_key(id), encode_inode(inode));
 }
 
 pub(super) fn inode<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
     let key = id_key(id);
     match view.get(Table::Inodes, &key)? {
-        Some(value) => decode(Table::Inodes, &key, &value),
+        Some(value) => decode_inode(&key, &value),
         None => Err(Error::new(ErrorKind::Stale, format!("{id} is gone: it was removed"))),
     }
 }
@@ -116,20 +116,46 @@ pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> R
     Ok((parent, name))
 }
 
-/// Takes a file's inode away and leaves the intent to remove its datafiles. The file, unless it has
-/// other names.
-pub(super) fn drop_file(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Result<Option<FileId>> {
+/// Takes one of a file's names away. A file that loses its last one keeps its inode, with no links, and its extended
+/// attributes until nobody has it open; the intent to remove it is there from now on. A truncation that is not done yet
+/// comes first, and leaves that intent when it is done. Whatever else has a name is gone with its last one.
+///
+/// The file, if there is something to remove.
+pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Result<Option<FileId>> {
     let mut dropped = inode(t, id)?;
     dropped.links = dropped.links.saturating_sub(1);
-    if dropped.links > 0 {
-        dropped.changed(now_ns);
-        put_inode(t, id, &dropped);
-        return Ok(None);
+    dropped.changed(now_ns);
+    match &dropped.node {
+        _ if dropped.links > 0 => {
+            put_inode(t, id, &dropped);
+            Ok(None)
+        }
+        Node::File(layout) => {
+            if t.get(Table::Intents, &id_key(id))?.is_none() {
+                t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets.clone() }));
+            }
+            put_inode(t, id, &dropped);
+            Ok(Some(id))
+        }
+        _ => {
+            erase(t, id, &dropped)?;
+            Ok(None)
+        }
     }
+}
+
+/// Takes an inode and its extended attributes out of the database.
+pub(super) fn erase(t: &mut dyn Transaction, id: FileId, erased: &Inode) -> Result<()> {
     t.delete(Table::Inodes, &id_key(id));
-    let Node::File(layout) = dropped.node else { return Ok(None) };
-    t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets }));
-    Ok(Some(id))
+    if erased.extended_bytes > 0 {
+        let mut keys = Vec::new();
+        t.scan(Table::Extended, &id_key(id), None, &mut |key, _| {
+            keys.push(key.to_vec());
+            true
+        })?;
+        keys.iter().for_each(|key| t.delete(Table::Extended, key));
+    }
+    Ok(())
 }
 
 pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Result<()> {
@@ -141,8 +167,8 @@ pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Resul
     if !empty {
         return Err(Error::new(ErrorKind::NotEmpty, "the directory is not empty"));
     }
-    t.delete(Table::Inodes, &id_key(id));
-    Ok(())
+    let dropped = inode(t, id)?;
+    erase(t, id, &dropped)
 }
 
 /// What has the name gives way to what is moved there: a file to a file, an empty directory to a directory.
@@ -155,7 +181,7 @@ pub(super) fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind,
             touch_directory(t, parent, now_ns, -1)?;
             Ok(None)
         }
-        (false, false) => drop_file(t, target.id, now_ns),
+        (false, false) => drop_name(t, target.id, now_ns),
     }
 }
 
@@ -226,5 +252,5 @@ pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
         };
         targets + choice.spec.as_ref().map_or(0, spec) + 16
     });
-    100 + layout + choice
+    112 + layout + choice
 }

@@ -4,6 +4,7 @@
 //! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
 
 use super::common::BootVerifier;
+use super::locks::{LockOperation, LockReply};
 use serde::{Deserialize, Serialize};
 use thalweg_layout::Spec;
 
@@ -60,8 +61,16 @@ pub enum FileKind {
     File,
     /// Names.
     Directory,
-    /// A path. Nothing makes one yet.
+    /// A path, which whoever reads names follows; the service never does.
     Symlink,
+    /// A named pipe: only its name is here.
+    Fifo,
+    /// A socket: only its name is here.
+    Socket,
+    /// A character device: only its name and number are here.
+    CharacterDevice,
+    /// A block device: only its name and number are here.
+    BlockDevice,
 }
 
 /// How a file is laid out. Never changes.
@@ -98,6 +107,10 @@ pub struct Attributes {
     pub created_ns: i64,
     /// Grows with every change the service makes.
     pub change: u64,
+    /// A device's number, as its maker gave it; otherwise 0.
+    pub device: u32,
+    /// Length of a symbolic link's target; otherwise 0.
+    pub target_bytes: u64,
     /// A file's layout.
     pub layout: Option<FileLayout>,
     /// A directory's default for files created in it.
@@ -276,6 +289,121 @@ pub enum Operation {
     Sync,
     /// [`MetadataReply::Status`].
     Status,
+    /// Makes an empty file and does not open it: [`MetadataReply::Attributes`].
+    MakeFile {
+        /// Which.
+        place: Place,
+        /// Owner and permissions.
+        owner: Owner,
+        /// What to do when the name is taken by a file.
+        existing: Existing,
+        /// The layout.
+        layout: LayoutChoice,
+        /// The client's node, for [`Placement::Local`].
+        node: String,
+    },
+    /// Makes a symbolic link, a named pipe, a socket or a device: [`MetadataReply::Attributes`].
+    MakeNode {
+        /// Which.
+        place: Place,
+        /// What.
+        node: NewNode,
+        /// Owner and permissions.
+        owner: Owner,
+    },
+    /// Asks for a symbolic link's target: [`MetadataReply::Bytes`].
+    ReadSymlink {
+        /// Which.
+        place: Place,
+    },
+    /// Gives a file one more name: [`MetadataReply::Attributes`].
+    Link {
+        /// The file.
+        file: Place,
+        /// Its new name.
+        to: Place,
+    },
+    /// Two names exchange what they stand for, in one step: [`MetadataReply::Done`].
+    Exchange {
+        /// One.
+        one: Place,
+        /// The other.
+        other: Place,
+    },
+    /// An extended attribute's value: [`MetadataReply::Value`].
+    GetExtended {
+        /// Of what.
+        place: Place,
+        /// Its name.
+        name: Vec<u8>,
+    },
+    /// The names of all extended attributes: [`MetadataReply::ExtendedNames`].
+    ListExtended {
+        /// Of what.
+        place: Place,
+    },
+    /// Sets an extended attribute: [`MetadataReply::Done`].
+    SetExtended {
+        /// Of what.
+        place: Place,
+        /// Its name.
+        name: Vec<u8>,
+        /// Its value.
+        value: Vec<u8>,
+        /// Whether it may or must be there already.
+        how: SetExtended,
+    },
+    /// Removes an extended attribute: [`MetadataReply::Done`].
+    RemoveExtended {
+        /// Of what.
+        place: Place,
+        /// Its name.
+        name: Vec<u8>,
+    },
+    /// Gives a file without bytes, which nobody has open, another layout: [`MetadataReply::Attributes`].
+    Relayout {
+        /// Which.
+        place: Place,
+        /// The layout.
+        layout: LayoutChoice,
+        /// The client's node, for [`Placement::Local`].
+        node: String,
+    },
+    /// Says that bytes were written to a file: [`MetadataReply::Attributes`].
+    Written {
+        /// Which.
+        file: FileId,
+        /// Where the last of them ends.
+        size_bytes: u64,
+    },
+    /// About locks and turns; only on a connection that began with [`LockOperation::Hello`].
+    Lock(LockOperation),
+}
+
+/// What is made besides files and directories.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewNode {
+    /// A symbolic link with this target.
+    Symlink(Vec<u8>),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device of this number.
+    CharacterDevice(u32),
+    /// A block device of this number.
+    BlockDevice(u32),
+}
+
+/// Whether an extended attribute that is set may or must be there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SetExtended {
+    /// It may.
+    Either,
+    /// It must not: [`crate::ErrorKind::Exists`].
+    Create,
+    /// It must: [`crate::ErrorKind::NoAttribute`].
+    Replace,
 }
 
 /// What a new file does to an old one of its name.
@@ -370,6 +498,14 @@ pub enum MetadataReply {
     Synced(BootVerifier),
     /// How the service is.
     Status(Status),
+    /// A symbolic link's target.
+    Bytes(Vec<u8>),
+    /// An extended attribute's value, if there is such an attribute.
+    Value(Option<Vec<u8>>),
+    /// The names of extended attributes, in order.
+    ExtendedNames(Vec<Vec<u8>>),
+    /// About locks and turns.
+    Lock(LockReply),
 }
 
 /// How the metadata service is.

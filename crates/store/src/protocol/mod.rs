@@ -3,4 +3,5 @@
 
 pub mod common;
 pub mod io;
+pub mod locks;
 pub mod metadata;

@@ -103,6 +103,8 @@ impl Names for InMemory {
             changed_ns: 0,
             created_ns: 0,
             change: 0,
+            device: 0,
+            target_bytes: 0,
             layout: Some(FileLayout { spec: made.spec(), targets }),
             default_layout: None,
         };

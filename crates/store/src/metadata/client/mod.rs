@@ -5,59 +5,35 @@
 //! sent twice: a connection that the service has closed is noticed before it is used, and what breaks
 //! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
 
-use crate::client::Names;
+mod connections;
+mod paths;
+mod unusual;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
-    Attributes, DirectoryEntry, Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place, SetAttributes,
-    Status, StoreMap, TargetId,
+    Attributes, DirectoryEntry, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes, Status, StoreMap,
+    TargetId,
 };
 use crate::sync::locked;
-use crate::wire::{Connect, Connection, Kind, unexpected};
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use crate::wire::{Connect, Connection, unexpected};
+use connections::Inner;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use thalweg_layout::Layout;
 use thalweg_trace::Tracer;
 
 /// Connections to the service; calls beyond them wait for one.
 pub const CONNECTIONS: usize = 4;
-/// MetadataClient in a page of [`MetadataClient::entries`].
+/// Names in a page of [`MetadataClient::entries`].
 const PAGE_NAMES: u32 = 1024;
 /// Places in one request of [`MetadataClient::stat_many`].
 const STAT_PLACES: usize = 512;
-/// Files that stay open because they were opened by path.
-const KEPT_OPEN: usize = 1024;
-/// Closed files are told with the next request, or at once when there are this many.
-const CLOSED_AT_ONCE: usize = 256;
 
 /// Calls on the names of one store. Cheap to clone; may be used from any thread.
 #[derive(Clone)]
 pub struct MetadataClient {
     inner: Arc<Inner>,
-}
-
-struct Inner {
-    address: String,
-    slots: Vec<Mutex<Slot>>,
-    next: AtomicUsize,
-    map: Mutex<Arc<StoreMap>>,
-    options: Mutex<Connect>,
-    node: String,
-    /// The machine start under which something was changed and not synced since.
-    unsynced: Mutex<Option<String>>,
-    /// All calls go over the first connection.
-    one_connection: AtomicBool,
-    /// Files opened by path ([`Names`]) and on which connection, oldest first.
-    kept: Mutex<VecDeque<(FileId, usize)>>,
-}
-
-/// One connection, and what is open on it.
-#[derive(Default)]
-struct Slot {
-    connection: Option<Connection>,
-    open: HashMap<FileId, u32>,
-    closed: Vec<FileId>,
 }
 
 /// A file that is open: as long as this lives, its bytes stay, even when its name goes.
@@ -100,23 +76,8 @@ impl MetadataClient {
     /// # Errors
     /// When it is not there, or is another store's than `options.store`.
     pub fn connect(tracer: &mut Tracer, address: &str, options: &Connect) -> Result<MetadataClient> {
-        let connection = Connection::connect(address, options)?;
-        let store = connection.hello().store;
-        let first = Slot { connection: Some(connection), ..Slot::default() };
-        let mut slots = vec![Mutex::new(first)];
-        slots.extend((1..CONNECTIONS).map(|_| Mutex::default()));
-        let inner = Inner {
-            address: address.to_owned(),
-            slots,
-            next: AtomicUsize::new(0),
-            map: Mutex::new(Arc::new(StoreMap { store, servers: Vec::new(), targets: Vec::new() })),
-            node: options.node.clone(),
-            options: Mutex::new(Connect { store: Some(store), ..options.clone() }),
-            unsynced: Mutex::new(None),
-            one_connection: AtomicBool::new(false),
-            kept: Mutex::default(),
-        };
-        let names = MetadataClient { inner: Arc::new(inner) };
+        let first = Connection::connect(address, options)?;
+        let names = MetadataClient { inner: Arc::new(Inner::new(address, first, options)) };
         names.refresh_map(tracer)?;
         Ok(names)
     }
@@ -228,10 +189,35 @@ impl MetadataClient {
         self.open_with(tracer, operation, false)
     }
 
+    /// Makes an empty file without opening it.
+    ///
+    /// # Errors
+    /// As [`MetadataClient::create`].
+    pub fn make_file(
+        &self,
+        tracer: &mut Tracer,
+        place: &Place,
+        owner: Owner,
+        existing: Existing,
+        layout: &LayoutChoice,
+    ) -> Result<Attributes> {
+        let node = self.inner.node.clone();
+        self.attributes(tracer, Operation::MakeFile { place: place.clone(), owner, existing, layout: layout.clone(), node })
+    }
+
+    /// Opens a file by its number: one without names only while it is open somewhere already.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] and [`ErrorKind::NotFound`] when it is gone, [`ErrorKind::IsDirectory`], ...
+    pub fn open_by_id(&self, tracer: &mut Tracer, id: FileId) -> Result<OpenFile> {
+        self.open(tracer, &Place::of(id))
+    }
+
     /// Opens a file.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], ...
+    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Unsupported`] for a symbolic link and for what has
+    /// no bytes here, ...
     pub fn open(&self, tracer: &mut Tracer, place: &Place) -> Result<OpenFile> {
         self.open_with(tracer, Operation::Open { place: place.clone() }, true)
     }
@@ -377,158 +363,5 @@ impl MetadataClient {
 
     fn strange(&self, reply: &MetadataReply) -> Error {
         unexpected(reply).at_server(&self.inner.address)
-    }
-}
-
-/// Names by path, for the data path. A file opened or made this way stays open until it is closed, [`KEPT_OPEN`] others
-/// have been opened, or this client removes it or ends.
-impl Names for MetadataClient {
-    fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
-        let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        let made = MetadataClient::create(self, tracer, &Place::at(path), owner, existing, layout)?;
-        Ok(self.keep(made))
-    }
-
-    fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
-        MetadataClient::stat(self, tracer, &Place::at(path))
-    }
-
-    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
-        let opened = MetadataClient::open(self, tracer, &Place::at(path))?;
-        Ok(self.keep(opened))
-    }
-
-    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
-        let (from, to, set) = (Place::at(from), Place::at(to), SetAttributes::default());
-        self.attributes(tracer, Operation::Rename { from, only: Some(file), to, replace, set }).map(drop)
-    }
-
-    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
-        // What was opened under this name and is removed by the same client is of no more use to it.
-        self.let_go(file);
-        self.done(tracer, Operation::Unlink { place: Place::at(path), only: Some(file) })
-    }
-
-    fn sync(&self, tracer: &mut Tracer) -> Result<()> {
-        MetadataClient::sync(self, tracer).map(drop)
-    }
-
-    fn close(&self, file: FileId) {
-        let mut kept = locked(&self.inner.kept);
-        let place = kept.iter().position(|(id, _)| *id == file);
-        let closed = place.and_then(|place| kept.remove(place));
-        drop(kept);
-        if let Some((id, slot)) = closed {
-            self.inner.close(id, slot);
-        }
-    }
-
-    fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
-        MetadataClient::with_connection(self, work)
-    }
-}
-
-impl MetadataClient {
-    fn keep(&self, mut file: OpenFile) -> Attributes {
-        file.kept = true;
-        let mut kept = locked(&self.inner.kept);
-        kept.push_back((file.id(), file.slot));
-        let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
-        // Closing may speak to the service.
-        drop(kept);
-        if let Some((id, slot)) = oldest {
-            self.inner.close(id, slot);
-        }
-        file.attributes.clone()
-    }
-
-    fn let_go(&self, id: FileId) {
-        let mut kept = locked(&self.inner.kept);
-        let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|(file, _)| *file == id);
-        *kept = stay;
-        drop(kept);
-        gone.into_iter().for_each(|(id, slot)| self.inner.close(id, slot));
-    }
-}
-
-impl Inner {
-    /// A connection that nobody uses, or the one whose turn it is to be waited for.
-    fn free_slot(&self) -> (usize, MutexGuard<'_, Slot>) {
-        if self.one_connection.load(Ordering::Acquire) {
-            return (0, locked(&self.slots[0]));
-        }
-        for (number, slot) in self.slots.iter().enumerate() {
-            match slot.try_lock() {
-                Ok(slot) => return (number, slot),
-                Err(std::sync::TryLockError::Poisoned(slot)) => return (number, slot.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) => {}
-            }
-        }
-        let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-        (number, locked(&self.slots[number]))
-    }
-
-    /// Notes that a file is closed; the service is told with the next request on its connection.
-    fn close(&self, id: FileId, slot: usize) {
-        let mut slot = locked(&self.slots[slot]);
-        if let Some(count) = slot.open.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                slot.open.remove(&id);
-            }
-        }
-        slot.closed.push(id);
-        if slot.closed.len() >= CLOSED_AT_ONCE {
-            // Nothing depends on it: an error here is told to the next caller.
-            let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
-        }
-    }
-
-    /// Makes the connection, unless it is there, and says what is open.
-    fn ready(&self, slot: &mut Slot) -> Result<()> {
-        // Nothing is awaited on an idle connection: what can be read is its end.
-        if slot.connection.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
-            slot.connection = None;
-        }
-        if slot.connection.is_some() {
-            return Ok(());
-        }
-        slot.closed.clear();
-        let options = locked(&self.options).clone();
-        let mut connection = Connection::connect(&self.address, &options)?;
-        let open: Vec<FileId> = slot.open.iter().flat_map(|(id, count)| std::iter::repeat_n(*id, *count as usize)).collect();
-        for files in open.chunks(4096) {
-            let request = MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files: files.to_vec() } };
-            let _: MetadataReply = connection.call(&mut Tracer::off(), Kind::Metadata, &request)?;
-        }
-        slot.connection = Some(connection);
-        Ok(())
-    }
-
-    fn changing(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
-        let reply = self.call_on(slot, tracer, operation, false)?;
-        let mut unsynced = locked(&self.unsynced);
-        if unsynced.is_none() {
-            *unsynced = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
-        }
-        Ok(reply)
-    }
-
-    /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
-    fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
-        self.ready(slot)?;
-        let mut request = MetadataRequest { closed: std::mem::take(&mut slot.closed), operation };
-        let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
-        match connection.call(tracer, Kind::Metadata, &request) {
-            Err(error) if error.kind() == ErrorKind::Reset && only_asks => {
-                slot.connection = None;
-                self.ready(slot)?;
-                // The new connection knows only of what is still open.
-                request.closed.clear();
-                let Some(connection) = slot.connection.as_mut() else { return Err(error) };
-                connection.call(tracer, Kind::Metadata, &request)
-            }
-            other => other,
-        }
     }
 }

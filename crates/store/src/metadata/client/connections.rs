@@ -1,0 +1,137 @@
+//! The connections over which calls go, and what is open on each.
+
+use super::CONNECTIONS;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::metadata::{FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
+use crate::sync::locked;
+use crate::wire::{Connect, Connection, Kind};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use thalweg_trace::Tracer;
+
+/// Closed files are told with the next request, or at once when there are this many.
+const CLOSED_AT_ONCE: usize = 256;
+
+pub(super) struct Inner {
+    pub(super) address: String,
+    pub(super) slots: Vec<Mutex<Slot>>,
+    pub(super) next: AtomicUsize,
+    pub(super) map: Mutex<Arc<StoreMap>>,
+    pub(super) options: Mutex<Connect>,
+    pub(super) node: String,
+    /// The machine start under which something was changed and not synced since.
+    pub(super) unsynced: Mutex<Option<String>>,
+    /// All calls go over the first connection.
+    pub(super) one_connection: AtomicBool,
+    /// Files opened by path ([`Names`]) and on which connection, oldest first.
+    pub(super) kept: Mutex<VecDeque<(FileId, usize)>>,
+}
+
+/// One connection, and what is open on it.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) connection: Option<Connection>,
+    pub(super) open: HashMap<FileId, u32>,
+    pub(super) closed: Vec<FileId>,
+}
+
+impl Inner {
+    /// Over one connection that is there already; the others are made when they are needed.
+    pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
+        let store = first.hello().store;
+        let mut slots = vec![Mutex::new(Slot { connection: Some(first), ..Slot::default() })];
+        slots.extend((1..CONNECTIONS).map(|_| Mutex::default()));
+        Inner {
+            address: address.to_owned(),
+            slots,
+            next: AtomicUsize::new(0),
+            map: Mutex::new(Arc::new(StoreMap { store, servers: Vec::new(), targets: Vec::new() })),
+            node: options.node.clone(),
+            options: Mutex::new(Connect { store: Some(store), ..options.clone() }),
+            unsynced: Mutex::new(None),
+            one_connection: AtomicBool::new(false),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// A connection that nobody uses, or the one whose turn it is to be waited for.
+    pub(super) fn free_slot(&self) -> (usize, MutexGuard<'_, Slot>) {
+        if self.one_connection.load(Ordering::Acquire) {
+            return (0, locked(&self.slots[0]));
+        }
+        for (number, slot) in self.slots.iter().enumerate() {
+            match slot.try_lock() {
+                Ok(slot) => return (number, slot),
+                Err(std::sync::TryLockError::Poisoned(slot)) => return (number, slot.into_inner()),
+                Err(std::sync::TryLockError::WouldBlock) => {}
+            }
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
+        (number, locked(&self.slots[number]))
+    }
+
+    /// Notes that a file is closed; the service is told with the next request on its connection.
+    pub(super) fn close(&self, id: FileId, slot: usize) {
+        let mut slot = locked(&self.slots[slot]);
+        if let Some(count) = slot.open.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                slot.open.remove(&id);
+            }
+        }
+        slot.closed.push(id);
+        if slot.closed.len() >= CLOSED_AT_ONCE {
+            // Nothing depends on it: an error here is told to the next caller.
+            let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
+        }
+    }
+
+    /// Makes the connection, unless it is there, and says what is open.
+    pub(super) fn ready(&self, slot: &mut Slot) -> Result<()> {
+        // Nothing is awaited on an idle connection: what can be read is its end.
+        if slot.connection.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
+            slot.connection = None;
+        }
+        if slot.connection.is_some() {
+            return Ok(());
+        }
+        slot.closed.clear();
+        let options = locked(&self.options).clone();
+        let mut connection = Connection::connect(&self.address, &options)?;
+        let open: Vec<FileId> = slot.open.iter().flat_map(|(id, count)| std::iter::repeat_n(*id, *count as usize)).collect();
+        for files in open.chunks(4096) {
+            let request = MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files: files.to_vec() } };
+            let _: MetadataReply = connection.call(&mut Tracer::off(), Kind::Metadata, &request)?;
+        }
+        slot.connection = Some(connection);
+        Ok(())
+    }
+
+    pub(super) fn changing(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
+        let reply = self.call_on(slot, tracer, operation, false)?;
+        let mut unsynced = locked(&self.unsynced);
+        if unsynced.is_none() {
+            *unsynced = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
+        }
+        Ok(reply)
+    }
+
+    /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
+    pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
+        self.ready(slot)?;
+        let mut request = MetadataRequest { closed: std::mem::take(&mut slot.closed), operation };
+        let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
+        match connection.call(tracer, Kind::Metadata, &request) {
+            Err(error) if error.kind() == ErrorKind::Reset && only_asks => {
+                slot.connection = None;
+                self.ready(slot)?;
+                // The new connection knows only of what is still open.
+                request.closed.clear();
+                let Some(connection) = slot.connection.as_mut() else { return Err(error) };
+                connection.call(tracer, Kind::Metadata, &request)
+            }
+            other => other,
+        }
+    }
+}

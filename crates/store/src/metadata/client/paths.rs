@@ -1,0 +1,159 @@
+//! Calls by path from the store's root, as the data path and the command make them. Symbolic links are followed here.
+
+use super::{MetadataClient, OpenFile};
+use crate::client::Names;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::names::shown;
+use crate::protocol::metadata::{Attributes, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
+use crate::sync::locked;
+use crate::wire::Connection;
+use std::collections::VecDeque;
+use thalweg_trace::Tracer;
+
+/// Files that stay open because they were opened by path.
+const KEPT_OPEN: usize = 1024;
+/// Symbolic links followed on the way to one file.
+const LINKS_FOLLOWED: usize = 40;
+
+/// Names by path, for the data path. A file opened or made this way stays open until it is closed, [`KEPT_OPEN`] others
+/// have been opened, or this client removes it or ends.
+impl Names for MetadataClient {
+    fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
+        let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+        let made = MetadataClient::create(self, tracer, &Place::at(path), owner, existing, layout)?;
+        Ok(self.keep(made))
+    }
+
+    fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+        match MetadataClient::stat(self, tracer, &Place::at(path)) {
+            Ok(found) if found.kind == FileKind::Symlink => self.follow(tracer, path.as_bytes()).map(|(_, attributes)| attributes),
+            Err(error) if error.kind() == ErrorKind::NotDirectory => self.follow(tracer, path.as_bytes()).map(|(_, attributes)| attributes),
+            other => other,
+        }
+    }
+
+    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+        let opened = match MetadataClient::open(self, tracer, &Place::at(path)) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotDirectory | ErrorKind::Unsupported) => {
+                let (place, _) = self.follow(tracer, path.as_bytes())?;
+                MetadataClient::open(self, tracer, &place).map_err(|e| e.on_file_instead(path))?
+            }
+            other => other?,
+        };
+        Ok(self.keep(opened))
+    }
+
+    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
+        let (from, to, set) = (Place::at(from), Place::at(to), SetAttributes::default());
+        self.attributes(tracer, Operation::Rename { from, only: Some(file), to, replace, set }).map(drop)
+    }
+
+    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
+        // What was opened under this name and is removed by the same client is of no more use to it.
+        self.let_go(file);
+        self.done(tracer, Operation::Unlink { place: Place::at(path), only: Some(file) })
+    }
+
+    fn sync(&self, tracer: &mut Tracer) -> Result<()> {
+        MetadataClient::sync(self, tracer).map(drop)
+    }
+
+    fn close(&self, file: FileId) {
+        let mut kept = locked(&self.inner.kept);
+        let place = kept.iter().position(|(id, _)| *id == file);
+        let closed = place.and_then(|place| kept.remove(place));
+        drop(kept);
+        if let Some((id, slot)) = closed {
+            self.inner.close(id, slot);
+        }
+    }
+
+    fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
+        MetadataClient::with_connection(self, work)
+    }
+}
+
+impl MetadataClient {
+    /// What a path leads to when symbolic links in it, and one at its end, are followed: its place and attributes. A
+    /// relative target starts at the link's directory; an absolute one, and one that leaves the root through `..`, lead out
+    /// of the store, where nothing is known.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::LinkLoop`] after 40 links; [`ErrorKind::Unsupported`]
+    /// for a target outside of the store.
+    pub fn follow(&self, tracer: &mut Tracer, path: &[u8]) -> Result<(Place, Attributes)> {
+        let follow = |tracer: &mut Tracer| -> Result<(Place, Attributes)> {
+            let mut rest: VecDeque<Vec<u8>> = names_of(path);
+            let mut at: Vec<Vec<u8>> = Vec::new();
+            let mut followed = 0;
+            let mut found = None;
+            while let Some(name) = rest.pop_front() {
+                if name == b".." {
+                    at.pop().ok_or_else(|| outside(path))?;
+                    found = None;
+                    continue;
+                }
+                at.push(name);
+                let attributes = MetadataClient::stat(self, tracer, &Place::at(at.join(&b'/')))?;
+                if attributes.kind == FileKind::Symlink {
+                    followed += 1;
+                    if followed > LINKS_FOLLOWED {
+                        return Err(Error::new(
+                            ErrorKind::LinkLoop,
+                            format!("more than {LINKS_FOLLOWED} symbolic links: do they lead in a circle?"),
+                        ));
+                    }
+                    let target = self.read_symlink(tracer, &Place::of(attributes.id))?;
+                    if target.first() == Some(&b'/') {
+                        return Err(outside(&target));
+                    }
+                    at.pop();
+                    names_of(&target).into_iter().rev().for_each(|name| rest.push_front(name));
+                    found = None;
+                    continue;
+                }
+                found = Some(attributes);
+            }
+            let place = Place::at(at.join(&b'/'));
+            let attributes = match found {
+                Some(attributes) => attributes,
+                None => MetadataClient::stat(self, tracer, &place)?,
+            };
+            Ok((place, attributes))
+        };
+        follow(tracer).map_err(|e| e.on_file_instead(shown(path)))
+    }
+
+    fn keep(&self, mut file: OpenFile) -> Attributes {
+        file.kept = true;
+        let mut kept = locked(&self.inner.kept);
+        kept.push_back((file.id(), file.slot));
+        let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
+        // Closing may speak to the service.
+        drop(kept);
+        if let Some((id, slot)) = oldest {
+            self.inner.close(id, slot);
+        }
+        file.attributes.clone()
+    }
+
+    fn let_go(&self, id: FileId) {
+        let mut kept = locked(&self.inner.kept);
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|(file, _)| *file == id);
+        *kept = stay;
+        drop(kept);
+        gone.into_iter().for_each(|(id, slot)| self.inner.close(id, slot));
+    }
+}
+
+/// The names of a path; those that mean nothing are left out.
+fn names_of(path: &[u8]) -> VecDeque<Vec<u8>> {
+    path.split(|b| *b == b'/').filter(|name| !name.is_empty() && *name != b".").map(<[u8]>::to_vec).collect()
+}
+
+fn outside(target: &[u8]) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("a symbolic link to `{}`, which is outside of the store: only a mount of the store can follow it", shown(target)),
+    )
+}
