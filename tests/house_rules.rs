@@ -13,6 +13,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-tune", &["thalweg-measure", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain", "thalweg-measure"]),
+    ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),
 ];
 

@@ -1,5 +1,6 @@
 //! The verbs: one file each, one line each in the list below.
 
+pub mod bench;
 pub mod cat;
 pub mod cp;
 pub mod df;
@@ -84,6 +85,10 @@ verbs! {
         Df = df,
         /// Show how a file is laid out, and where each range of it is
         Layout = layout,
+    }
+    "Measure and tune" {
+        /// Measure what each layout gives, against the disks there are
+        Bench = bench,
     }
 }
 

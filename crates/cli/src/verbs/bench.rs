@@ -1,0 +1,247 @@
+//! `thalweg bench layout`: what each layout gives every node of a store, beside the local disk and other systems.
+//!
+//! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
+//! `layout.md`, and `layout.html` with the plots are made from it. `thalweg bench node` is the process that the study starts on each
+//! node, and is of no use by hand.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::operand::StoreFlags;
+use crate::{output, size};
+use serde::Deserialize;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_store::config::{StoreAddress, StoreConfig};
+use thalweg_study::plan::{Peer, Via};
+use thalweg_study::{Choice, Observer, conduct, markdown};
+
+/// Arguments of `thalweg bench`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Every node writes and reads its part of a file, with each layout, against its own disk
+    Layout(Box<Layout>),
+    /// The process on a node of a study; it is told over a pipe what to do
+    #[command(hide = true)]
+    Node,
+}
+
+/// Arguments of `thalweg bench layout`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "The store's servers must run, and each of its nodes must be reachable by the words of --run-on, with this program on it.\n\
+    Results: raw.jsonl (every time), layout.json, layout.md, layout.html. Peers are a TOML file of [[peers]] tables with name, node,\n\
+    path, write and read; {file}, {bytes} and {node} stand for what they say.\n\
+    thalweg bench layout --store store.toml --sizes 16Mi,64Mi --repeat 5 --run-on 'ssh {node}'"
+)]
+struct Layout {
+    /// Labels of the nodes, in the order of ranks (default: all that servers are on)
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    nodes: Vec<String>,
+    /// How a command is started on a node, like 'ssh {node}' (default: all nodes are this machine)
+    #[arg(long, value_name = "WORDS")]
+    run_on: Option<String>,
+    /// The thalweg of the nodes (default: this one)
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// Sizes of a node's part
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1Mi,4Mi,16Mi,64Mi", value_parser = size::positive)]
+    sizes: Vec<u64>,
+    /// Bytes of a transfer
+    #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = size::positive)]
+    transfer: u64,
+    /// Transfers in flight through the client library
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = size::count)]
+    in_flight: u32,
+    /// Repetitions, interleaved
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = size::count)]
+    repeat: u32,
+    /// Series: local, local-cached, basic, stripe-64k, stripe-8m, stripe-16m, stripe-fitted, varstrip-local, twod (default: all)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    series: Vec<String>,
+    /// Through what the store is used
+    #[arg(long, value_name = "VIA,...", value_delimiter = ',', value_enum, default_value = "library")]
+    via: Vec<Through>,
+    /// Further patterns of access, or `all`: ior-segmented, ior-strided, ior-random, ior-file-per-process, beff-scatter, beff-shared,
+    /// beff-separate, beff-segmented, beff-segmented-collective
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    patterns: Vec<String>,
+    /// The part's size in those
+    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size::positive)]
+    pattern_size: u64,
+    /// Other systems that the same parts are written to: a TOML file
+    #[arg(long, value_name = "FILE")]
+    peers: Option<PathBuf>,
+    /// What a disk is known to give, in bytes per second, for predictions (default: what the local series finds)
+    #[arg(long, value_name = "SIZE", value_parser = size::positive)]
+    disk_rate: Option<u64>,
+    /// What a link is known to carry (default: measured)
+    #[arg(long, value_name = "SIZE", value_parser = size::positive)]
+    link_rate: Option<u64>,
+    /// Have bonnie++ check the local ceiling
+    #[arg(long)]
+    bonnie: bool,
+    /// Do not record and explain the runs
+    #[arg(long)]
+    no_explain: bool,
+    /// What this store is, for the page's first lines
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    label: String,
+    /// Where results go
+    #[arg(long, value_name = "DIR", default_value = "layout-study")]
+    out: PathBuf,
+    /// Go on with the raw times in --out
+    #[arg(long)]
+    resume: bool,
+    /// Print the result as JSON instead of Markdown
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Through what a store is used, as the flag says it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Through {
+    /// The client library
+    Library,
+    /// A mount on each node
+    Mount,
+}
+
+/// Measures, or serves as a node's process.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Node => thalweg_study::worker::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
+        What::Layout(layout) => measure(layout),
+    }
+}
+
+fn measure(arguments: &Layout) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let choice = choice(arguments)?;
+    let document = match thalweg_study::run(&choice, &Telling { interrupt }) {
+        Ok(document) => document,
+        Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
+        Err(error) => return Err(Failure::failed(error)),
+    };
+    let page = format!("# What each layout gives\n\n{}", markdown::markdown(&document));
+    put(&choice.out, "layout.json", &document.json())?;
+    put(&choice.out, "layout.md", &page)?;
+    output::note(&format!("raw times, layout.json and layout.md are in {}", choice.out.display()));
+    output::result(&if arguments.json { document.json() } else { page })
+}
+
+fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let path = directory.join(name);
+    std::fs::File::create(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+}
+
+/// The file of peers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Peers {
+    peers: Vec<Peer>,
+}
+
+fn choice(arguments: &Layout) -> Result<Choice, Failure> {
+    let address = arguments.store.path("/")?.store;
+    let nodes = match (&arguments.nodes, &address) {
+        (named, _) if !named.is_empty() => named.clone(),
+        (_, StoreAddress::File(path)) => nodes_of(&StoreConfig::read(path).map_err(Failure::failed)?),
+        _ => return Err(Failure::usage("which nodes? Give --nodes, or the store as its store.toml, which names them")),
+    };
+    let peers = match &arguments.peers {
+        None => Vec::new(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+            toml::from_str::<Peers>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?.peers
+        }
+    };
+    let program = match &arguments.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?,
+    };
+    let all = || thalweg_study::pattern::PATTERNS.iter().map(|p| p.name.to_owned()).collect();
+    Ok(Choice {
+        store: address.service().map_err(Failure::failed)?,
+        nodes,
+        run_on: arguments.run_on.clone(),
+        program,
+        series: arguments.series.clone(),
+        vias: arguments.via.iter().map(|via| if *via == Through::Library { Via::Library } else { Via::Mount }).collect(),
+        patterns: if arguments.patterns.iter().any(|p| p == "all") { all() } else { arguments.patterns.clone() },
+        sizes: arguments.sizes.clone(),
+        pattern_bytes: arguments.pattern_size,
+        transfer_bytes: arguments.transfer,
+        in_flight: arguments.in_flight,
+        repeat: arguments.repeat as usize,
+        peers,
+        disk_bytes_per_s: arguments.disk_rate.map(|rate| rate as f64),
+        link_bytes_per_s: arguments.link_rate.map(|rate| rate as f64),
+        bonnie: arguments.bonnie,
+        explain: !arguments.no_explain,
+        timeout_s: arguments.store.timeout.as_secs_f64(),
+        label: arguments.label.clone(),
+        out: arguments.out.clone(),
+        resume: arguments.resume,
+    })
+}
+
+/// The nodes that a store's servers are on, each once, in the order of the file.
+fn nodes_of(config: &StoreConfig) -> Vec<String> {
+    let mut nodes: Vec<String> = Vec::new();
+    for server in &config.servers {
+        if !nodes.contains(&server.node) {
+            nodes.push(server.node.clone());
+        }
+    }
+    nodes
+}
+
+/// Tells how far a study is, and hears Ctrl-C.
+struct Telling {
+    interrupt: Interrupt,
+}
+
+impl Observer for Telling {
+    fn next(&self, p: &conduct::Progress<'_>) {
+        let left = p.left.map_or_else(String::new, |left| format!(", {} left", about(left)));
+        let point = &p.cell.point;
+        output::note(&format!(
+            "{} of {}{left}: {} through {}, {} of {}, repetition {}",
+            p.done + 1,
+            p.runs,
+            point.series,
+            point.via,
+            point.pattern,
+            size::text(point.part_bytes),
+            p.repeat
+        ));
+    }
+
+    fn trouble(&self, what: &str) {
+        output::note(&format!("thalweg bench: {what}"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
+    }
+}
+
+/// A time in words, without false precision.
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        s if s < 90 => format!("about {s} s"),
+        s => format!("about {} min", (s + 30) / 60),
+    }
+}

@@ -1,0 +1,52 @@
+//! The one error type: which node or file, what happened, and where it helps, what to do.
+
+use std::path::{Path, PathBuf};
+
+/// What went wrong in a study.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{path}: {doing}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was being done to it.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something on a node failed.
+    #[error("node {node}: {problem}")]
+    Node {
+        /// Its label.
+        node: String,
+        /// What it said.
+        problem: String,
+    },
+    /// The study cannot be made as it was asked for.
+    #[error("{0}")]
+    Choice(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] thalweg_store::Error),
+    /// A measurement.
+    #[error(transparent)]
+    Measure(#[from] thalweg_measure::Error),
+    /// Somebody asked to stop; what was measured is kept.
+    #[error("stopped; what was measured is kept: give --resume to go on")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error + use<> {
+        let path = path.to_owned();
+        move |source| Error::File { path, doing, source }
+    }
+
+    pub(crate) fn node(node: &str, problem: impl std::fmt::Display) -> Error {
+        Error::Node { node: node.to_owned(), problem: problem.to_string() }
+    }
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,107 @@
+//! The recording of a run through the client library, and what it says.
+
+use crate::raw::Digest;
+use crate::{Error, Result};
+use std::path::PathBuf;
+use thalweg_explain::{Explanation, Options};
+use thalweg_store::client::Store;
+use thalweg_store::copy::{Recorder, Recording as Asked};
+use thalweg_trace::{
+    Clock, Counter, CounterName, Host, Mark, Meta, Object, Recording, Sample, Source, SourceError, SpanBatch, Stack, Time, Track,
+};
+
+/// How many charges a digest keeps.
+const CHARGES: usize = 4;
+
+/// Begins a recording of both ends.
+pub(super) fn start(store: &Store, node: &str, number: u32, read: bool) -> Result<Recorder> {
+    let directory = std::env::temp_dir().join(format!("thalweg-study-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making a place for recordings"))?;
+    let way = if read { "read" } else { "write" };
+    let asked = Asked {
+        path: directory.join(format!("{number}.thw")),
+        command: vec!["thalweg".into(), "bench".into(), "layout".into(), way.into()],
+        node: node.to_owned(),
+    };
+    Ok(Recorder::start(&asked, &[store])?)
+}
+
+/// A run that was recorded, and when it was.
+pub(super) struct Recorded {
+    pub recorder: Recorder,
+    pub start: Time,
+    pub end: Time,
+    /// What the explanation calls the transfer.
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Recorded {
+    /// Fetches the servers' part, explains, and throws the recording away. `None`: it cannot be explained, which is no reason to
+    /// throw the time away.
+    pub fn explain(self) -> Option<Digest> {
+        let path = self.recorder.finish(self.end, 0, self.attributes).ok()?;
+        let digest = explained(&path, self.start);
+        let _ = std::fs::remove_dir_all(&path);
+        // The last one out.
+        let _ = path.parent().map(std::fs::remove_dir);
+        digest.map(|explanation| digest_of(&explanation))
+    }
+}
+
+fn explained(path: &PathBuf, start: Time) -> Option<Explanation> {
+    let recording = Recording::open(path).ok()?;
+    let meta = Meta { start, ..recording.meta().clone() };
+    thalweg_explain::explain(&From { recording, meta }, &Options { what_if: false }).ok()
+}
+
+/// An explanation in a few words.
+pub fn digest_of(explanation: &Explanation) -> Digest {
+    let verdict = &explanation.verdict;
+    let charges = explanation.critical_path.iter().take(CHARGES);
+    Digest {
+        cause: verdict.cause.name().to_owned(),
+        place: verdict.place.clone(),
+        share: verdict.share,
+        charges: charges.map(|c| (c.cause.name().to_owned(), c.place.clone(), c.share)).collect(),
+        sentence: verdict.sentence.clone(),
+    }
+}
+
+/// A recording from a later start on: waiting at the barrier is not what is to be explained.
+struct From {
+    recording: Recording,
+    meta: Meta,
+}
+
+impl Source for From {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn hosts(&self) -> &[Host] {
+        self.recording.hosts()
+    }
+    fn clocks(&self) -> &[Clock] {
+        self.recording.clocks()
+    }
+    fn tracks(&self) -> &[Track] {
+        self.recording.tracks()
+    }
+    fn objects(&self) -> &[Object] {
+        self.recording.objects()
+    }
+    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = std::result::Result<SpanBatch, SourceError>> + 'a> {
+        self.recording.spans_backward()
+    }
+    fn marks(&self) -> std::result::Result<Vec<Mark>, SourceError> {
+        self.recording.marks()
+    }
+    fn counters(&self, name: CounterName) -> std::result::Result<Vec<Counter>, SourceError> {
+        self.recording.counters(name)
+    }
+    fn samples(&self) -> std::result::Result<Vec<Sample>, SourceError> {
+        self.recording.samples()
+    }
+    fn stacks(&self) -> std::result::Result<Vec<Stack>, SourceError> {
+        self.recording.stacks()
+    }
+}

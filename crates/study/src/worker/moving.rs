@@ -1,0 +1,244 @@
+//! The bytes of one run, moved and timed.
+//!
+//! Memory is allocated and touched before the barrier, files are opened before it. Every page that is written carries its own offset,
+//! and every page that is read must have it: a figure for bytes that did not arrive is no figure.
+
+use super::explain::Recorded;
+use crate::access::Access;
+use crate::protocol::Answer;
+use crate::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use thalweg_store::client::{Store, StoreFile};
+use thalweg_store::copy::Recorder;
+use thalweg_trace::{About, Mode, SpanKind, Time, Tracer, TrackId};
+
+/// Where a page says what it is.
+const PAGE_BYTES: u64 = 4096;
+
+/// A run that only waits for the word.
+pub(super) struct Prepared {
+    what: What,
+}
+
+enum What {
+    Path { file: File, path: PathBuf, access: Access, read: bool, transfers: Vec<(u64, u64)>, memory: Vec<u8> },
+    Store(Box<InStore>),
+    Command { command: Command, line: String, bytes: u64 },
+}
+
+struct InStore {
+    file: StoreFile,
+    access: Access,
+    read: bool,
+    transfers: Vec<(u64, u64)>,
+    memories: Vec<Vec<u8>>,
+    recorder: Option<Recorder>,
+}
+
+impl Prepared {
+    /// Through a path, as programs do it: one transfer after the other, then `fdatasync`.
+    pub fn path(path: &Path, access: Access, read: bool) -> Result<Prepared> {
+        access.check()?;
+        let file = File::options().read(true).write(!read).open(path).map_err(Error::file(path, "opening it"))?;
+        let memory = memory(&access);
+        Ok(Prepared { what: What::Path { file, path: path.to_owned(), access, read, transfers: access.transfers(), memory } })
+    }
+
+    /// Through the client library, several transfers at a time.
+    pub fn store(store: &Store, path: &str, access: Access, read: bool, in_flight: u32, recorder: Option<Recorder>) -> Result<Prepared> {
+        access.check()?;
+        let file = store.open(path)?.to_be_synced();
+        let memories = (0..in_flight.max(1)).map(|_| memory(&access)).collect();
+        Ok(Prepared { what: What::Store(Box::new(InStore { file, access, read, transfers: access.transfers(), memories, recorder })) })
+    }
+
+    /// By a command.
+    pub fn command(argv: Vec<String>, bytes: u64) -> Result<Prepared> {
+        let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("a command without words".into())) };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
+        Ok(Prepared { what: What::Command { command, line: argv.join(" "), bytes } })
+    }
+
+    /// Goes.
+    pub fn go(self) -> Result<(Answer, Option<Recorded>)> {
+        match self.what {
+            What::Path { file, path, access, read, transfers, memory } => {
+                path_go(&file, &path, &access, read, &transfers, memory).map(|ran| (ran, None))
+            }
+            What::Store(run) => run.go(),
+            What::Command { command, line, bytes } => command_go(command, &line, bytes).map(|ran| (ran, None)),
+        }
+    }
+}
+
+fn memory(access: &Access) -> Vec<u8> {
+    // Not zeroes: a disk or file system may have a short way for those.
+    (0..access.transfer_bytes.min(access.block_bytes)).map(|n| (n * 31 % 251) as u8 + 1).collect()
+}
+
+/// Where in a transfer its pages begin, and what each says.
+fn stamps(offset: u64, length: u64) -> impl Iterator<Item = (usize, [u8; 8])> {
+    let first = offset.next_multiple_of(PAGE_BYTES);
+    let pages = (first..(offset + length).saturating_sub(7)).step_by(PAGE_BYTES as usize);
+    pages.map(move |page| ((page - offset) as usize, (page ^ 0x7468_616c_7765_6721).to_le_bytes()))
+}
+
+fn stamp(memory: &mut [u8], offset: u64) {
+    stamps(offset, memory.len() as u64).for_each(|(at, says)| memory[at..at + 8].copy_from_slice(&says));
+}
+
+fn check(memory: &[u8], offset: u64, name: &str) -> Result<()> {
+    match stamps(offset, memory.len() as u64).find(|(at, says)| memory[*at..*at + 8] != *says) {
+        None => Ok(()),
+        Some((at, _)) => Err(Error::Choice(format!("{name}: the page at {} is not what was written there", offset + at as u64))),
+    }
+}
+
+fn path_go(file: &File, path: &Path, access: &Access, read: bool, transfers: &[(u64, u64)], mut memory: Vec<u8>) -> Result<Answer> {
+    let begun = Instant::now();
+    for &(offset, length) in transfers {
+        let memory = &mut memory[..length as usize];
+        if read {
+            file.read_exact_at(memory, offset).map_err(Error::file(path, "reading it"))?;
+            check(memory, offset, &path.display().to_string())?;
+        } else {
+            stamp(memory, offset);
+            file.write_all_at(memory, offset).map_err(Error::file(path, "writing it"))?;
+        }
+    }
+    let transfer_s = begun.elapsed().as_secs_f64();
+    let sync_s = if read {
+        None
+    } else {
+        let begun = Instant::now();
+        rustix::fs::fdatasync(file).map_err(|e| Error::file(path, "putting it on media")(e.into()))?;
+        Some(begun.elapsed().as_secs_f64())
+    };
+    Ok(Answer::Ran { transfer_s, sync_s, bytes: access.bytes(), output: None })
+}
+
+fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
+    let begun = Instant::now();
+    let ran = command.output().map_err(Error::file(Path::new(line), "starting it"))?;
+    let transfer_s = begun.elapsed().as_secs_f64();
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        return Err(Error::Choice(format!("{line}: {}: {}", ran.status, said.trim())));
+    }
+    Ok(Answer::Ran { transfer_s, sync_s: None, bytes, output: Some(String::from_utf8_lossy(&ran.stdout).into_owned()) })
+}
+
+impl InStore {
+    fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
+        let InStore { file, access, read, transfers, memories, recorder } = *self;
+        let mode = recorder.as_ref().map_or_else(Mode::off, |recorder| recorder.mode.clone());
+        let mut tracer = mode.thread("main");
+        let start = Time::now();
+        let begun = Instant::now();
+        transfer_all(&file, read, &transfers, memories, &mode, &mut tracer)?;
+        let transfer_s = begun.elapsed().as_secs_f64();
+        let sync_s = if read {
+            None
+        } else {
+            let begun = Instant::now();
+            file.sync_traced(&mut tracer)?;
+            Some(begun.elapsed().as_secs_f64())
+        };
+        let end = Time::now();
+        drop(tracer);
+        let recorded = recorder.map(|recorder| {
+            let path = format!("thal:{}", file.handle().path());
+            let (from, to) = if read { (path, "memory".to_owned()) } else { ("memory".to_owned(), path) };
+            let direction = if read { "out" } else { "in" };
+            let pairs = [("from", from), ("to", to), ("direction", direction.to_owned()), ("size_bytes", access.bytes().to_string())];
+            let attributes = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            Recorded { recorder, start, end, attributes }
+        });
+        Ok((Answer::Ran { transfer_s, sync_s, bytes: access.bytes(), output: None }, recorded))
+    }
+}
+
+/// All transfers, as many at a time as there are memories, each on a thread of its own.
+fn transfer_all(
+    file: &StoreFile,
+    read: bool,
+    transfers: &[(u64, u64)],
+    memories: Vec<Vec<u8>>,
+    mode: &Mode,
+    tracer: &mut Tracer,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let last: Mutex<(Option<TrackId>, Option<Error>)> = Mutex::new((None, None));
+    let waiting = tracer.begin();
+    std::thread::scope(|scope| {
+        for (number, mut memory) in memories.into_iter().enumerate() {
+            let (next, last) = (&next, &last);
+            scope.spawn(move || {
+                let mut tracer = mode.thread(&format!("request {number}"));
+                let moved = some_transfers(file, read, transfers, next, &mut memory, &mut tracer);
+                let track = tracer.track();
+                drop(tracer);
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                last.0 = track;
+                if let Err(error) = moved {
+                    next.store(usize::MAX / 2, Ordering::Relaxed);
+                    last.1.get_or_insert(error);
+                }
+            });
+        }
+    });
+    let (waker_track, error) = last.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
+    error.map_or(Ok(()), Err)
+}
+
+/// One thread's share: it takes the next transfer that nobody has, until there is none.
+fn some_transfers(
+    file: &StoreFile,
+    read: bool,
+    transfers: &[(u64, u64)],
+    next: &AtomicUsize,
+    memory: &mut [u8],
+    tracer: &mut Tracer,
+) -> Result<()> {
+    while let Some(&(offset, length)) = transfers.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let memory = &mut memory[..length as usize];
+        let whole = tracer.begin();
+        if read {
+            file.read_within(tracer, memory, offset)?;
+            check(memory, offset, file.handle().path())?;
+        } else {
+            stamp(memory, offset);
+            file.write_traced(tracer, memory, offset)?;
+        }
+        let about = About { offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
+        tracer.end(whole, SpanKind::AppRequest, about);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_says_where_it_belongs_and_is_held_to_it() {
+        for (offset, length) in [(0, 4096), (0, 1 << 20), (4096, 10_000), (100, 9000), (4090, 20), (1, 3)] {
+            let mut memory = vec![1; length];
+            stamp(&mut memory, offset);
+            check(&memory, offset, "f").unwrap();
+            if stamps(offset, length as u64).next().is_some() {
+                let error = check(&memory, offset + PAGE_BYTES, "f").unwrap_err().to_string();
+                assert!(error.starts_with("f: the page at "), "{error}");
+            }
+        }
+        assert_eq!(stamps(100, 9000).map(|s| s.0).collect::<Vec<_>>(), [3996, 8092]);
+    }
+}
