@@ -1,11 +1,12 @@
 """One thing a gate looks at, and how it ended.
 
 A gate yields cases; `attempt` makes one of a function. What the function raises says how it ended: nothing is a pass, `Wrong` a
-failure with its reason, `NotRun` a case this machine or this place cannot have. An `OSError` is a failure too: the file system said
-no to something it must allow.
+failure with its reason, `NotRun` a case this machine or this place cannot have. Anything else is a failure too: an `OSError` is a
+file system that said no to something it must allow.
 """
 
 import time
+import traceback
 from dataclasses import asdict, dataclass
 
 STATES = ("passed", "failed", "skipped", "expected")
@@ -43,8 +44,10 @@ def attempt(name, function, *arguments):
         checks = function(*arguments) or 0
     except NotRun as why:
         state, reason = "skipped", str(why)
-    except (Wrong, OSError, AssertionError) as why:
-        state, reason = "failed", f"{type(why).__name__}: {why}" if not isinstance(why, Wrong) else str(why)
+    except Wrong as why:
+        state, reason = "failed", str(why)
+    except Exception as why:
+        state, reason = "failed", f"{type(why).__name__}: {why} ({traceback.extract_tb(why.__traceback__)[-1].name})"
     return Case(name, state, reason, time.monotonic() - begun, checks)
 
 

@@ -135,7 +135,7 @@ class Mounted:
         argv = [self.program, "up", "--servers", str(servers), "--targets", str(targets), "--port", "0", "--print-address"]
         self.store = Server([*argv, os.path.join(self.directory, "store")], log)
         self.store.wait_until("the store's address", lambda: self._find_address(log))
-        first, second = (self.another(*self.flags) for _ in range(2))
+        first, second = (self.another() for _ in range(2))
         self.path = os.path.join(first.path, "gate")
         self.second = os.path.join(second.path, "gate")
         os.mkdir(self.path, 0o755)
@@ -151,7 +151,7 @@ class Mounted:
         """One more client: its `path` is a mount point, with the gate's directory in it."""
         name = f"m{len(self.mounts)}"
         log = os.path.join(self.directory, f"{name}.log")
-        mount = Mount(self.program, self.address, os.path.join(self.directory, name), log, flags)
+        mount = Mount(self.program, self.address, os.path.join(self.directory, name), log, [*self.flags, *flags])
         self.mounts.append(mount)
         return mount
 

@@ -1,0 +1,288 @@
+"""Two clients of one store: what one closes the other sees, and what must happen once happens once.
+
+Random operations on files and names, alternating between the clients and compared with a model (a file is closed before the other
+looks: the promise is close-to-open); appends of many processes on both; counters that are read and written under every kind of lock;
+files that only one may create; names that move under the other's feet.
+"""
+
+import os
+import stat
+import struct
+import sys
+
+from gatehouse import shell
+from gatehouse.case import Wrong, attempt
+
+TITLE = "two clients, one truth"
+SHORT = True
+ORDER = 50
+
+WAIT_S = 300
+
+
+def cases(visit):
+    """One case for each promise."""
+    times = 1 if visit.short else 8
+    for number in range(1 if visit.short else 5):
+        yield attempt(f"random operations, seed {visit.seed + number}", _model, visit, visit.seed + number, 400 * times)
+    for length in (17, 4096, 100_003):
+        yield attempt(f"appends of {length} bytes", _appends, visit, length, 25 * times)
+    # Reading and writing under a lock file would need the file to be opened again: only the locks promise more than close-to-open.
+    for how in ("flock", "fcntl", "range"):
+        yield attempt(f"a counter under {how}", _counter, visit, how, 40 * times)
+    for how in ("excl", "link"):
+        yield attempt(f"one creator by {how}", _creators, visit, how, 20 * times)
+    yield attempt("a file removed under an open descriptor", _removed_while_open, visit)
+    yield attempt("names that move", _moves, visit, 60 * times)
+    yield attempt("a size that grows is seen at every open", _grows, visit, 40 * times)
+    yield attempt("a file made shorter by the other", _shorter, visit, 20 * times)
+    yield attempt("modes, owners and times", _attributes, visit)
+
+
+def _model(visit, seed, steps):
+    """Files and their contents as a dictionary; either client does the next step."""
+    import random
+
+    chance = random.Random(seed)
+    views = visit.inside(f"model-{seed}")
+    model = {}
+    for step in range(steps):
+        view = chance.choice(views)
+        name = f"f{chance.randrange(6)}"
+        _step(chance, view, name, model)
+        if step % 20 == 19:
+            for other in views:
+                _compare(other, model, f"seed {seed}, step {step}")
+    return steps
+
+
+def _step(chance, view, name, model):
+    path = os.path.join(view, name)
+    what = chance.randrange(7)
+    if name not in model or what == 0:
+        data = chance.randbytes(chance.randrange(200_000))
+        with open(path, "wb") as out:
+            out.write(data)
+        model[name] = bytearray(data)
+    elif what in (1, 2):
+        offset, data = chance.randrange(300_000), chance.randbytes(chance.randrange(1, 80_000))
+        with open(path, "r+b", buffering=0) as out:
+            os.pwrite(out.fileno(), data, offset)
+        held = model[name]
+        held.extend(bytes(max(0, offset + len(data) - len(held))))
+        held[offset : offset + len(data)] = data
+    elif what == 3:
+        length = chance.randrange(300_000)
+        os.truncate(path, length)
+        held = model[name]
+        del held[length:]
+        held.extend(bytes(length - len(held)))
+    elif what == 4:
+        with open(path, "ab", buffering=0) as out:
+            data = chance.randbytes(chance.randrange(1, 5000))
+            out.write(data)
+        model[name].extend(data)
+    elif what == 5:
+        target = f"f{chance.randrange(6)}"
+        os.rename(path, os.path.join(view, target))
+        model[target] = model.pop(name)
+    else:
+        os.unlink(path)
+        del model[name]
+
+
+def _compare(view, model, where):
+    names = sorted(os.listdir(view))
+    if names != sorted(model):
+        raise Wrong(f"{where}: the directory has {names}, not {sorted(model)}")
+    for name, held in model.items():
+        with open(os.path.join(view, name), "rb") as source:
+            size = os.fstat(source.fileno()).st_size
+            data = source.read()
+        if size != len(held):
+            raise Wrong(f"{where}: {name} is {size} bytes long, not {len(held)}")
+        if data != held:
+            at = next((i for i, pair in enumerate(zip(data, held)) if pair[0] != pair[1]), min(len(data), len(held)))
+            raise Wrong(f"{where}: {name} ({len(held)} bytes, {len(data)} read) differs at byte {at}")
+
+
+def _all(visit, argvs):
+    """Run programs at once; `Wrong` if one fails."""
+    logs = [os.path.join(visit.scratch, f"worker-{number}.log") for number in range(len(argvs))]
+    started = [shell.start([sys.executable, *argv], log) for argv, log in zip(argvs, logs)]
+    try:
+        for process, log in zip(started, logs):
+            try:
+                code = process.wait(WAIT_S)
+            except shell.subprocess.TimeoutExpired:
+                raise Wrong(f"{' '.join(process.args[1:3])}: not done after {WAIT_S} s") from None
+            if code != 0:
+                with open(log, errors="replace") as source:
+                    raise Wrong(f"exit code {code}: {(source.read().strip().splitlines() or ['no message'])[-1]}")
+    finally:
+        for process in started:
+            shell.end(process, visit.place.give_up)
+
+
+def _appends(visit, length, count):
+    views = visit.inside(f"append-{length}")
+    writers = 6
+    _all(visit, [[visit.worker("appender.py"), os.path.join(views[n % 2], "log"), str(n), str(count), str(length)] for n in range(writers)])
+    for view in views:
+        with open(os.path.join(view, "log"), "rb") as source:
+            lines = source.read().split(b"\n")
+        if lines.pop() != b"":
+            raise Wrong("the last record is not whole")
+        seen = {}
+        for place, line in enumerate(lines):
+            number, step, rest = (line.split(b":", 2) + [b"", b""])[:3]
+            if len(line) != length - 1 or not number.isdigit() or set(rest) != {97 + int(number)}:
+                raise Wrong(f"record {place} of {len(lines)} is torn: {line[:40]!r}, {len(line) + 1} bytes")
+            if int(step) != seen.get(number, -1) + 1:
+                raise Wrong(f"writer {number.decode()}: step {step.decode()} comes after {seen.get(number, -1)}")
+            seen[number] = int(step)
+        if len(lines) != writers * count:
+            raise Wrong(f"{len(lines)} records, not {writers * count}")
+    return writers * count
+
+
+def _counter(visit, how, count):
+    views = visit.inside(f"counter-{how}")
+    with open(os.path.join(views[0], "n"), "wb") as out:
+        out.write(struct.pack("<Q", 0))
+    _all(visit, [[visit.worker("counter.py"), how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    for view in views:
+        with open(os.path.join(view, "n"), "rb") as source:
+            told = struct.unpack("<Q", source.read())[0]
+        if told != 4 * count:
+            raise Wrong(f"the counter is {told}, not {4 * count}: {4 * count - told} additions were lost")
+    return 4 * count
+
+
+def _creators(visit, how, count):
+    """Four processes add one to numbers in files that are opened under a lock file: the next holder opens what the last has closed."""
+    views = visit.inside(f"creators-{how}")
+    program = os.path.join(visit.scratch, "under_lock_file.py")
+    with open(program, "w") as out:
+        out.write(
+            "import os, struct, sys\n"
+            f"sys.path.insert(0, {os.path.dirname(visit.worker('x'))!r})\nsys.dont_write_bytecode = True\nimport counter\n"
+            "how, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])\n"
+            "for _ in range(count):\n"
+            "    counter.take(how, path, None)\n"
+            "    with open(path, 'r+b', buffering=0) as file:\n"
+            "        number = struct.unpack('<Q', file.read(8))[0]\n"
+            "        os.pwrite(file.fileno(), struct.pack('<Q', number + 1), 0)\n"
+            "    counter.give(how, path, None)\n"
+        )
+    with open(os.path.join(views[0], "n"), "wb") as out:
+        out.write(struct.pack("<Q", 0))
+    _all(visit, [[program, how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    with open(os.path.join(views[1], "n"), "rb") as source:
+        told = struct.unpack("<Q", source.read())[0]
+    if told != 4 * count:
+        raise Wrong(f"the number is {told}, not {4 * count}: two were sure to be the only one")
+    return 4 * count
+
+
+def _removed_while_open(visit):
+    here, there = visit.inside("orphan")
+    with open(os.path.join(here, "file"), "w+b", buffering=0) as held:
+        held.write(b"before")
+        os.fsync(held.fileno())
+        os.unlink(os.path.join(there, "file"))
+        if os.path.exists(os.path.join(there, "file")):
+            raise Wrong("the name is still there for the one who removed it")
+        held.write(b" and after")
+        os.ftruncate(held.fileno(), 12)
+        told = os.pread(held.fileno(), 100, 0)
+        if told != b"before and a":
+            raise Wrong(f"the open file reads {told!r}")
+        if os.fstat(held.fileno()).st_size != 12:
+            raise Wrong(f"the open file is {os.fstat(held.fileno()).st_size} bytes long")
+        with open(os.path.join(there, "file"), "xb") as out:
+            out.write(b"another")
+        if os.pread(held.fileno(), 100, 0) != b"before and a":
+            raise Wrong("a new file of the same name changed the open one")
+    return 5
+
+
+def _moves(visit, rounds):
+    here, there = visit.inside("moves")
+    for number in range(rounds):
+        made, moved = f"a{number}", f"b{number % 7}"
+        with open(os.path.join(here, made), "w") as out:
+            out.write(str(number))
+        os.replace(os.path.join(there, made), os.path.join(there, moved))
+        with open(os.path.join(here, moved)) as source:
+            if source.read() != str(number):
+                raise Wrong(f"round {number}: {moved} holds another file than the one that was moved there")
+        try:
+            os.stat(os.path.join(here, made))
+            raise Wrong(f"round {number}: {made} is there after it was moved away")
+        except FileNotFoundError:
+            pass
+    os.makedirs(os.path.join(here, "d/e"))
+    os.rename(os.path.join(there, "d"), os.path.join(there, "g"))
+    if os.listdir(os.path.join(here, "g")) != ["e"]:
+        raise Wrong("a directory that the other moved does not hold what it held")
+    return rounds
+
+
+def _grows(visit, rounds):
+    here, there = visit.inside("grows")
+    paths = [os.path.join(view, "log") for view in (here, there)]
+    held = b""
+    for number in range(rounds):
+        with open(paths[number % 2], "ab") as out:
+            piece = bytes([number % 251]) * (number * 997 % 5000 + 1)
+            out.write(piece)
+        held += piece
+        with open(paths[1 - number % 2], "rb") as source:
+            if source.read() != held:
+                raise Wrong(f"round {number}: the other does not read what was closed before it opened")
+        if os.stat(paths[1 - number % 2]).st_size != len(held):
+            raise Wrong(f"round {number}: size {os.stat(paths[1 - number % 2]).st_size}, not {len(held)}")
+    return rounds
+
+
+def _shorter(visit, rounds):
+    here, there = visit.inside("shorter")
+    paths = [os.path.join(view, "file") for view in (here, there)]
+    for number in range(rounds):
+        with open(paths[0], "wb") as out:
+            out.write(b"x" * 300_000)
+        with open(paths[1], "rb") as source:
+            source.read()
+        os.truncate(paths[0], 1000 + number)
+        os.truncate(paths[0], 200_000)
+        with open(paths[1], "rb") as source:
+            told = source.read()
+        if told != b"x" * (1000 + number) + bytes(199_000 - number):
+            raise Wrong(f"round {number}: bytes that were cut off are read again by the other")
+    return rounds
+
+
+def _attributes(visit):
+    here, there = visit.inside("attributes")
+    one, other = os.path.join(here, "file"), os.path.join(there, "file")
+    with open(one, "wb") as out:
+        out.write(b"12345")
+    os.chmod(one, 0o640)
+    os.utime(one, ns=(1_000_000_000_123_456_789, 1_500_000_000_987_654_321))
+    with open(other, "rb"):
+        told = os.stat(other)
+    for what, found, wanted in (
+        ("mode", stat.S_IMODE(told.st_mode), 0o640),
+        ("mtime", told.st_mtime_ns, 1_500_000_000_987_654_321),
+        ("atime", told.st_atime_ns, 1_000_000_000_123_456_789),
+        ("size", told.st_size, 5),
+        ("inode", told.st_ino, os.stat(one).st_ino),
+    ):
+        if found != wanted:
+            raise Wrong(f"{what} is {found} for the other, not {wanted}")
+    os.link(other, other + "2")
+    with open(one, "rb"):
+        if os.stat(one).st_nlink != 2:
+            raise Wrong(f"{os.stat(one).st_nlink} links after the other made a second")
+    return 6
