@@ -11,6 +11,7 @@ pub mod layout;
 pub mod ls;
 pub mod merge;
 pub mod mkdir;
+pub mod mount;
 pub mod mv;
 pub mod record;
 pub mod report;
@@ -18,6 +19,7 @@ pub mod rm;
 pub mod rpcstat;
 pub mod serve;
 pub mod stat;
+pub mod umount;
 pub mod up;
 
 use crate::failure::Failure;
@@ -85,6 +87,10 @@ verbs! {
         Df = df,
         /// Show how a file is laid out, and where each range of it is
         Layout = layout,
+        /// Make a store a directory that any program can use
+        Mount = mount,
+        /// Take a mounted store away, when everything is written
+        Umount = umount,
     }
     "Measure and tune" {
         /// Measure what each layout gives, against the disks there are

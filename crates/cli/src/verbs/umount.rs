@@ -1,0 +1,81 @@
+//! `thalweg umount`: takes a mounted store away, and waits until everything is written.
+
+use crate::failure::Failure;
+use crate::{output, size};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_mount::fuse::mounting::{mounts, unmount};
+use thalweg_mount::session::busy_text;
+
+/// Arguments of `thalweg umount`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Where it is mounted
+    #[arg(required = true)]
+    mountpoints: Vec<PathBuf>,
+    /// For those who come, at once; those who are in it go on
+    #[arg(long)]
+    lazy: bool,
+    /// How long to wait until everything is written
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = size::duration)]
+    timeout: Duration,
+}
+
+/// Unmounts each.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut failed = None;
+    for mountpoint in &arguments.mountpoints {
+        if let Err(failure) = one(arguments, mountpoint) {
+            match failed.replace(failure) {
+                Some(Failure::Failed(message)) => output::note(&format!("thalweg umount: {message}")),
+                _ => continue,
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
+    let at = without_links(mountpoint)?;
+    let listed = mounts().map_err(|e| Failure::failed(format!("mounts: {e}")))?;
+    if !listed.iter().any(|m| m.at == at) {
+        return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
+    }
+    // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
+    let process = thalweg_mount::busy::process_of(&at);
+    let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let lazily = arguments.lazy || process.is_none();
+    unmount(&at, lazily).map_err(|e| match e.raw_os_error() {
+        Some(busy) if busy == rustix::io::Errno::BUSY.raw_os_error() => {
+            Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process)))
+        }
+        _ => Failure::failed(format!("{}: {e}", at.display())),
+    })?;
+    match watched {
+        Some(ending) if !arguments.lazy => wait_for(&ending, arguments.timeout, &at),
+        _ => Ok(()),
+    }
+}
+
+/// The mount's process has written everything when it ends.
+fn wait_for(process: &OwnedFd, timeout: Duration, at: &Path) -> Result<(), Failure> {
+    let timeout = Timespec::try_from(timeout).ok();
+    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], timeout.as_ref()).map_err(std::io::Error::from)?;
+    match ready {
+        0 => Err(Failure::failed(format!("{}: it is taken away, and its process is still writing", at.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// A path without links; its last name is not asked for, since what is mounted there may be dead.
+fn without_links(path: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    if let Ok(there) = absolute.canonicalize() {
+        return Ok(there);
+    }
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(absolute) };
+    Ok(parent.canonicalize().map_or_else(|_| absolute.clone(), |parent| parent.join(name)))
+}

@@ -1,0 +1,78 @@
+//! Who is in a mount: which processes keep it from being taken away. Only links in /proc are read, whose text the kernel knows:
+//! the mount itself is asked nothing, since it may be dead.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A process in a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct User {
+    pub pid: u32,
+    pub name: String,
+    /// What it does there.
+    pub what: String,
+}
+
+/// At most so many are told.
+const MOST: usize = 10;
+
+/// Processes that have something under `mountpoint` open, mapped, or as a directory of theirs; not the one `except`.
+pub fn users(mountpoint: &Path, except: Option<u32>) -> Vec<User> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = processes.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| Some(*pid) != except).filter_map(|pid| user(pid, mountpoint)).take(MOST).collect()
+}
+
+fn user(pid: u32, mountpoint: &Path) -> Option<User> {
+    let base = PathBuf::from(format!("/proc/{pid}"));
+    let under = |link: &Path| std::fs::read_link(link).ok().filter(|to| is_under(to, mountpoint));
+    let place = |name: &str, what: &str| under(&base.join(name)).map(|to| format!("{what} {}", to.display()));
+    let open = || {
+        let descriptors = std::fs::read_dir(base.join("fd")).ok()?;
+        let to = descriptors.flatten().find_map(|d| under(&d.path()))?;
+        Some(format!("has {} open", to.display()))
+    };
+    let mapped = || {
+        let maps = std::fs::read(base.join("maps")).ok()?;
+        let path = |line: &[u8]| line.iter().position(|b| *b == b'/').map(|at| PathBuf::from(std::ffi::OsStr::from_bytes(&line[at..])));
+        let to = maps.split(|b| *b == b'\n').filter_map(path).find(|to| is_under(to, mountpoint))?;
+        Some(format!("has {} mapped", to.display()))
+    };
+    let what = place("cwd", "works in").or_else(|| place("root", "has its root at")).or_else(open).or_else(mapped)?;
+    let name = std::fs::read_to_string(base.join("comm")).unwrap_or_default().trim().to_owned();
+    Some(User { pid, name, what })
+}
+
+fn is_under(path: &Path, mountpoint: &Path) -> bool {
+    path.starts_with(mountpoint)
+}
+
+/// The process of a mount, as the mount itself says; `None`: it does not answer.
+pub fn process_of(mountpoint: &Path) -> Option<u32> {
+    let mut value = [0; 64 << 10];
+    let length = rustix::fs::lgetxattr(mountpoint, "user.thalweg.store", &mut value).ok()?;
+    let document: serde_json::Value = serde_json::from_slice(&value[..length]).ok()?;
+    document["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
+}
+
+/// One line for each.
+pub fn described(users: &[User]) -> String {
+    users.iter().map(|u| format!("{} {} {}", u.pid, u.name, u.what)).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_a_file_open_is_found_and_the_excepted_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let _open = std::fs::File::create(directory.path().join("f")).unwrap();
+        let us = std::process::id();
+        let found = users(directory.path(), None);
+        assert!(found.iter().any(|u| u.pid == us && u.what.starts_with("has ")), "{found:?}");
+        assert!(!users(directory.path(), Some(us)).iter().any(|u| u.pid == us));
+        assert!(described(&found).contains("open"));
+    }
+}

@@ -1,0 +1,312 @@
+//! Read, write, flush, sync, allocate.
+//!
+//! **Close to open.** When a file is opened, the service is asked for its change counter: if it is the one that what is kept (by
+//! the kernel, and here) is of, that is kept, else forgotten. When it is closed, everything is written, and the service is told,
+//! which counts one up.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::{abi, reply};
+use crate::open::{Handle, Shared};
+use crate::table::Node;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use thalweg_store::metadata::client::OpenFile;
+use thalweg_store::protocol::io::{Allocate, Seek};
+use thalweg_store::protocol::metadata::{Attributes, Place, SetAttributes};
+use thalweg_store::{ErrorKind, limits};
+use thalweg_trace::Tracer;
+
+/// All open files.
+#[derive(Default)]
+pub struct Handles {
+    open: RwLock<HashMap<u64, Arc<Handle>>>,
+    next: AtomicU64,
+}
+
+impl Handles {
+    fn add(&self, handle: Handle) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(handle));
+        number
+    }
+
+    fn get(&self, number: u64) -> Answered<Arc<Handle>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned().ok_or(Refusal::plain(libc::EBADF))
+    }
+
+    fn remove(&self, number: u64) -> Option<Arc<Handle>> {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&number)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Handle>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+impl FileSystem {
+    /// Opens a file.
+    pub fn open(&self, w: &mut Worker, node: u64, flags: u32) -> Answered<Answer> {
+        let node = self.node(node)?;
+        let (handle, open_flags) = self.opened(w, &node, flags)?;
+        reply::opened(&mut w.out, handle, open_flags);
+        Ok(Answer::Out)
+    }
+
+    /// The same: its handle, and how it behaves.
+    pub fn opened(&self, w: &mut Worker, node: &Arc<Node>, flags: u32) -> Answered<(u64, u32)> {
+        let (shared, attributes) = match node.shared() {
+            Some(shared) => (shared, self.names.stat(&mut w.tracer, &Place::of(node.id))),
+            None => {
+                let opened = self.names.open_by_id(&mut w.tracer, node.id).map_err(|e| Refusal::from(e).of_known_file())?;
+                let attributes = opened.attributes.clone();
+                (self.share(node, opened)?, Ok(attributes))
+            }
+        };
+        let attributes = attributes.map_err(|e| Refusal::from(e).of_known_file())?;
+        let keep = self.look_at_change(node, &shared, &attributes);
+        Ok(self.handle(node, shared, flags, keep))
+    }
+
+    /// A file that was just made, and is open at the service already.
+    pub fn opened_new(&self, node: &Arc<Node>, opened: OpenFile, flags: u32) -> Answered<(u64, u32)> {
+        node.state().cached_change = Some(opened.attributes.change);
+        let shared = self.share(node, opened)?;
+        Ok(self.handle(node, shared, flags, true))
+    }
+
+    /// What all here share of a file; of two who open it at a time, one is first.
+    fn share(&self, node: &Node, opened: OpenFile) -> Answered<Arc<Shared>> {
+        let path = self.table.path(node.id, &node.state());
+        let fresh = Arc::new(Shared::new(&self.data, opened, path, self.options.strict)?);
+        let mut state = node.state();
+        match state.open.upgrade() {
+            Some(shared) => {
+                // The second says to the service that it is closed again: not under the lock.
+                drop(state);
+                Ok(shared)
+            }
+            None => {
+                state.open = Arc::downgrade(&fresh);
+                Ok(fresh)
+            }
+        }
+    }
+
+    fn handle(&self, node: &Arc<Node>, shared: Arc<Shared>, flags: u32, keep: bool) -> (u64, u32) {
+        let mut open_flags = if keep { abi::fopen::KEEP_CACHE } else { 0 };
+        if self.options.strict || flags & libc::O_APPEND as u32 != 0 {
+            // The kernel's copies of pages would be of another place than the bytes go to, or of another time.
+            open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
+        }
+        (self.handles.add(Handle::new(Arc::clone(node), shared)), open_flags)
+    }
+
+    /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
+    fn look_at_change(&self, node: &Node, shared: &Shared, attributes: &Attributes) -> bool {
+        let mut state = node.state();
+        let same = state.cached_change == Some(attributes.change);
+        let told = state.told_change == Some(attributes.change);
+        state.cached_change = Some(attributes.change);
+        drop(state);
+        if !same {
+            shared.forget_all();
+        }
+        if !told {
+            self.device.forget_cached(self.table.number(node.id), false);
+        }
+        same && !self.options.strict
+    }
+
+    /// Forgets everything that is kept of a file, and asks whether it has changed: what taking a lock means.
+    pub fn revalidate(&self, tracer: &mut Tracer, node: &Node) -> Answered<()> {
+        let attributes = self.names.stat(tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let shared = node.shared();
+        let mut state = node.state();
+        let same = state.cached_change == Some(attributes.change);
+        state.cached_change = Some(attributes.change);
+        drop(state);
+        if !same {
+            if let Some(shared) = shared {
+                shared.forget_all();
+            }
+            self.device.forget_cached(self.table.number(node.id), true);
+        }
+        Ok(())
+    }
+
+    /// Everything that was written to a file here is at the servers, and the service knows. What was lost is noted.
+    pub fn settle(&self, tracer: &mut Tracer, node: &Node, shared: &Shared) {
+        if let Err(error) = shared.flush(tracer) {
+            self.log.line(format_args!("bytes written are lost: {error}"));
+            shared.lost(&error);
+        }
+        let Some((end, written_ns)) = shared.take_untold() else { return };
+        match self.names.written(tracer, node.id, end) {
+            Ok(attributes) => node.changed_here(&attributes),
+            // It has no name any more, and nobody to be told of its times.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
+            Err(error) => {
+                self.log.line(format_args!("the time of a write could not be told: {error}"));
+                shared.give_back_untold((end, written_ns));
+            }
+        }
+    }
+
+    /// Reads.
+    pub fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        let length = length as usize;
+        if w.memory.len() < length {
+            w.memory.resize(length, 0);
+        }
+        let read = handle.shared.read(&mut w.tracer, &mut w.memory[..length], offset)?;
+        Ok(Answer::Memory(read))
+    }
+
+    /// Writes.
+    pub fn write(&self, w: &mut Worker, handle: u64, bytes: &[u8], offset: u64, (write_flags, flags): (u32, u32)) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limits::FILE_BYTES) {
+            return Err(Refusal::plain(libc::EFBIG));
+        }
+        if write_flags & abi::WRITE_KILL_SUIDGID != 0 {
+            self.drop_privileges(&mut w.tracer, &handle.node)?;
+        }
+        // What the kernel writes back for a map has its own place, however the file was opened.
+        let append = flags & libc::O_APPEND as u32 != 0 && write_flags & abi::WRITE_CACHE == 0;
+        if append {
+            self.append(w, &handle, bytes)?;
+        } else if self.options.strict {
+            handle.shared.write_through(&mut w.tracer, bytes, offset)?;
+        } else {
+            handle.shared.write(&mut w.tracer, bytes, offset)?;
+        }
+        reply::count(&mut w.out, bytes.len() as u32);
+        Ok(Answer::Out)
+    }
+
+    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<()> {
+        let shared = &handle.shared;
+        self.settle(&mut w.tracer, &handle.node, shared);
+        let offset = shared.file.size_traced(&mut w.tracer)?;
+        Ok(shared.write_through(&mut w.tracer, bytes, offset)?)
+    }
+
+    /// Set-user and set-group bits go when somebody writes who may not keep them.
+    fn drop_privileges(&self, tracer: &mut Tracer, node: &Node) -> Answered<()> {
+        let place = Place::of(node.id);
+        let before = node.state().mode;
+        if crate::attributes::without_privileges(before) == before {
+            return Ok(());
+        }
+        let before = self.names.stat(tracer, &place)?.mode;
+        let after = crate::attributes::without_privileges(before);
+        if after != before {
+            let set = SetAttributes { mode: Some(after), ..SetAttributes::default() };
+            node.changed_here(&self.names.set_attributes(tracer, &place, &set)?);
+            self.device.forget_cached(self.table.number(node.id), false);
+        }
+        Ok(())
+    }
+
+    /// A descriptor was closed: everything is written, and what went wrong is told.
+    pub fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        self.settle(&mut w.tracer, &handle.node, &handle.shared);
+        self.unlock_owner(w, &handle.node, owner);
+        handle.shared.tell_losses(&handle.told)?;
+        Ok(Answer::Done)
+    }
+
+    /// The last descriptor of an open file was closed, and its last map has gone.
+    pub fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
+        if let Some(handle) = self.handles.remove(handle) {
+            self.settle(&mut w.tracer, &handle.node, &handle.shared);
+            if let Some(owner) = flock_owner {
+                self.unlock_owner(w, &handle.node, owner);
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Puts a file's bytes on media, and its name and attributes.
+    pub fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        let shared = &handle.shared;
+        self.settle(&mut w.tracer, &handle.node, shared);
+        if let Err(error) = shared.file.sync_traced(&mut w.tracer) {
+            self.log.line(format_args!("sync: {error}"));
+            shared.lost(&error);
+        }
+        handle.shared.tell_losses(&handle.told)?;
+        if !(data_only && shared.name_synced.load(Ordering::Relaxed)) {
+            self.names.sync(&mut w.tracer)?;
+            shared.name_synced.store(true, Ordering::Relaxed);
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Puts names on media.
+    pub fn sync_names(&self, w: &mut Worker) -> Answered<Answer> {
+        self.names.sync(&mut w.tracer)?;
+        Ok(Answer::Done)
+    }
+
+    /// Puts everything that was written here on media.
+    pub fn sync_all(&self, w: &mut Worker) -> Answered<Answer> {
+        let mut all = Ok(());
+        for handle in self.handles.all() {
+            self.settle(&mut w.tracer, &handle.node, &handle.shared);
+            if let Err(error) = handle.shared.file.sync_traced(&mut w.tracer) {
+                handle.shared.lost(&error);
+                all = all.and(Err(Refusal::from(error)));
+            }
+        }
+        self.names.sync(&mut w.tracer)?;
+        all.map(|()| Answer::Done)
+    }
+
+    /// Gives a range space, takes it away, or clears it.
+    pub fn allocate(&self, w: &mut Worker, handle: u64, offset: u64, length: u64, mode: u32) -> Answered<Answer> {
+        const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+        const ZERO_KEEP: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP;
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+        let how = match mode as i32 {
+            0 => Allocate::Extend,
+            KEEP => Allocate::KeepSize,
+            PUNCH => Allocate::PunchHole,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::ZeroRange,
+            ZERO_KEEP => Allocate::ZeroRangeKeepSize,
+            _ => return Err(Refusal::plain(libc::EOPNOTSUPP)),
+        };
+        let handle = self.handles.get(handle)?;
+        let shared = &handle.shared;
+        self.settle(&mut w.tracer, &handle.node, shared);
+        let done = shared.file.allocate(&mut w.tracer, offset, length, how);
+        shared.forget_all();
+        shared.was_written(offset.saturating_add(length));
+        done?;
+        Ok(Answer::Done)
+    }
+
+    /// The next data, or the next hole.
+    pub fn seek(&self, w: &mut Worker, handle: u64, offset: u64, whence: u32) -> Answered<Answer> {
+        let what = match whence as i32 {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        };
+        let handle = self.handles.get(handle)?;
+        self.settle(&mut w.tracer, &handle.node, &handle.shared);
+        match handle.shared.file.seek(&mut w.tracer, offset, what)? {
+            Some(found) => {
+                reply::offset(&mut w.out, found);
+                Ok(Answer::Out)
+            }
+            None => Err(Refusal::plain(libc::ENXIO)),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Extended attributes: a user's own, which go to the metadata service as they are, and those that are made up here, by which a
+//! program that knows of stores asks for layouts and learns where bytes are. `docs/MOUNT.md` lists them.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::reply;
+use crate::layout_text;
+use crate::table::Node;
+use std::sync::Arc;
+use thalweg_store::ErrorKind;
+use thalweg_store::client::FileHandle;
+use thalweg_store::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetExtended};
+
+/// What is made up here begins so.
+const OURS: &[u8] = b"user.thalweg.";
+const LAYOUT: &[u8] = b"user.thalweg.layout";
+const MAP: &[u8] = b"user.thalweg.map";
+const STORE: &[u8] = b"user.thalweg.store";
+const ERROR: &[u8] = b"user.thalweg.error";
+/// Access control lists are not kept: modes are all there is.
+const UNSUPPORTED: &[u8] = b"system.";
+
+impl FileSystem {
+    /// An attribute's value.
+    pub fn get_extended(&self, w: &mut Worker, node: u64, name: &[u8], room: u32) -> Answered<Answer> {
+        if name.starts_with(UNSUPPORTED) {
+            return Err(Refusal::plain(libc::EOPNOTSUPP));
+        }
+        let node = self.node(node)?;
+        let value = if name.starts_with(OURS) {
+            self.made_up(w, &node, name)?
+        } else {
+            self.names.get_extended(&mut w.tracer, &Place::of(node.id), name).map_err(|e| Refusal::from(e).of_known_file())?
+        };
+        let value = value.ok_or(Refusal::plain(libc::ENODATA))?;
+        answer_bytes(w, &value, room)
+    }
+
+    /// The names of all attributes but those that are made up.
+    pub fn list_extended(&self, w: &mut Worker, node: u64, room: u32) -> Answered<Answer> {
+        let names = self.names.list_extended(&mut w.tracer, &self.place_of(node)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let mut all = Vec::new();
+        for name in names {
+            all.extend(name);
+            all.push(0);
+        }
+        answer_bytes(w, &all, room)
+    }
+
+    /// Sets an attribute.
+    pub fn set_extended(&self, w: &mut Worker, node: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
+        if name.starts_with(UNSUPPORTED) {
+            return Err(Refusal::plain(libc::EOPNOTSUPP));
+        }
+        let node = self.node(node)?;
+        if name.starts_with(OURS) {
+            if name != LAYOUT {
+                return Err(Refusal::plain(libc::EPERM));
+            }
+            return self.set_layout(w, &node, value);
+        }
+        let how = match flags as i32 {
+            0 => SetExtended::Either,
+            libc::XATTR_CREATE => SetExtended::Create,
+            libc::XATTR_REPLACE => SetExtended::Replace,
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        };
+        let done = self.names.set_extended(&mut w.tracer, &Place::of(node.id), name, value, how);
+        done.map_err(|e| Refusal::from(e).of_known_file())?;
+        Ok(Answer::Done)
+    }
+
+    /// Removes an attribute.
+    pub fn remove_extended(&self, w: &mut Worker, node: u64, name: &[u8]) -> Answered<Answer> {
+        if name.starts_with(UNSUPPORTED) {
+            return Err(Refusal::plain(libc::EOPNOTSUPP));
+        }
+        let node = self.node(node)?;
+        let place = Place::of(node.id);
+        if name.starts_with(OURS) {
+            if name != LAYOUT || node.kind != FileKind::Directory {
+                return Err(Refusal::plain(libc::EPERM));
+            }
+            if self.names.stat(&mut w.tracer, &place)?.default_layout.is_none() {
+                return Err(Refusal::plain(libc::ENODATA));
+            }
+            let set = SetAttributes { default_layout: Some(None), ..SetAttributes::default() };
+            node.changed_here(&self.names.set_attributes(&mut w.tracer, &place, &set)?);
+            return Ok(Answer::Done);
+        }
+        self.names.remove_extended(&mut w.tracer, &place, name).map_err(|e| Refusal::from(e).of_known_file())?;
+        Ok(Answer::Done)
+    }
+
+    fn made_up(&self, w: &mut Worker, node: &Arc<Node>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
+        match name {
+            STORE => return Ok(Some(self.store_document().into_bytes())),
+            ERROR => return Ok(node.state().layout_error.clone().map(String::into_bytes)),
+            LAYOUT | MAP => {}
+            _ => return Ok(None),
+        }
+        let attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        match &attributes.layout {
+            Some(layout) if name == LAYOUT => Ok(Some(layout_text::of_file(layout).into_bytes())),
+            Some(_) => self.map_of(w, node, &attributes).map(Some),
+            None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| layout_text::of_choice(choice).into_bytes())),
+            None => Ok(None),
+        }
+    }
+
+    /// One line for each datafile: which target, which server, its node, and how many bytes it has.
+    fn map_of(&self, w: &mut Worker, node: &Node, attributes: &Attributes) -> Answered<Vec<u8>> {
+        if let Some(shared) = node.shared() {
+            self.settle(&mut w.tracer, node, &shared);
+        }
+        let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
+        let sizes = self.data.glimpse(&mut w.tracer, &handle)?;
+        let map = self.names.map();
+        let mut text = String::new();
+        for (index, (target, size)) in handle.targets().iter().zip(sizes).enumerate() {
+            let server = map.target(*target).map(|(_, server)| server);
+            let (name, label) = server.map_or(("?", "?"), |s| (s.name.as_str(), s.node.as_str()));
+            text.push_str(&format!("{index} {target} {name} {label} {}\n", size.size_bytes));
+        }
+        Ok(text.into_bytes())
+    }
+
+    fn store_document(&self) -> String {
+        let map = self.names.map();
+        let server = |s: &thalweg_store::protocol::metadata::ServerEntry| serde_json::json!({ "name": s.name, "node": s.node, "address": s.address });
+        let target = |t: &thalweg_store::protocol::metadata::TargetEntry| {
+            let server = map.servers.get(t.server as usize).map(|s| s.name.clone());
+            serde_json::json!({ "target": t.target.0, "server": server, "directory": t.directory })
+        };
+        let document = serde_json::json!({
+            "store": format!("{:016x}", map.store),
+            "metadata": self.names.address(),
+            "servers": map.servers.iter().map(server).collect::<Vec<_>>(),
+            "targets": map.targets.iter().map(target).collect::<Vec<_>>(),
+            "node": self.options.node,
+            "pid": std::process::id(),
+            "strict": self.options.strict,
+        });
+        document.to_string()
+    }
+
+    /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
+    fn set_layout(&self, w: &mut Worker, node: &Node, value: &[u8]) -> Answered<Answer> {
+        let refuse = |reason: String, errno: i32| {
+            self.log.line(format_args!("layout of {}: {reason}", node.id));
+            node.state().layout_error = Some(reason);
+            Err(Refusal::plain(errno))
+        };
+        node.state().layout_error = None;
+        let text = match std::str::from_utf8(value) {
+            Ok(text) => text.trim_end_matches(['\0', '\n']),
+            Err(_) => return refuse("it is no text".to_owned(), libc::EINVAL),
+        };
+        let choice = match layout_text::parse(text) {
+            Ok(choice) => choice,
+            Err(reason) => return refuse(reason, libc::EINVAL),
+        };
+        let place = Place::of(node.id);
+        let done = match node.kind {
+            FileKind::Directory => {
+                let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
+                self.names.set_attributes(&mut w.tracer, &place, &set)
+            }
+            FileKind::File => self.names.relayout(&mut w.tracer, &place, &choice),
+            _ => return refuse("only files and directories have layouts".to_owned(), libc::EPERM),
+        };
+        match done {
+            Ok(attributes) => {
+                node.changed_here(&attributes);
+                Ok(Answer::Done)
+            }
+            Err(error) if error.kind() == ErrorKind::Busy => refuse(error.message().to_owned(), libc::EBUSY),
+            Err(error) if error.kind() == ErrorKind::Invalid => refuse(error.message().to_owned(), libc::EINVAL),
+            Err(error) => Err(Refusal::from(error).of_known_file()),
+        }
+    }
+}
+
+/// Bytes, if there is room for them; without room, how many there are.
+fn answer_bytes(w: &mut Worker, bytes: &[u8], room: u32) -> Answered<Answer> {
+    if room == 0 {
+        reply::count(&mut w.out, bytes.len() as u32);
+    } else if bytes.len() > room as usize {
+        return Err(Refusal::plain(libc::ERANGE));
+    } else {
+        w.out.extend(bytes);
+    }
+    Ok(Answer::Out)
+}

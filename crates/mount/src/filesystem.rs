@@ -1,0 +1,175 @@
+//! Which room answers which request.
+
+use crate::data::Handles;
+use crate::directories::Directories;
+use crate::errors::{Answered, Log, Refusal};
+use crate::fuse::device::Device;
+use crate::fuse::reply::{self, Lifetimes};
+use crate::fuse::request::{Header, Operation};
+use crate::interrupts::UnderWay;
+use crate::options::Options;
+use crate::table::{Node, Table};
+use std::sync::Arc;
+use thalweg_store::client::DataClient;
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::Place;
+use thalweg_trace::{Mode, Tracer};
+
+/// A store as a file system.
+pub struct FileSystem {
+    /// How it is mounted.
+    pub options: Options,
+    /// Calls on names.
+    pub names: MetadataClient,
+    /// Calls on bytes.
+    pub data: Arc<DataClient>,
+    /// What the kernel knows.
+    pub table: Table,
+    /// Open files.
+    pub handles: Handles,
+    /// Open directories.
+    pub directories: Directories,
+    /// For telling the kernel to forget.
+    pub device: Arc<Device>,
+    /// For what an errno does not say.
+    pub log: Log,
+    /// How threads record; off unless the mount records itself.
+    pub mode: Mode,
+}
+
+/// What a thread that answers requests has for itself.
+pub struct Worker {
+    /// Its tracer.
+    pub tracer: Tracer,
+    /// Answers are put together here.
+    pub out: Vec<u8>,
+    /// Bytes of files are read into this.
+    pub memory: Vec<u8>,
+}
+
+impl Worker {
+    /// One without anything yet.
+    pub fn new(tracer: Tracer) -> Worker {
+        Worker { tracer, out: Vec::new(), memory: Vec::new() }
+    }
+}
+
+/// An answer.
+pub enum Answer {
+    /// None is expected.
+    Nothing,
+    /// It is done.
+    Done,
+    /// The worker's `out`.
+    Out,
+    /// So much of the worker's `memory`.
+    Memory(usize),
+}
+
+impl FileSystem {
+    /// How long the kernel may rely on what it is told.
+    pub fn lifetimes(&self) -> Lifetimes {
+        let lifetime = self.options.lifetime();
+        Lifetimes { entry: lifetime, attributes: lifetime }
+    }
+
+    /// What the kernel calls `node`.
+    pub fn node(&self, node: u64) -> Answered<Arc<Node>> {
+        self.table.get(node).ok_or(Refusal::plain(libc::ESTALE))
+    }
+
+    /// A name in a directory.
+    pub fn place(&self, directory: u64, name: &[u8]) -> Answered<Place> {
+        if name.len() > thalweg_store::limits::NAME_BYTES {
+            return Err(Refusal::plain(libc::ENAMETOOLONG));
+        }
+        Ok(Place { from: self.table.id(directory), path: name.to_vec() })
+    }
+
+    /// The file or directory that the kernel calls `node`.
+    pub fn place_of(&self, node: u64) -> Place {
+        Place::of(self.table.id(node))
+    }
+
+    /// Answers a request. One that is not offered is refused before it comes here.
+    pub fn serve(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
+        use Operation as O;
+        w.out.clear();
+        let node = header.node;
+        match operation {
+            O::Lookup { name } => self.lookup(w, node, name),
+            O::Forget { nodes } => {
+                nodes.into_iter().for_each(|(node, lookups)| self.table.forget(node, lookups));
+                Ok(Answer::Nothing)
+            }
+            O::GetAttributes { handle } => self.get_attributes(w, node, handle),
+            O::SetAttributes(set) => self.set_attributes(w, header, &set),
+            O::ReadLink => self.read_link(w, node),
+            O::Symlink { name, target } => self.make_symlink(w, header, name, target),
+            O::MakeNode { name, mode, device } => self.make_node(w, header, name, mode, device),
+            O::MakeDirectory { name, mode } => self.make_directory(w, header, name, mode),
+            O::Unlink { name } => self.unlink(w, node, name),
+            O::RemoveDirectory { name } => self.remove_directory(w, node, name),
+            O::Rename { name, to, to_name, flags } => self.rename(w, (node, name), (to, to_name), flags),
+            O::Link { file, name } => self.link(w, file, node, name),
+            O::Open { flags } => self.open(w, node, flags),
+            O::Create { name, flags, mode } => self.create(w, header, name, flags, mode),
+            O::Read { handle, offset, length, flags: _ } => self.read(w, handle, offset, length),
+            O::Write { handle, offset, bytes, write_flags, flags } => self.write(w, handle, bytes, offset, (write_flags, flags)),
+            O::Flush { handle, owner } => self.flush(w, handle, owner),
+            O::Release { handle, owner } => self.release(w, handle, owner),
+            O::Sync { handle, data_only } => self.sync(w, handle, data_only),
+            O::Allocate { handle, offset, length, mode } => self.allocate(w, handle, offset, length, mode),
+            O::Seek { handle, offset, whence } => self.seek(w, handle, offset, whence),
+            O::OpenDirectory => self.open_directory(w, node),
+            O::ReadDirectory { handle, offset, length, plus } => self.read_directory(w, node, handle, offset, (length as usize, plus)),
+            O::ReleaseDirectory { handle } => self.release_directory(handle),
+            O::SyncDirectory => self.sync_names(w),
+            O::SyncFileSystem => self.sync_all(w),
+            O::Statfs => self.statfs(w),
+            O::SetExtended { name, value, flags } => self.set_extended(w, node, name, value, flags),
+            O::GetExtended { name, room } => self.get_extended(w, node, name, room),
+            O::ListExtended { room } => self.list_extended(w, node, room),
+            O::RemoveExtended { name } => self.remove_extended(w, node, name),
+            O::TestLock(asked) => self.test_lock(w, node, &asked),
+            O::Lock(asked) => self.lock(w, node, &asked, under_way),
+            O::Interrupt { .. } | O::Init { .. } | O::Destroy => Ok(Answer::Nothing),
+        }
+    }
+
+    fn statfs(&self, w: &mut Worker) -> Answered<Answer> {
+        const BLOCK_BYTES: u64 = 4096;
+        let (targets, silent) = self.data.space(&mut w.tracer);
+        if targets.is_empty()
+            && let Some(error) = silent.into_iter().next()
+        {
+            return Err(error.into());
+        }
+        // Targets on one file system share its space.
+        let mut seen: Vec<(u64, &str)> = Vec::new();
+        let (mut total, mut free, mut files) = (0_u64, 0_u64, 0_u64);
+        let map = self.names.map();
+        for space in &targets {
+            let node = map.target(space.target).map_or("", |(_, server)| server.node.as_str());
+            if seen.contains(&(space.file_system, node)) {
+                continue;
+            }
+            seen.push((space.file_system, node));
+            total = total.saturating_add(space.total_bytes);
+            free = free.saturating_add(space.available_bytes);
+            files = files.saturating_add(space.available_files);
+        }
+        let blocks = |bytes: u64| bytes / BLOCK_BYTES;
+        let space = reply::Space {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: blocks(total),
+            free: blocks(free),
+            available: blocks(free),
+            files,
+            files_free: files,
+            name_bytes: thalweg_store::limits::NAME_BYTES as u32,
+        };
+        reply::space(&mut w.out, &space);
+        Ok(Answer::Out)
+    }
+}

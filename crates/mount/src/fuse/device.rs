@@ -1,0 +1,93 @@
+//! The file descriptor that requests come from and answers go to. Several threads read from descriptors of their own of the
+//! same mount, so that they do not stand in each other's way; an answer goes to the one its request came from.
+
+use super::abi;
+use std::io::{Error, IoSlice, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// One descriptor of a mount.
+#[derive(Debug)]
+pub struct Device(OwnedFd);
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Device {
+    /// A descriptor that is mounted, or is going to be.
+    pub fn new(descriptor: OwnedFd) -> Device {
+        Device(descriptor)
+    }
+
+    /// Another descriptor of the same mount.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn another(&self) -> Result<Device> {
+        let fresh = super::mounting::open_device()?;
+        let original = self.0.as_raw_fd() as u32;
+        // SAFETY: the call reads one u32 from the pointer, which lives until it returns.
+        let done = unsafe { libc::ioctl(fresh.as_raw_fd(), abi::DEVICE_CLONE as libc::Ioctl, &raw const original) };
+        if done == 0 { Ok(Device(fresh)) } else { Err(Error::last_os_error()) }
+    }
+
+    /// Waits for a request; its length in `memory`. `None`: there will be no more, the mount has ended.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn receive(&self, memory: &mut [u8]) -> Result<Option<usize>> {
+        loop {
+            match rustix::io::read(&self.0, &mut *memory) {
+                Ok(length) => return Ok(Some(length)),
+                // A request was taken back before it was read, or a signal came.
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Answers a request: with an errno, or 0 and bytes.
+    ///
+    /// # Errors
+    /// The system's; `ENOENT` when nobody waits for the answer any more.
+    pub fn answer(&self, unique: u64, errno: i32, bytes: &[u8]) -> Result<()> {
+        let mut head = [0; abi::OUT_HEADER_BYTES];
+        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes.len()) as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&(-errno).to_ne_bytes());
+        head[8..].copy_from_slice(&unique.to_ne_bytes());
+        rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)])?;
+        Ok(())
+    }
+
+    fn notify(&self, code: i32, bytes: &[u8]) {
+        let mut head = [0; abi::OUT_HEADER_BYTES];
+        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes.len()) as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&code.to_ne_bytes());
+        // What the kernel does not have it need not forget: that is what errors here mean.
+        let _ = rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)]);
+    }
+
+    /// The kernel forgets a file's attributes, and with `bytes` also what it keeps of its content.
+    pub fn forget_cached(&self, node: u64, bytes: bool) {
+        let offset: i64 = if bytes { 0 } else { -1 };
+        let mut body = Vec::with_capacity(24);
+        body.extend(node.to_ne_bytes());
+        body.extend(offset.to_ne_bytes());
+        body.extend(0_i64.to_ne_bytes());
+        self.notify(abi::notify::INVAL_INODE, &body);
+    }
+
+    /// The kernel forgets what a name stands for.
+    pub fn forget_name(&self, directory: u64, name: &[u8]) {
+        let mut body = Vec::with_capacity(17 + name.len());
+        body.extend(directory.to_ne_bytes());
+        body.extend((name.len() as u32).to_ne_bytes());
+        body.extend(0_u32.to_ne_bytes());
+        body.extend(name);
+        body.push(0);
+        self.notify(abi::notify::INVAL_ENTRY, &body);
+    }
+}

@@ -1,0 +1,87 @@
+//! What kernel and mount agree on first.
+
+use super::abi::{self, init};
+use super::device::Device;
+use super::reply::{self, Agreement};
+use super::request::{Operation, decode};
+use std::io::{Error, ErrorKind, Result};
+
+/// The largest request that is asked for; the kernel has a bound of its own.
+const MOST_PAGES: usize = 1024;
+/// Requests that nobody waits for (read-ahead, writeback of maps) at a time.
+const BACKGROUND: u16 = 128;
+/// Read-ahead by the kernel: what is read ahead here beyond it is decided here.
+const READAHEAD_BYTES: u32 = 8 << 20;
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreed {
+    /// Bytes of one write at most.
+    pub write_bytes: usize,
+    /// A file that is not cached may be mapped.
+    pub direct_map: bool,
+}
+
+/// Pages of one request at most, as the kernel is set.
+fn pages_limit() -> usize {
+    let told = std::fs::read_to_string("/proc/sys/fs/fuse/max_pages_limit").ok().and_then(|t| t.trim().parse::<usize>().ok());
+    told.unwrap_or(256).clamp(32, MOST_PAGES)
+}
+
+/// Answers the kernel's first request.
+///
+/// # Errors
+/// When the kernel is too old, or the mount ended before it began.
+pub fn shake_hands(device: &Device, strict: bool) -> Result<Agreed> {
+    let mut memory = vec![0; 64 << 10];
+    loop {
+        let Some(length) = device.receive(&mut memory)? else {
+            return Err(Error::new(ErrorKind::NotConnected, "the mount ended before it began"));
+        };
+        let (header, operation) = decode(&memory[..length]).map_err(Error::other)?;
+        let Some(Operation::Init { major, minor, readahead_bytes: _, flags }) = operation else {
+            device.answer(header.unique, libc::EIO, &[])?;
+            continue;
+        };
+        let mut out = Vec::new();
+        if major > abi::KERNEL_VERSION {
+            // The kernel asks again, with our version.
+            out.extend(abi::KERNEL_VERSION.to_ne_bytes());
+            out.extend(abi::KERNEL_MINOR_VERSION.to_ne_bytes());
+            device.answer(header.unique, 0, &out)?;
+            continue;
+        }
+        if major < abi::KERNEL_VERSION || minor < abi::OLDEST_MINOR_VERSION {
+            device.answer(header.unique, libc::EPROTO, &[])?;
+            let problem = format!("the kernel speaks FUSE {major}.{minor}, at least 7.{} is needed", abi::OLDEST_MINOR_VERSION);
+            return Err(Error::new(ErrorKind::Unsupported, problem));
+        }
+        let mut wanted = init::ASYNC_READ
+            | init::POSIX_LOCKS
+            | init::FLOCK_LOCKS
+            | init::BIG_WRITES
+            | init::DO_READDIRPLUS
+            | init::READDIRPLUS_AUTO
+            | init::ASYNC_DIO
+            | init::PARALLEL_DIROPS
+            | init::MAX_PAGES
+            | init::HANDLE_KILLPRIV_V2
+            | init::INIT_EXT
+            | init::DIRECT_IO_ALLOW_MMAP;
+        if !strict {
+            wanted |= init::CACHE_SYMLINKS;
+        }
+        let flags = flags & wanted;
+        let pages = pages_limit();
+        let agreement = Agreement {
+            readahead_bytes: READAHEAD_BYTES,
+            flags,
+            background: BACKGROUND,
+            write_bytes: (pages * abi::PAGE_BYTES) as u32,
+            pages: pages as u16,
+        };
+        reply::agreement(&mut out, &agreement);
+        device.answer(header.unique, 0, &out)?;
+        return Ok(Agreed { write_bytes: pages * abi::PAGE_BYTES, direct_map: flags & init::DIRECT_IO_ALLOW_MMAP != 0 });
+    }
+}

@@ -1,0 +1,233 @@
+//! How a descriptor comes to be a mount, and how that ends: by the system call where that is allowed, else by `fusermount3`,
+//! which lets a person mount on a directory of their own.
+
+use std::ffi::{CString, OsStr};
+use std::io::{Error, ErrorKind, Read, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The type of file system that `/proc/mounts` shows.
+pub const TYPE: &str = "fuse.thalweg";
+const HELPER: &str = "fusermount3";
+
+/// How to mount.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct How {
+    /// What `/proc/mounts` shows as the source.
+    pub source: String,
+    pub read_only: bool,
+    /// Other users than the one who mounts may use it, as far as modes let them.
+    pub allow_other: bool,
+}
+
+/// The device, not mounted yet.
+///
+/// # Errors
+/// The system's.
+pub fn open_device() -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, open};
+    open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
+        rustix::io::Errno::NOENT => Error::new(ErrorKind::NotFound, "/dev/fuse is not there: the kernel's fuse module is not loaded"),
+        rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => Error::new(ErrorKind::PermissionDenied, "/dev/fuse may not be opened"),
+        other => other.into(),
+    })
+}
+
+/// Mounts; the kernel's first request is to be answered next.
+///
+/// # Errors
+/// When neither the system call nor the helper may; the helper's own words.
+pub fn mount(at: &Path, how: &How) -> Result<OwnedFd> {
+    match by_system_call(at, how) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) || error.kind() == ErrorKind::PermissionDenied => {
+            by_helper(at, how)
+        }
+        done => done,
+    }
+}
+
+fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
+    let device = open_device()?;
+    let mut options = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw()
+    );
+    if how.allow_other {
+        options.push_str(",allow_other");
+    }
+    let mut flags = libc::MS_NODEV | libc::MS_NOSUID;
+    if rustix::process::geteuid().is_root() {
+        // Whoever may make a device elsewhere may make one here.
+        flags = 0;
+    }
+    if how.read_only {
+        flags |= libc::MS_RDONLY;
+    }
+    let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(ErrorKind::InvalidInput));
+    let (source, target) = (text(how.source.as_bytes())?, text(at.as_os_str().as_bytes())?);
+    let (kind, options) = (text(TYPE.as_bytes())?, text(options.as_bytes())?);
+    // SAFETY: all pointers are to strings with a zero byte at their end that live until the call returns.
+    let done = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
+    if done == 0 { Ok(device) } else { Err(Error::last_os_error()) }
+}
+
+fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut options = format!("fsname={},subtype=thalweg,default_permissions", how.source.replace(',', "\\,"));
+    if how.allow_other {
+        options.push_str(",allow_other");
+    }
+    if how.read_only {
+        options.push_str(",ro");
+    }
+    let number = theirs.as_raw_fd();
+    let mut command = Command::new(HELPER);
+    command.arg("-o").arg(options).arg("--").arg(at).env("_FUSE_COMMFD", number.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only fcntl is called, which may be.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(Error::last_os_error()),
+        });
+    }
+    let mut child = command.spawn().map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("mounting is not allowed, and {HELPER} is not there: install the package fuse3"))
+        }
+        _ => Error::new(e.kind(), format!("{HELPER}: {e}")),
+    })?;
+    drop(theirs);
+    let received = receive_descriptor(&ours);
+    let mut words = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        let _ = stderr.read_to_string(&mut words);
+    }
+    let status = child.wait()?;
+    match received {
+        Ok(Some(descriptor)) if status.success() => Ok(descriptor),
+        Err(error) => Err(error),
+        _ => Err(Error::new(ErrorKind::PermissionDenied, words.trim().trim_start_matches("fusermount3: ").to_owned())),
+    }
+}
+
+/// A descriptor that is passed over a socket; `None`: the other end closed without one.
+fn receive_descriptor(socket: &UnixStream) -> Result<Option<OwnedFd>> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(socket, &mut [std::io::IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(descriptors.next())
+}
+
+/// Takes a mount away; `lazily`: at once for everybody who comes, later for those who are in it.
+///
+/// # Errors
+/// `EBUSY` while somebody is in it.
+pub fn unmount(at: &Path, lazily: bool) -> Result<()> {
+    let target = CString::new(at.as_os_str().as_bytes()).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
+    let flags = libc::UMOUNT_NOFOLLOW | if lazily { libc::MNT_DETACH } else { 0 };
+    // SAFETY: the pointer is to a string with a zero byte at its end that lives until the call returns.
+    if unsafe { libc::umount2(target.as_ptr(), flags) } == 0 {
+        return Ok(());
+    }
+    let error = Error::last_os_error();
+    if error.raw_os_error() != Some(libc::EPERM) {
+        return Err(error);
+    }
+    let mut command = Command::new(HELPER);
+    command.arg("-u");
+    if lazily {
+        command.arg("-z");
+    }
+    let out = command.arg("--").arg(at).stdin(Stdio::null()).output()?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    let busy = words.contains("busy");
+    Err(if busy { Error::from_raw_os_error(libc::EBUSY) } else { Error::other(words) })
+}
+
+/// A mount of ours, as the kernel lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Mounted {
+    pub at: PathBuf,
+    pub source: String,
+    /// `MAJOR:MINOR`: its name among the kernel's devices.
+    pub device: String,
+}
+
+/// All mounts of ours that this process sees, oldest first.
+///
+/// # Errors
+/// The system's.
+pub fn mounts() -> Result<Vec<Mounted>> {
+    Ok(std::fs::read("/proc/self/mountinfo")?.split(|b| *b == b'\n').filter_map(mounted).collect())
+}
+
+fn mounted(line: &[u8]) -> Option<Mounted> {
+    let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    let dash = fields.iter().position(|f| *f == b"-")?;
+    if *fields.get(dash + 1)? != TYPE.as_bytes() {
+        return None;
+    }
+    Some(Mounted {
+        device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
+        at: PathBuf::from(OsStr::from_bytes(&unescaped(fields.get(4)?))),
+        source: String::from_utf8_lossy(&unescaped(fields.get(dash + 2)?)).into_owned(),
+    })
+}
+
+/// Blanks and the like are written as three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, more @ ..] = rest {
+        let digits = more.get(..3).filter(|_| *first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
+        match digits.and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    bytes
+}
+
+/// Lets the kernel read this far ahead in a mount, where that is permitted.
+pub fn set_readahead(device: &str, bytes: u64) {
+    let _ = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes >> 10).to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_told_by_their_type_and_their_names_read_back() {
+        let line = b"36 35 0:52 / /mnt/a\\040b rw,nosuid shared:1 - fuse.thalweg thal://127.0.0.1:7400/d rw,user_id=0";
+        let expected = Mounted { at: PathBuf::from("/mnt/a b"), source: "thal://127.0.0.1:7400/d".into(), device: "0:52".into() };
+        assert_eq!(mounted(line), Some(expected));
+        assert_eq!(mounted(b"36 35 0:52 / /mnt rw - ext4 /dev/sda rw"), None);
+        assert_eq!(mounted(b""), None);
+    }
+}

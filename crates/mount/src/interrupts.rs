@@ -1,0 +1,194 @@
+//! Requests under way, and programs that no longer wait for them.
+//!
+//! The kernel says that a program that waits for a request was sent a signal. A wait for a lock ends then, whatever the signal
+//! (`fcntl` returns EINTR). Anything else goes on: programs do not expect a read of a file to be interrupted by an alarm clock.
+//! Only when the signal will end the program is the request answered at once, with EINTR that nobody sees; otherwise a program
+//! that reads from a silent server could not be ended before the server is given up. Which of the two it is the kernel does not say;
+//! but a thread that is going to end has SIGKILL pending, whatever signal it was. That may come after another signal, of
+//! which alone the kernel tells; so requests that were interrupted once are looked at every [`LOOK`] until they end.
+
+use crate::fuse::device::Device;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a request that was interrupted is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Interruptions that came before their request was entered here; more are not remembered.
+const EARLY: usize = 64;
+
+/// A request that is being worked on.
+pub struct UnderWay {
+    unique: u64,
+    /// The thread that waits for it.
+    pid: u32,
+    device: Arc<Device>,
+    state: Mutex<State>,
+    /// Whether an answer before the end may be given: what was asked changes nothing.
+    may_be_left: bool,
+}
+
+#[derive(Default)]
+struct State {
+    answered: bool,
+    interrupted: bool,
+    /// Ends a wait for a lock.
+    cancel: Option<Cancel>,
+}
+
+/// What ends a wait. Called at most a few times, from another thread; does not wait for anything itself.
+pub type Cancel = Arc<dyn Fn() + Send + Sync>;
+
+impl UnderWay {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers it, unless that has been done: nobody waits any more then.
+    pub fn answer(&self, errno: i32, bytes: &[u8]) {
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.answered, true) {
+            // The program or the mount has gone.
+            let _ = self.device.answer(self.unique, errno, bytes);
+        }
+    }
+
+    /// From now on a signal calls `cancel`; at once if there was one.
+    pub fn cancels(&self, cancel: Cancel) {
+        let mut state = self.state();
+        if state.interrupted {
+            cancel();
+        }
+        state.cancel = Some(cancel);
+    }
+
+    fn interrupt(&self) -> bool {
+        let mut state = self.state();
+        state.interrupted = true;
+        if let Some(cancel) = &state.cancel {
+            cancel();
+        }
+        state.cancel.is_none() && self.may_be_left && !state.answered
+    }
+}
+
+/// All requests under way.
+#[derive(Default)]
+pub struct Interrupts {
+    requests: Mutex<Requests>,
+    looking: Condvar,
+}
+
+#[derive(Default)]
+struct Requests {
+    under_way: HashMap<u64, Arc<UnderWay>>,
+    early: Vec<u64>,
+    watched: Vec<Arc<UnderWay>>,
+    ended: bool,
+}
+
+impl Interrupts {
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a request.
+    pub fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, may_be_left: bool) -> Arc<UnderWay> {
+        let one = Arc::new(UnderWay { unique, pid, device: Arc::clone(device), state: Mutex::default(), may_be_left });
+        let mut requests = self.requests();
+        requests.under_way.insert(unique, Arc::clone(&one));
+        if let Some(at) = requests.early.iter().position(|u| *u == unique) {
+            requests.early.swap_remove(at);
+            self.interrupt_in(&mut requests, &one);
+        }
+        one
+    }
+
+    /// It is answered.
+    pub fn end(&self, unique: u64) {
+        self.requests().under_way.remove(&unique);
+    }
+
+    /// The kernel says that whoever waits for this request was sent a signal.
+    pub fn interrupt(&self, unique: u64) {
+        let mut requests = self.requests();
+        match requests.under_way.get(&unique).cloned() {
+            Some(one) => self.interrupt_in(&mut requests, &one),
+            // Its thread has not come to entering it; or it has just ended, and the oldest of those make room.
+            None => {
+                if requests.early.len() == EARLY {
+                    requests.early.remove(0);
+                }
+                requests.early.push(unique);
+            }
+        }
+    }
+
+    fn interrupt_in(&self, requests: &mut Requests, one: &Arc<UnderWay>) {
+        if one.interrupt() {
+            requests.watched.push(Arc::clone(one));
+            self.looking.notify_one();
+        }
+    }
+
+    /// Looks at interrupted requests until [`Interrupts::finish`]; on a thread of its own.
+    pub fn watch(&self) {
+        let mut requests = self.requests();
+        while !requests.ended {
+            if requests.watched.is_empty() {
+                requests = self.looking.wait(requests).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let watched = std::mem::take(&mut requests.watched);
+            drop(requests);
+            let still = watched.into_iter().filter(|one| {
+                if !one.state().answered && is_ending(one.pid) {
+                    one.answer(libc::EINTR, &[]);
+                }
+                !one.state().answered
+            });
+            let still: Vec<_> = still.collect();
+            requests = self.requests();
+            requests.watched.extend(still);
+            if !requests.watched.is_empty() {
+                requests = self.looking.wait_timeout(requests, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    /// Ends the watching.
+    pub fn finish(&self) {
+        self.requests().ended = true;
+        self.looking.notify_all();
+    }
+}
+
+/// Whether a thread has a signal pending that will end it. One that is gone is ending.
+fn is_ending(tid: u32) -> bool {
+    if tid == 0 {
+        return false;
+    }
+    match std::fs::read_to_string(format!("/proc/{tid}/status")) {
+        Ok(status) => status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))).any(has_kill),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn has_kill(mask: &str) -> bool {
+    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_goes_on_is_not_ending_and_one_that_is_gone_is() {
+        assert!(!is_ending(std::process::id()));
+        assert!(!is_ending(0), "a thread that cannot be seen is left alone");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(is_ending(child.id()));
+        assert!(has_kill("\t0000000000000100") && !has_kill("\t0000000000004002"));
+    }
+}

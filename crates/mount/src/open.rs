@@ -1,0 +1,181 @@
+//! Open files: what is shared by all who have one open here.
+//!
+//! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
+//! place here, so that whoever writes is seen by whoever reads, at once. A write that failed after it was answered is told to
+//! each that had the file open then, once: at its next flush (`close`) or sync.
+
+use crate::errors::{Answered, Refusal};
+use crate::table::Node;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_store::client::{DataClient, FileHandle, StoreFile};
+use thalweg_store::metadata::client::OpenFile;
+use thalweg_store::{Error, Result};
+use thalweg_trace::Tracer;
+
+/// A file that is open here.
+pub struct Shared {
+    /// Its bytes at the servers.
+    pub file: Arc<StoreFile>,
+    /// Says to the service that it is open.
+    _opened: OpenFile,
+    /// Its name has been on media since it was opened: a sync of data alone need not ask again.
+    pub name_synced: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Where the last byte ends that was written since the service was told, and when it was written.
+    untold: Option<(u64, i64)>,
+    /// How many losses there were; and the last one's errno.
+    losses: u64,
+    errno: i32,
+    /// Nobody was told of the last loss yet.
+    unseen: bool,
+}
+
+/// Nanoseconds since 1970, here.
+fn now_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl Shared {
+    /// A file that was just opened, or made.
+    ///
+    /// # Errors
+    /// A layout that this program does not know.
+    pub fn new(data: &Arc<DataClient>, opened: OpenFile, path: String, strict: bool) -> Result<Shared> {
+        let handle = FileHandle::from_attributes(path, &opened.attributes)?;
+        let file = Arc::new(StoreFile::new(Arc::clone(data), handle));
+        let _ = strict;
+        Ok(Shared { file, _opened: opened, name_synced: AtomicBool::new(false), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the last byte ends that is not at a server yet.
+    pub fn unflushed_end(&self) -> Option<u64> {
+        None
+    }
+
+    /// When something was last written that the service was not told of.
+    pub fn untold_write_ns(&self) -> Option<i64> {
+        self.state().untold.map(|(_, ns)| ns)
+    }
+
+    /// Reads into `memory`; how many bytes there were.
+    ///
+    /// # Errors
+    /// A server's.
+    pub fn read(&self, tracer: &mut Tracer, memory: &mut [u8], offset: u64) -> Result<usize> {
+        self.file.read(tracer, memory, offset, None)
+    }
+
+    /// Writes; the bytes may be on their way when it returns.
+    ///
+    /// # Errors
+    /// A server's; or that of an earlier write, which had been answered.
+    pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_traced(tracer, bytes, offset)?;
+        self.was_written(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Writes; the bytes are at the servers when it returns.
+    ///
+    /// # Errors
+    /// A server's.
+    pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_traced(tracer, bytes, offset)?;
+        self.forget(offset..offset + bytes.len() as u64);
+        self.was_written(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Bytes have changed, up to `end`: the service is told at the next flush.
+    pub fn was_written(&self, end: u64) {
+        let mut state = self.state();
+        let end = state.untold.map_or(end, |(before, _)| before.max(end));
+        state.untold = Some((end, now_ns()));
+    }
+
+    /// Where the last byte ends that was written since the service was told; it is being told now.
+    pub fn take_untold(&self) -> Option<(u64, i64)> {
+        self.state().untold.take()
+    }
+
+    /// It could not be told.
+    pub fn give_back_untold(&self, (end, ns): (u64, i64)) {
+        let mut state = self.state();
+        state.untold = Some(state.untold.map_or((end, ns), |(e, n)| (e.max(end), n.max(ns))));
+    }
+
+    /// Everything written is at the servers when it returns.
+    ///
+    /// # Errors
+    /// Of a write that had been answered.
+    pub fn flush(&self, _tracer: &mut Tracer) -> Result<()> {
+        Ok(())
+    }
+
+    /// What is kept of a range is not true any more.
+    pub fn forget(&self, _range: Range<u64>) {}
+
+    /// Nothing that is kept may be relied on any more.
+    pub fn forget_all(&self) {}
+
+    /// It has another size.
+    pub fn was_truncated(&self) {
+        self.forget_all();
+    }
+
+    /// Bytes that had been answered for are lost.
+    pub fn lost(&self, error: &Error) {
+        let mut state = self.state();
+        state.losses += 1;
+        state.errno = crate::errors::errno(error.kind());
+        state.unseen = true;
+    }
+
+    /// How many losses whoever opens it now is not told of.
+    pub fn losses_before(&self) -> u64 {
+        let state = self.state();
+        if state.unseen { state.losses - 1 } else { state.losses }
+    }
+
+    /// Tells of losses since the `told`th, once.
+    ///
+    /// # Errors
+    /// If there were any.
+    pub fn tell_losses(&self, told: &AtomicU64) -> Answered<()> {
+        let mut state = self.state();
+        if told.swap(state.losses, Ordering::Relaxed) < state.losses {
+            state.unseen = false;
+            return Err(Refusal::plain(state.errno));
+        }
+        Ok(())
+    }
+}
+
+/// A file as one program has it open.
+pub struct Handle {
+    /// Which.
+    pub node: Arc<Node>,
+    /// Its bytes.
+    pub shared: Arc<Shared>,
+    /// Losses it was told of.
+    pub told: AtomicU64,
+}
+
+impl Handle {
+    /// A new one.
+    pub fn new(node: Arc<Node>, shared: Arc<Shared>) -> Handle {
+        let told = AtomicU64::new(shared.losses_before());
+        Handle { node, shared, told }
+    }
+}

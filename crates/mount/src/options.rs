@@ -1,0 +1,64 @@
+//! How to mount.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_store::protocol::metadata::LayoutChoice;
+
+/// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
+pub const LIFETIME: Duration = Duration::from_secs(1);
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The metadata service's address: `HOST:PORT`.
+    pub address: String,
+    /// The directory of the store that is mounted: `/` for all of it.
+    pub directory: String,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// A read that starts after a write returned, anywhere, sees it: nothing is kept, here or in the kernel.
+    pub strict: bool,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Other users may use it, as far as modes let them.
+    pub allow_other: bool,
+    /// The label of this machine.
+    pub node: String,
+    /// Silence after which a server is given up.
+    pub timeout: Duration,
+    /// What is asked of new files' layouts where their directory says nothing.
+    pub layout: LayoutChoice,
+    /// Where the mount's recording of itself goes, and the command it names.
+    pub record: Option<(PathBuf, Vec<String>)>,
+    /// Where notes go; otherwise to standard error.
+    pub log: Option<PathBuf>,
+}
+
+impl Options {
+    /// A mount of all of a store.
+    pub fn new(address: impl Into<String>, mountpoint: impl Into<PathBuf>) -> Options {
+        Options {
+            address: address.into(),
+            directory: "/".into(),
+            mountpoint: mountpoint.into(),
+            strict: false,
+            read_only: false,
+            allow_other: rustix::process::geteuid().is_root(),
+            node: thalweg_store::config::node_here(),
+            timeout: thalweg_store::limits::CLIENT_SILENCE,
+            layout: LayoutChoice::default(),
+            record: None,
+            log: None,
+        }
+    }
+
+    /// What `/proc/mounts` shows: `thal://HOST:PORT/DIR`.
+    pub fn source(&self) -> String {
+        format!("thal://{}/{}", self.address, self.directory.trim_matches('/'))
+    }
+
+    /// How long the kernel may rely on what it has seen.
+    pub fn lifetime(&self) -> Duration {
+        if self.strict { Duration::ZERO } else { LIFETIME }
+    }
+}

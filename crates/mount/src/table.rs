@@ -1,0 +1,190 @@
+//! The files and directories the kernel knows. It says how often it was told of each, and when it has forgotten one; what
+//! it has forgotten and nobody has open is not kept here either, so that the table is as large as the kernel's caches and
+//! no larger.
+
+use crate::open::Shared;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind};
+use thalweg_trace::ObjectId;
+
+/// Parts of the table, each with a lock of its own.
+const PARTS: usize = 16;
+
+/// Names of a path that are followed upward.
+const MOST_NAMES: usize = 64;
+
+/// A file or directory.
+pub struct Node {
+    /// Its number in the store.
+    pub id: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    state: Mutex<NodeState>,
+}
+
+/// What is remembered of a file or directory between requests.
+#[derive(Default)]
+pub struct NodeState {
+    /// What all who have it open here share, while somebody has.
+    pub open: Weak<Shared>,
+    /// Mode and group when last seen: what is made in a directory may inherit from them.
+    pub mode: u32,
+    /// See there.
+    pub gid: u32,
+    /// The change counter that the kernel's attributes are of.
+    pub told_change: Option<u64>,
+    /// The change counter that the kernel's copies of its bytes are of.
+    pub cached_change: Option<u64>,
+    /// Locks of programs here on it, as owners: `close` has to free them.
+    pub lock_owners: Vec<u64>,
+    /// The directory and the name it was last found under: for people only.
+    pub name: Option<(FileId, Vec<u8>)>,
+    /// Its row in the mount's recording of itself.
+    pub object: Option<ObjectId>,
+    /// Why the last layout that was asked for it was refused.
+    pub layout_error: Option<String>,
+}
+
+impl Node {
+    fn new(attributes: &Attributes) -> Node {
+        Node { id: attributes.id, kind: attributes.kind, state: Mutex::default() }
+    }
+
+    /// Its state, locked. Nothing is asked of a server while it is held.
+    pub fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What all who have it open here share.
+    pub fn shared(&self) -> Option<Arc<Shared>> {
+        self.state().open.upgrade()
+    }
+
+    /// Attributes that the kernel is going to be told.
+    pub fn tell(&self, attributes: &Attributes) {
+        let mut state = self.state();
+        state.mode = attributes.mode;
+        state.gid = attributes.gid;
+        state.told_change = Some(attributes.change);
+    }
+
+    /// After a change of our own: if it was the only one since the last look, what the kernel has stays true.
+    pub fn changed_here(&self, attributes: &Attributes) {
+        let mut state = self.state();
+        let alone = |known: Option<u64>| known.filter(|known| known.checked_add(1) == Some(attributes.change)).map(|_| attributes.change);
+        state.cached_change = alone(state.cached_change);
+        state.mode = attributes.mode;
+        state.gid = attributes.gid;
+    }
+}
+
+struct Entry {
+    node: Arc<Node>,
+    lookups: u64,
+}
+
+/// The table.
+pub struct Table {
+    parts: [Mutex<HashMap<FileId, Entry>>; PARTS],
+    root: Arc<Node>,
+}
+
+impl Table {
+    /// With nothing but the mounted directory.
+    pub fn new(root: &Attributes) -> Table {
+        let root_node = Arc::new(Node::new(root));
+        root_node.tell(root);
+        Table { parts: std::array::from_fn(|_| Mutex::default()), root: root_node }
+    }
+
+    fn part(&self, id: FileId) -> MutexGuard<'_, HashMap<FileId, Entry>> {
+        self.parts[id.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store's number of what the kernel calls `node`.
+    pub fn id(&self, node: u64) -> FileId {
+        if node == crate::fuse::abi::ROOT { self.root.id } else { FileId(node) }
+    }
+
+    /// What the kernel calls a file or directory.
+    pub fn number(&self, id: FileId) -> u64 {
+        if id == self.root.id { crate::fuse::abi::ROOT } else { id.0 }
+    }
+
+    /// One that the kernel knows. `None`: it does not, or no longer.
+    pub fn get(&self, node: u64) -> Option<Arc<Node>> {
+        let id = self.id(node);
+        if id == self.root.id {
+            return Some(Arc::clone(&self.root));
+        }
+        self.part(id).get(&id).map(|entry| Arc::clone(&entry.node))
+    }
+
+    /// One that the kernel is told of now, under a name in a directory.
+    pub fn remember(&self, attributes: &Attributes, name: Option<(FileId, &[u8])>) -> Arc<Node> {
+        if attributes.id == self.root.id {
+            self.root.tell(attributes);
+            return Arc::clone(&self.root);
+        }
+        let mut part = self.part(attributes.id);
+        let entry = part.entry(attributes.id).or_insert_with(|| Entry { node: Arc::new(Node::new(attributes)), lookups: 0 });
+        entry.lookups += 1;
+        let node = Arc::clone(&entry.node);
+        drop(part);
+        node.tell(attributes);
+        if let Some((directory, name)) = name {
+            let mut state = node.state();
+            if state.name.as_ref().is_none_or(|(d, n)| *d != directory || n != name) {
+                state.name = Some((directory, name.to_vec()));
+            }
+        }
+        node
+    }
+
+    /// What a file or directory was last called, from the mounted directory on: for people only. `known` is its state.
+    pub fn path(&self, id: FileId, known: &NodeState) -> String {
+        let mut names = Vec::new();
+        let mut place = known.name.clone();
+        while let Some((directory, name)) = place {
+            names.push(String::from_utf8_lossy(&name).into_owned());
+            if directory == self.root.id || names.len() > MOST_NAMES {
+                break;
+            }
+            place = self.part(directory).get(&directory).and_then(|entry| entry.node.state().name.clone());
+        }
+        names.reverse();
+        if names.is_empty() { id.to_string() } else { format!("/{}", names.join("/")) }
+    }
+
+    /// The kernel was told of it so many times, and has forgotten that.
+    pub fn forget(&self, node: u64, lookups: u64) {
+        let id = self.id(node);
+        let mut part = self.part(id);
+        if let Some(entry) = part.get_mut(&id) {
+            entry.lookups = entry.lookups.saturating_sub(lookups);
+            if entry.lookups == 0 {
+                part.remove(&id);
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    /// Whether the kernel knows of nothing but the mounted directory.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them.
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
+        let part = |part: &Mutex<HashMap<FileId, Entry>>| {
+            let part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            part.values().map(|entry| Arc::clone(&entry.node)).collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(part).collect()
+    }
+}
