@@ -106,7 +106,8 @@ static uint64_t parts_from_tiles(const struct strips_view *views, uint32_t write
             continue;
         if (view->extent > MOST_OFFSET || view->displacement > MOST_OFFSET - view->extent)
             return 0;
-        uint64_t end = one_extent ? view->extent : view->displacement + view->extent;
+        const struct strips_run *last = &view->runs[view->count - 1];
+        uint64_t end = one_extent ? view->extent : view->displacement + (last->offset < view->extent ? view->extent : last->offset + last->length);
         cycle = end > cycle ? end : cycle;
     }
     for (uint32_t w = 0; w < writers; w++) {

@@ -1,0 +1,63 @@
+/* What the parts of the hints half share: errors that say why, and the files that are open. */
+#ifndef THALWEG_HINTS_INTERNAL_H
+#define THALWEG_HINTS_INTERNAL_H
+
+#include "hints_store.h"
+#include "strips.h"
+#include "wrap.h"
+
+#define HINTS_PRIVATE __attribute__((visibility("hidden")))
+
+/* An error code of this class whose text (MPI_Error_string) is `reason`. */
+int hints_error(int class, const char *reason);
+/* Tells the handler of errors on files that are not open; returns the code. */
+int hints_raise(int code);
+/* The class of MPI for an errno of the file system. */
+int hints_class(int error);
+
+/* How a file asked for strips that follow from its ranks' parts, and what came of it. */
+enum local { LOCAL_NOT_ASKED, LOCAL_WAITING, LOCAL_IN_FORCE, LOCAL_NONE };
+
+/* A file of a mounted store that this process has open. */
+struct opened {
+    MPI_File file;
+    char *path, *layout; /* the layout in force; null: it could not be read */
+    int amode, rank, size;
+    enum local local;
+    int written;         /* this process wrote independently of the others while the layout waited */
+    MPI_Comm comm;       /* while waiting: for what the ranks tell each other */
+    uint32_t *target_of; /* at rank 0, while waiting: where each rank's bytes belong */
+    struct opened *next;
+};
+
+void hints_remember(struct opened *opened);
+struct opened *hints_find(MPI_File file);   /* null: not of a mounted store */
+struct opened *hints_take_out(MPI_File file);
+void hints_free(struct opened *opened);
+
+/* From here: collective over a file's ranks. */
+
+/* Where each rank's bytes belong, at rank 0 (null elsewhere): the ranks of a node take its targets in turn. Fails at all ranks when a
+ * rank's node has no server. */
+int hints_targets(MPI_Comm comm, const struct store *store, uint32_t **target_of, char *reason, size_t room);
+/* `varstrip_dist,strips=... place=targets:...`, to be freed; null: refused, or too long. */
+char *hints_strips_layout(const struct strips_result *strips);
+
+/* What a rank knows of its part when a waiting file is first used. */
+struct claim {
+    enum { CLAIM_VIEW, CLAIM_START, CLAIM_NONE } kind;
+    uint64_t displacement, extent; /* of a view; of a start: where it begins, and how much comes first */
+    struct strips_run *runs;
+    size_t count;
+    const char *why_not; /* with CLAIM_NONE */
+};
+/* Lays a waiting file out by what its ranks claim, or gives up, says so once, and leaves it as it is. */
+int hints_decide(struct opened *opened, const struct claim *claim);
+/* Gives up waiting. */
+void hints_stop_waiting(struct opened *opened, enum local local);
+
+/* The runs of a file type within one extent. Returns null, or why they cannot be had. */
+#define HINTS_MOST_RUNS 65536
+const char *hints_flatten(MPI_Datatype type, struct claim *claim);
+
+#endif

@@ -1,0 +1,188 @@
+/* See hints_store.h. */
+#define _GNU_SOURCE
+#include "hints_store.h"
+#include "json.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define STORE "user.thalweg.store"
+#define LAYOUT "user.thalweg.layout"
+#define ERROR "user.thalweg.error"
+
+const char *store_strip(const char *name)
+{
+    return !strncmp(name, "thal:", 5) ? name + 5 : name;
+}
+
+const char *store_path(const char *name)
+{
+    name = store_strip(name);
+    return !strncmp(name, "ufs:", 4) || !strncmp(name, "nfs:", 4) ? name + 4 : name;
+}
+
+/* The directory that a path's last name is in, or would be. */
+static int directory_of(const char *path, char *directory, size_t room)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (length >= room)
+        return -1;
+    memcpy(directory, slash ? path : ".", length);
+    directory[length] = 0;
+    return 0;
+}
+
+/* An extended attribute as text, to be freed; null: it is not there. */
+static char *attribute(const char *path, const char *name)
+{
+    char *value = malloc(HINTS_LAYOUT_BYTES + 1);
+    ssize_t length = value ? getxattr(path, name, value, HINTS_LAYOUT_BYTES) : -1;
+    if (length < 0) {
+        free(value);
+        return NULL;
+    }
+    value[length] = 0;
+    return value;
+}
+
+static void take_label(char *label, const struct json *value)
+{
+    snprintf(label, STORE_LABEL_BYTES, "%s", json_text(value) ? json_text(value) : "");
+}
+
+/* The server of a target: by its place in the list of servers, or by its name. */
+static const struct json *server_of(const struct json *servers, const struct json *server)
+{
+    uint64_t number;
+    const struct json *one = servers ? servers->first : NULL;
+    if (!json_number(server, &number)) {
+        while (one && number--)
+            one = one->next;
+        return one;
+    }
+    while (one && (!json_text(server) || !json_text(json_get(one, "name")) || strcmp(json_text(server), json_text(json_get(one, "name")))))
+        one = one->next;
+    return one;
+}
+
+static int read_map(const struct json *document, struct store *store)
+{
+    const struct json *servers = json_get(document, "servers"), *targets = json_get(document, "targets");
+    take_label(store->id, json_get(document, "store"));
+    take_label(store->node, json_get(document, "node"));
+    store->here = calloc(json_count(targets) + 1, sizeof *store->here);
+    store->nodes = calloc(json_count(servers) + 1, STORE_LABEL_BYTES + 2);
+    if (!*store->id || !store->here || !store->nodes)
+        return -1;
+    for (const struct json *target = targets ? targets->first : NULL; target; target = target->next) {
+        uint64_t number;
+        const char *node = json_text(json_get(server_of(servers, json_get(target, "server")), "node"));
+        if (node && !strcmp(node, store->node) && !json_number(json_get(target, "target"), &number))
+            store->here[store->here_count++] = (uint32_t)number;
+    }
+    for (const struct json *server = servers ? servers->first : NULL; server; server = server->next) {
+        const char *node = json_text(json_get(server, "node"));
+        if (node && strlen(node) < STORE_LABEL_BYTES && !strstr(store->nodes, node))
+            sprintf(store->nodes + strlen(store->nodes), "%s%s", *store->nodes ? ", " : "", node);
+    }
+    return 0;
+}
+
+int store_find(const char *path, struct store *store)
+{
+    char directory[PATH_MAX];
+    memset(store, 0, sizeof *store);
+    if (directory_of(path, directory, sizeof directory))
+        return -1;
+    char *text = attribute(directory, STORE);
+    struct json *document = text ? json_read(text, strlen(text)) : NULL;
+    int failed = !document || read_map(document, store);
+    if (text && failed)
+        fprintf(stderr, "thalweg: %s: %s says nothing that this library understands\n", directory, STORE);
+    if (failed)
+        store_forget(store);
+    json_free(document);
+    free(text);
+    return failed ? -1 : 0;
+}
+
+void store_forget(struct store *store)
+{
+    free(store->here);
+    free(store->nodes);
+    memset(store, 0, sizeof *store);
+}
+
+char *store_layout(const char *path)
+{
+    return attribute(path, LAYOUT);
+}
+
+int store_lay_out(const char *path, const char *layout, char *reason, size_t room)
+{
+    if (!setxattr(path, LAYOUT, layout, strlen(layout), 0))
+        return 0;
+    int error = errno;
+    char *said = error == EINVAL || error == EBUSY ? attribute(path, ERROR) : NULL;
+    snprintf(reason, room, "%.*s", (int)(room - 1), said && *said ? said : strerror(error));
+    free(said);
+    return error;
+}
+
+/* Makes `path` another name's file unless there is one. Where a file system cannot do that in one step, a hard link does it in two. */
+static int name_file(const char *temporary, const char *path)
+{
+    if (!renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE))
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    if (link(temporary, path))
+        return errno;
+    unlink(temporary);
+    return 0;
+}
+
+int store_create(const char *path, mode_t mode, const struct hints_wish *wish, char *reason, size_t room)
+{
+    char directory[PATH_MAX], temporary[PATH_MAX], value[HINTS_LAYOUT_BYTES];
+    struct stat there;
+    uint64_t unique;
+    if (!lstat(path, &there)) {
+        snprintf(reason, room, "it exists");
+        return EEXIST;
+    }
+    if (getrandom(&unique, sizeof unique, 0) != sizeof unique || directory_of(path, directory, sizeof directory) ||
+        (size_t)snprintf(temporary, sizeof temporary, "%s/.thalweg-%016llx", directory, (unsigned long long)unique) >= sizeof temporary) {
+        snprintf(reason, room, "the name is too long");
+        return ENAMETOOLONG;
+    }
+    if (mknod(temporary, S_IFREG | mode, 0)) {
+        int error = errno;
+        snprintf(reason, room, "%s", strerror(error));
+        return error;
+    }
+    int error = 0;
+    if (wish) {
+        char *inherited = attribute(temporary, LAYOUT);
+        if (hints_layout(wish, inherited ? inherited : "", value, sizeof value)) {
+            snprintf(reason, room, "the layout is longer than %d bytes", HINTS_LAYOUT_BYTES);
+            error = E2BIG;
+        } else {
+            error = store_lay_out(temporary, value, reason, room);
+        }
+        free(inherited);
+    }
+    if (!error && (error = name_file(temporary, path)))
+        snprintf(reason, room, "%s", error == EEXIST ? "it exists" : strerror(error));
+    if (error)
+        unlink(temporary);
+    return error;
+}
