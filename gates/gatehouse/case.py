@@ -41,7 +41,8 @@ def attempt(name, function, *arguments):
     begun = time.monotonic()
     state, reason, checks = "passed", "", 0
     try:
-        checks = function(*arguments) or 0
+        told = function(*arguments)
+        checks = told if isinstance(told, int) else 0
     except NotRun as why:
         state, reason = "skipped", str(why)
     except Wrong as why:

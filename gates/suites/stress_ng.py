@@ -1,0 +1,40 @@
+"""stress-ng's file system stressors, one after the other, each with its own verification of what it did."""
+
+import re
+
+from gatehouse.case import NotRun, Wrong, attempt
+
+TITLE = "stressors of every system call on files"
+SHORT = False
+ORDER = 85
+
+# Those that use the directory they are given; not those of one kernel file system, of /proc, or of the memory.
+STRESSORS = """access acl aiol chattr chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate fanotify fcntl fiemap file-ioctl
+filename flock fpunch fsize fstat getdent hdd inode-flags inotify io iomix io-uring ioprio lease link locka lockf lockofd metamix mknod mmap
+mmapfixed open rename readahead revio seek sendfile splice symlink sync-file touch unlink utime verity xattr""".split()
+
+
+def cases(visit):
+    """One case for each stressor."""
+    visit.debian(**{"stress-ng": "stress-ng"})
+    for name in STRESSORS:
+        yield attempt(name, _run, visit, name)
+
+
+def _run(visit, name):
+    directory, _ = visit.inside(name)
+    argv = ["stress-ng", "--temp-path", directory, "--timeout", "4s", "--verify", "--metrics-brief", f"--{name}", "2"]
+    if name == "hdd":
+        argv += ["--hdd-bytes", "64m", "--hdd-opts", "wr-rnd,rd-rnd"]
+    if name in ("dirmany", "fallocate", "iomix", "mmap", "revio", "seek", "copy-file", "readahead", "fiemap", "io-uring"):
+        argv += {"dirmany": ["--dirmany-bytes", "0"], "mmap": ["--mmap-file", "--mmap-bytes", "16m"]}.get(name, [f"--{name}-bytes", "32m"])
+        argv = argv if name not in ("seek", "io-uring") else [word for word in argv if not word.endswith("-bytes") and word != "32m"]
+    done = visit.run(argv, 180)
+    text = done.output
+    if "unrecognized option" in text or "not implemented" in text or "skipping stressor" in text or done.code in (3, 4):
+        raise NotRun(done.last_words(2))
+    wrong = [line.strip() for line in text.splitlines() if re.search(r"fail:|error:|FAIL|aborted", line)]
+    if done.code != 0 or wrong:
+        raise Wrong(f"exit code {done.code}: {' | '.join(wrong[:3])[:500] or done.last_words()}")
+    told = re.search(rf"\] {re.escape(name)}\s+(\d+)\s", text)
+    return int(told[1]) if told else 1
