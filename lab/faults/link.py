@@ -9,6 +9,14 @@ from laboratory.units import bits_per_s, seconds
 DEVICE = "eth0"
 
 
+def token_bucket(bits, queue_s):
+    """The words of `tc` for a link of so many bits per second that holds what waits for so long at the most."""
+    # A bucket of 2 ms: small beside what is measured, and never below one large packet.
+    burst = max(int(bits / 8 * 0.002), 70_000)
+    limit = burst + int(bits / 8 * queue_s)
+    return ["tbf", "rate", f"{int(bits)}bit", "burst", str(burst), "limit", str(limit)]
+
+
 class LinkRate(Fault):
     """Both directions carry at most `rate`, and hold what waits for `queue` at the most."""
 
@@ -18,10 +26,7 @@ class LinkRate(Fault):
 
     @contextmanager
     def applied(self, stage):
-        # A bucket of 2 ms: small beside what is measured, and never below one large packet.
-        burst = max(int(self.bits / 8 * 0.002), 70_000)
-        limit = burst + int(self.bits / 8 * self.queue_s)
-        shape = ["tbf", "rate", f"{int(self.bits)}bit", "burst", str(burst), "limit", str(limit)]
+        shape = token_bucket(self.bits, self.queue_s)
         ends = stage.network.hosts
         try:
             for host in ends:

@@ -26,8 +26,9 @@ CONTROL = struct.Struct("4Q")
 class Disk:
     """One mounted loop device. Made by the first scenario that asks, kept until the laboratory is left."""
 
-    def __init__(self, name, directory, groups, program):
+    def __init__(self, name, directory, groups, program, image_bytes=IMAGE_BYTES):
         self.name = name
+        self.image_bytes = image_bytes
         self.image = os.path.join(directory, f"{name}.image")
         self.control = os.path.join(directory, f"{name}.control")
         self.path = os.path.join(directory, name)
@@ -45,7 +46,7 @@ class Disk:
         with open(self.image, "wb"), open(self.control, "wb") as control:
             control.write(bytes(CONTROL.size))
         log = self.image + ".log"
-        self.slowdisk = Server([self.program, self.image, str(IMAGE_BYTES), self.control], log)
+        self.slowdisk = Server([self.program, self.image, str(self.image_bytes), self.control], log)
         try:
             self.slowdisk.wait_until("the disk", lambda: "ready" in (shell.read(log) or ""))
         except Unavailable as reason:
