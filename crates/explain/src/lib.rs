@@ -23,6 +23,7 @@ pub mod feed;
 pub mod index;
 pub mod ledger;
 pub mod model;
+pub mod mounts;
 pub mod observation;
 pub mod quantile;
 pub mod rpcstat;

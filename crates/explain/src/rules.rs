@@ -44,6 +44,8 @@ pub const fn rule(kind: SpanKind) -> Rule {
             Rule::Work { running: Activity::Metadata, blocked: Activity::Metadata }
         }
         K::AppRequest | K::RpcServe | K::RpcCall => Rule::Container,
+        K::MpiSend | K::MpiReceive | K::MpiMessage | K::MpiCollective | K::MpiWait => Rule::Container,
+        K::MpiRead | K::MpiWrite | K::MpiIo | K::MpiOther => Rule::Container,
         K::WaitLock => Rule::Thread,
         K::NetReceive | K::WaitNetwork => Rule::Receive,
         K::NetSend => Rule::Send,
@@ -53,9 +55,7 @@ pub const fn rule(kind: SpanKind) -> Rule {
         K::WaitMemory => Rule::Wait(Activity::Memory),
         K::WaitRunqueue => Rule::Wait(Activity::Runqueue),
         K::CpuRun => Rule::Work { running: Activity::Cpu, blocked: Activity::Cpu },
-        K::AppChecksum | K::AppOther | K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther => {
-            Rule::Work { running: Activity::Cpu, blocked: Activity::Memory }
-        }
+        K::AppChecksum | K::AppOther => Rule::Work { running: Activity::Cpu, blocked: Activity::Memory },
         K::RpcQueue | K::WaitOther => Rule::Unknown,
     }
 }

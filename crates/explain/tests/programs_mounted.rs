@@ -96,3 +96,34 @@ fn a_mounts_own_work_is_called_the_mounts() {
     assert_eq!(e.verdict.cause.name(), "client.cpu", "{:#?}", e.critical_path);
     assert!(e.verdict.place.starts_with("mount/fuse: "), "{}", e.verdict.place);
 }
+
+/// What a mount of two servers says of itself, mounted on a machine that runs one of them.
+const TWO_SERVERS: &str = r#"{"store": "1", "metadata": "127.0.0.1:7000", "node": "a", "pid": 100, "strict": false,
+    "servers": [{"name": "io0", "node": "a", "address": "127.0.0.1:7001"}, {"name": "io1", "node": "b", "address": "127.0.0.1:7002"}]}"#;
+
+#[test]
+fn a_file_on_one_server_of_two_is_proposed_to_be_on_both_in_the_words_that_do_it() {
+    let mut m = mounted(20_000);
+    m.tale.meta.attributes.push(("mount./mnt/store".into(), TWO_SERVERS.into()));
+    let mut at = 500;
+    while at < 16_000 {
+        at = m.read(at, 3_000);
+    }
+    let e = m.tale.explain();
+    check(&e);
+    let wide = e.what_if.iter().find(|w| w.id == "layout.wide").unwrap_or_else(|| panic!("{:?} {:?}", e.what_if, e.model));
+    assert!(wide.how.starts_with("setfattr -n user.thalweg.layout -v 'simple_stripe datafiles=2' /mnt/store"), "{}", wide.how);
+    // Five reads of 3 ms at one disk are as long at half of it each.
+    assert!((wide.predicted_wall_s - 0.0125).abs() < 0.001, "{wide:?}");
+}
+
+#[test]
+fn a_file_that_is_on_all_servers_already_is_not_proposed_to_be() {
+    let mut m = mounted(20_000);
+    let one_server = TWO_SERVERS.replace(r#", {"name": "io1", "node": "b", "address": "127.0.0.1:7002"}"#, "");
+    m.tale.meta.attributes.push(("mount./mnt/store".into(), one_server));
+    let next = m.read(500, 3_000);
+    m.read(next, 3_000);
+    let e = m.tale.explain();
+    assert!(!e.what_if.is_empty() && e.what_if.iter().all(|w| w.id != "layout.wide"), "{:?}", e.what_if);
+}

@@ -1,5 +1,6 @@
 //! How a change is made with this very program: its own flags, where they are known.
 
+use crate::mounts::Mount;
 use thalweg_trace::Meta;
 
 /// Commands that only start others.
@@ -19,8 +20,11 @@ pub fn program(meta: &Meta) -> &str {
     name
 }
 
-/// The words for a change of a program whose flags are known.
-pub fn how(id: &str, meta: &Meta) -> Option<&'static str> {
+/// The words for a change of a program whose flags are known, or that works in a mounted store.
+pub fn how(id: &str, meta: &Meta, mounts: &[Mount]) -> Option<&'static str> {
+    if let Some(how) = mounts.first().and_then(|mount| in_mount(id, mount)) {
+        return Some(how);
+    }
     let has = |flag: &str| meta.command.iter().any(|w| w == flag || w.starts_with(flag));
     Some(match (program(meta), id) {
         ("dd", "no_sync") if has("oflag=sync") || has("oflag=dsync") => {
@@ -53,6 +57,16 @@ pub fn how(id: &str, meta: &Meta) -> Option<&'static str> {
         ("nfs-client", "requests.x4") => "nfs-client --depth with four times the number (and --window, where it is smaller)",
         ("nfs-client", "no_think") => "leave out --think",
         ("nfs-client", "no_sync") => "nfs-client --stable unstable, with one commit at the end",
+        _ => return None,
+    })
+}
+
+/// What is done on a mount whatever the program.
+fn in_mount(id: &str, mount: &Mount) -> Option<&'static str> {
+    Some(match id {
+        "requests.x4" if mount.strict => "mount it without --strict: then the mount reads ahead and writes behind",
+        "requests.x4" => "larger reads and writes (for dd: bs=16M) or several at once: the mount then has more requests in flight",
+        "no_lock" => "whoever has the lock holds it for less, or only for the part of the file that it works on (fcntl ranges)",
         _ => return None,
     })
 }

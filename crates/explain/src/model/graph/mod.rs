@@ -26,6 +26,8 @@ use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
 use crate::document::{MAX_WHAT_IFS, Model, WhatIf};
+use crate::mounts::{Mount, mounts};
+use crate::observation::Way;
 use changes::{By, Proposal, Run, aimed_at};
 use program::Graph;
 use scale::Scale;
@@ -73,7 +75,8 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta) -> Prediction {
         return refuse(Some(replayed_s), Some(error), reason);
     }
     let stages = Stages::of(graph);
-    let run = Run { graph, stages: &stages, replayed_ns, meta };
+    let mounts = mounts(meta);
+    let run = Run { graph, stages: &stages, replayed_ns, meta, mounts: &mounts, servers_used: servers_used(parts, &mounts) };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
@@ -99,9 +102,25 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         change: proposal.change,
         predicted_wall_s,
         speedup: wall_s / predicted_wall_s.max(1e-9),
-        how: how::how(proposal.id, run.meta).map_or(proposal.how, str::to_owned),
+        how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
         flags: Vec::new(),
     })
+}
+
+/// How many servers of mounted stores moved at least a tenth of what the one did that moved most.
+fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
+    let mut moved: HashMap<&str, u64> = HashMap::new();
+    for way in [Way::ClientSends, Way::ServerSends, Way::ClientReceives] {
+        let gathered = parts.cast.things.iter().zip(&parts.seen.stream(way).by_object);
+        for (thing, gathered) in gathered.filter_map(|(thing, gathered)| Some((thing, gathered.as_ref()?))) {
+            let server = thing.name.split_once(" > ").map_or("", |(_, server)| server);
+            if let Some(server) = mounts.iter().flat_map(|mount| &mount.servers).find(|known| known.address == server) {
+                *moved.entry(&server.address).or_default() += gathered.bytes;
+            }
+        }
+    }
+    let most = moved.values().copied().max().unwrap_or(0);
+    moved.values().filter(|&&bytes| bytes * 10 >= most).count()
 }
 
 /// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.

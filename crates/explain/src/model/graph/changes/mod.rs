@@ -2,6 +2,7 @@
 
 mod devices;
 mod far_end;
+mod layout;
 mod link;
 mod locks;
 mod overlap;
@@ -15,6 +16,7 @@ use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
 use crate::cause::Cause;
+use crate::mounts::Mount;
 use thalweg_trace::Meta;
 
 /// What proposals are made from.
@@ -27,6 +29,10 @@ pub struct Run<'a> {
     pub replayed_ns: f64,
     /// What was said of the recording.
     pub meta: &'a Meta,
+    /// The mounted stores that the program worked in.
+    pub mounts: &'a [Mount],
+    /// How many servers of theirs moved a fair part of the data.
+    pub servers_used: usize,
 }
 
 /// How a prediction is made.
@@ -83,15 +89,16 @@ pub const ALL: &[Change] = &[
     requests::propose,
     overlap::propose,
     far_end::propose,
+    layout::propose,
 ];
 
 /// The changes that are aimed at a cause, best known first.
 pub const fn aimed_at(cause: Cause) -> &'static [&'static str] {
     use Cause as C;
     match cause {
-        C::ClientRead | C::ServerRead => &["device.read.x2", "overlap.read_send"],
-        C::ClientWrite | C::ServerWrite => &["device.write.x2"],
-        C::ClientSync | C::ServerSync => &["no_sync", "device.write.x2"],
+        C::ClientRead | C::ServerRead => &["device.read.x2", "overlap.read_send", "layout.wide"],
+        C::ClientWrite | C::ServerWrite => &["device.write.x2", "layout.wide"],
+        C::ClientSync | C::ServerSync => &["no_sync", "device.write.x2", "layout.wide"],
         C::ClientMetadata | C::ServerMetadata => &["metadata.x2", "requests.x4"],
         C::ClientMemory | C::ServerMemory => &["no_throttle", "device.write.x2"],
         C::ClientCpu => &["cpu.client.x2", "processors.x2"],
@@ -103,8 +110,8 @@ pub const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
         C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
-        C::NetworkLatency => &["rtt.half", "requests.x4"],
-        C::NetworkBandwidth => &["link.x2"],
+        C::NetworkLatency => &["rtt.half", "requests.x4", "layout.local"],
+        C::NetworkBandwidth => &["link.x2", "layout.local"],
         C::Recorder => &["no_recorder"],
         C::Unknown => &[],
     }

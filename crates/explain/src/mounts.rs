@@ -1,0 +1,76 @@
+//! The mounted stores that the recorded program worked in, as the recording's attributes `mount.POINT` describe them: which servers and
+//! targets there are, so that a change of layout can be proposed in the words that make it.
+
+use serde::Deserialize;
+use thalweg_trace::Meta;
+
+/// A mounted store.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Mount {
+    /// Where it was mounted.
+    #[serde(skip)]
+    pub point: String,
+    /// The label of the machine that mounted it.
+    #[serde(default)]
+    pub node: String,
+    /// Nothing is read ahead, written behind or kept.
+    #[serde(default)]
+    pub strict: bool,
+    /// The I/O servers.
+    #[serde(default)]
+    pub servers: Vec<Server>,
+}
+
+/// An I/O server of a mounted store.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// The label of its machine.
+    #[serde(default)]
+    pub node: String,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+/// Those of a recording; what is not understood is left out.
+pub fn mounts(meta: &Meta) -> Vec<Mount> {
+    let described = meta.attributes.iter().filter_map(|(name, text)| Some((name.strip_prefix("mount.")?, text)));
+    let read = described.filter_map(|(point, text)| Some(Mount { point: point.to_owned(), ..serde_json::from_str(text).ok()? }));
+    read.collect()
+}
+
+impl Mount {
+    /// Whether the machine that mounted it runs a server of it.
+    pub fn has_local_server(&self) -> bool {
+        !self.node.is_empty() && self.servers.iter().any(|server| server.node == self.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_read_from_what_it_said_of_itself_and_nonsense_is_left_out() {
+        let mut meta = Meta {
+            format: thalweg_trace::FORMAT_VERSION,
+            command: Vec::new(),
+            recorder: "hand".into(),
+            start: thalweg_trace::Time::from_monotonic_ns(0),
+            end: None,
+            exit_code: None,
+            dropped_events: 0,
+            attributes: Vec::new(),
+        };
+        let said = r#"{"store": "1f", "metadata": "h:1", "node": "a", "pid": 7, "strict": true, "targets": [],
+            "servers": [{"name": "io0", "node": "b", "address": "h:2"}, {"name": "io1", "node": "a", "address": "h:3"}]}"#;
+        for (name, value) in [("mount./mnt/x", said), ("mount./mnt/y", "{"), ("mountain", "{}")] {
+            meta.attributes.push((name.to_owned(), value.to_owned()));
+        }
+        let found = mounts(&meta);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].point.as_str(), found[0].strict, found[0].servers.len()), ("/mnt/x", true, 2));
+        assert!(found[0].has_local_server());
+    }
+}
