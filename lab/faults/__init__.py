@@ -9,6 +9,7 @@ from faults.base import Fault
 from faults.command import Command, ServerCommand
 from faults.cpu_quota import CpuQuota
 from faults.dirty import DirtyLimit
+from faults.held_lock import HeldLock
 from faults.hog import Hog
 from faults.link import LinkRate
 from faults.loss import Loss
@@ -24,6 +25,7 @@ FAULTS = {
     "command": Command,
     "cpu_quota": CpuQuota,
     "dirty": DirtyLimit,
+    "held_lock": HeldLock,
     "hog": Hog,
     "link": LinkRate,
     "loss": Loss,

@@ -5,7 +5,8 @@
 
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server)
-    [server]                       kind (a name in bench/servers, `store` or `program`); recorded; cpu; command (of a program)
+    [server]                       kind (a name in bench/servers, `store`, `mount` (a mounted store) or `program`); recorded; cpu;
+                                   command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the twin)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the twin runs without any of them
     [expect]                       causes, one for each fault (alternatives with |), where, serial, status

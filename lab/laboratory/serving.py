@@ -1,6 +1,7 @@
 """The server of a scenario, under one face: start it over the server's disk, name its files, take their space back.
 
-Servers that other people wrote are those of bench/servers. Two more are only of interest here: a Thalweg store, and a program of
+Servers that other people wrote are those of bench/servers. Three more are only of interest here: a Thalweg store, the same as the
+client's file system (mounted anew for every run, so that nothing of the last one is in its caches), and a program of
 the scenario's own (a patient), which is started anew for every run so that its options can differ.
 """
 
@@ -62,18 +63,22 @@ class Store:
 
     ADDRESS = re.compile(r"thal://[^\s\"'/]+")
 
-    def __init__(self, program, directory, root, host, options):
-        self.program, self.directory, self.root, self.host = program, directory, os.path.join(root, "store"), host
+    def __init__(self, program, directory, disks, host, options):
+        """`disks`: the directory of each of its servers' disk; of one disk, `servers` directories are made in it."""
+        self.program, self.directory, self.host = program, directory, host
+        self.roots = [os.path.join(disk, "store") for disk in disks]
         self.servers = options.get("servers", 2)
         self.address = None
         self.server = None
 
     def start(self):
         """Start the store and learn its address."""
-        os.makedirs(self.root, exist_ok=True)
+        for root in self.roots:
+            os.makedirs(root, exist_ok=True)
         log = os.path.join(self.directory, "store.log")
         beyond = ["--host", self.host.address, "--beyond-loopback"] if self.host.namespace else []
-        self.server = Server([self.program, "up", "--servers", str(self.servers), "--port", "0", *beyond, self.root], log, self.host)
+        servers = ["--servers", str(self.servers)] if len(self.roots) == 1 else []
+        self.server = Server([self.program, "up", *servers, "--port", "0", *beyond, *self.roots], log, self.host)
 
         def told():
             found = self.ADDRESS.search(shell.read(log) or "")
@@ -89,7 +94,7 @@ class Store:
     def stop(self):
         """End the store and remove what it stored."""
         self.server.stop()
-        shell.run("rm", "-rf", self.root)
+        shell.run("rm", "-rf", *self.roots)
 
     def leader(self):
         """The store is one process."""
@@ -111,14 +116,19 @@ class Store:
         """Have a file in the store, on its disk and no longer in memory."""
         self._thalweg("cp", "--quiet", "--force", "--sync", source, self.url(name))
 
+    def put_tree(self, source, name):
+        """Have a directory and all in it in the store."""
+        self._thalweg("cp", "--quiet", "--recursive", source, self.url(name))
+
     def cold(self):
         """Put all datafiles out of memory."""
         from laboratory.disks import make_cold
 
-        for parent, _, names in os.walk(self.root):
-            for name in names:
-                if "target" in parent or "data" in parent:
-                    make_cold(os.path.join(parent, name))
+        for root in self.roots:
+            for parent, _, names in os.walk(root):
+                for name in names:
+                    if "target" in parent or "data" in parent:
+                        make_cold(os.path.join(parent, name))
 
     def remove(self, name):
         """Remove a file, if it is there."""
@@ -126,6 +136,59 @@ class Store:
 
     def _thalweg(self, *words, check=True):
         shell.run(*self.host.inside([self.program, *words]), check=check)
+
+
+class Mounted(Store):
+    """A store that the client has mounted, once or (for a second program that is in the first one's way) twice."""
+
+    def __init__(self, program, directory, disks, host, options):
+        super().__init__(program, directory, disks, host, options)
+        self.flags = options.get("flags", [])
+        self.points = [os.path.join(directory, name) for name in ("mount", "other-mount")[: options.get("mounts", 1)]]
+        self.mounts = []
+
+    def mount(self, client):
+        """Mount it on the client's host, for one run; `NotRun` where this machine has no FUSE."""
+        if not os.path.exists("/dev/fuse"):
+            raise NotRun("this machine has no /dev/fuse")
+        for number, point in enumerate(self.points):
+            os.makedirs(point, exist_ok=True)
+            log = os.path.join(self.directory, f"mount-{number}.log")
+            if os.path.exists(log):
+                os.unlink(log)
+            # In the network of the client's host but among everybody's mounts, where whoever is started there later finds it.
+            argv = client.raw([self.program, "mount", self.address, point, "--foreground", *self.flags])
+            self.mounts.append(Server(argv, log))
+            try:
+                self.mounts[-1].wait_until("the mount", lambda point=point: os.path.ismount(point))
+            except Unavailable as reason:
+                self.unmount()
+                raise Broken(f"thalweg mount: {reason}") from None
+
+    def unmount(self):
+        """Unmount what is mounted, whatever state it is in."""
+        for point in self.points:
+            if _is_mounted(point):
+                shell.run(self.program, "umount", point, check=False)
+            if _is_mounted(point):
+                shell.run("umount", "--lazy", point, check=False)
+        for mount in self.mounts:
+            mount.stop()
+        self.mounts = []
+
+    def stop(self):
+        """Unmount it, and end the store."""
+        self.unmount()
+        super().stop()
+
+    def words(self):
+        """Where it is mounted, and where for a second time."""
+        return dict(zip(("mount", "other_mount"), self.points, strict=False))
+
+
+def _is_mounted(point):
+    """Whether something is mounted there; asks nobody who may be dead."""
+    return any(line.split()[4] == point for line in (shell.read("/proc/self/mountinfo") or "").splitlines())
 
 
 class Program:

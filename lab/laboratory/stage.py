@@ -18,9 +18,10 @@ from laboratory import shell
 from laboratory.disks import make_cold
 from laboratory.errors import Broken, NotRun
 from laboratory.hosts import Network
-from laboratory.serving import Files, Program, Store, process_group
+from laboratory.serving import Files, Mounted, Program, Store, process_group
 from servers import SERVERS
 
+STORES = {"store": Store, "mount": Mounted}
 RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
 
@@ -104,7 +105,10 @@ class Stage:
             self.server.start()
             self.undo.callback(self.server.stop)
         if "tree" in scenario.copy:
-            files.make_small_files(os.path.join(self.disk("server").path, "tree"), scenario.copy["tree"], 4096)
+            of_store = isinstance(self.server, Store)
+            tree = files.make_small_files(os.path.join(self.disk("source" if of_store else "server").path, "tree"), scenario.copy["tree"], 4096)
+            if of_store:
+                self.server.put_tree(tree, "tree")
         if scenario.copy["direction"] == "from" and isinstance(self.server, Store):
             self.server.put(self.client_source(), "source")
 
@@ -118,8 +122,9 @@ class Stage:
         options = told.get("options", {})
         if kind in SERVERS:
             return Files(kind, self.directory, root, host, options)
-        if kind == "store":
-            return Store(self.world.thalweg, self.directory, root, host, options)
+        if kind in STORES:
+            disks = [self.disk(name).path for name in options.get("disks", ["server"])]
+            return STORES[kind](self.world.thalweg, self.directory, disks, host, options)
         return Program(self.directory, root, host)
 
     # What faults ask for.
@@ -171,6 +176,9 @@ class Stage:
             if isinstance(self.server, Program):
                 self.server.begin([word.format(**words) for word in variant.server_command])
                 undo.callback(self.server.stop)
+            if isinstance(self.server, Mounted):
+                undo.callback(self.server.unmount)
+                self.server.mount(self.network.client)
             undo.callback(self._remove_sink, name)
             cold_share = self._prepare_caches()
             for fault in variant.faults:
@@ -280,7 +288,8 @@ class Stage:
     def _record_words(self, run, variant):
         record = self.scenario.record
         words = [self.world.thalweg, "record", "-o", os.path.join(self.world.recordings, f"{run.name}.thw")]
-        if self.scenario.server.get("recorded") and self.server:
+        # Who serves a mounted store the recorder finds by itself.
+        if self.scenario.server.get("recorded") and self.server and not isinstance(self.server, Mounted):
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
         if "tier" in record:
             words += ["--tier", record["tier"]]

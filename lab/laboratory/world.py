@@ -17,7 +17,7 @@ from laboratory.groups import CPU_V1, V2, Group
 
 BASE = "/dev/shm"
 PREFIX = "thalweg-lab"
-DISKS = ("source", "sink", "server")
+DISKS = ("source", "sink", "server", "server-1", "server-2", "server-3")
 
 
 class World:
