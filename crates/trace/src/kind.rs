@@ -64,9 +64,9 @@ closed_set! {
         DiskWrite = "disk.write",
         /// A device flushing its cache.
         DiskFlush = "disk.flush",
-        /// MPI file I/O.
+        /// MPI: any other call on a file (open, close, sync, view, size, ...).
         MpiIo = "mpi.io",
-        /// MPI point to point.
+        /// MPI point to point, where no message has come or gone yet: the posting of a receive.
         MpiMessage = "mpi.message",
         /// MPI collective.
         MpiCollective = "mpi.collective",
@@ -96,6 +96,14 @@ closed_set! {
         AppChecksum = "app.checksum",
         /// Any other work of the application.
         AppOther = "app.other",
+        /// MPI: a message being sent.
+        MpiSend = "mpi.send",
+        /// MPI: a message being received.
+        MpiReceive = "mpi.receive",
+        /// MPI: reading from a file.
+        MpiRead = "mpi.read",
+        /// MPI: writing to a file.
+        MpiWrite = "mpi.write",
     }
 }
 
@@ -167,6 +175,12 @@ closed_set! {
         IoWriteCalls = "io.write_calls",
         /// Dirty pages of the page cache.
         MemoryDirtyBytes = "memory.dirty_bytes",
+        /// Bytes of a file that were asked for and had been fetched ahead, accumulated.
+        AheadHitBytes = "ahead.hit_bytes",
+        /// ... that were asked for and had not.
+        AheadMissBytes = "ahead.miss_bytes",
+        /// ... that were fetched ahead and not asked for.
+        AheadWastedBytes = "ahead.wasted_bytes",
     }
 }
 
@@ -230,5 +244,7 @@ closed_set! {
         Server = "server",
         /// A mount.
         Mount = "mount",
+        /// What ranks of an MPI job do together: a collective on a communicator, or messages from one to another.
+        Communicator = "communicator",
     }
 }

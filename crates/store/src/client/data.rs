@@ -1,5 +1,7 @@
 //! All I/O servers of a store, as the client sees them.
 
+use super::budget::Budget;
+use super::engine::{Engine, EngineOptions};
 use super::file::FileHandle;
 use super::link::Link;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,7 +11,8 @@ use crate::protocol::io::{DatafileId, DatafileSize, IoReply, IoRequest, TargetId
 use crate::protocol::metadata::StoreMap;
 use crate::wire::{Connect, Kind, unexpected};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
 use thalweg_layout::Distribution;
 use thalweg_trace::Tracer;
 
@@ -17,6 +20,9 @@ use thalweg_trace::Tracer;
 pub struct DataClient {
     map: StoreMap,
     links: Vec<Arc<Link>>,
+    budget: Arc<Budget>,
+    reading: OnceLock<Engine>,
+    writing: OnceLock<Engine>,
 }
 
 impl DataClient {
@@ -24,7 +30,41 @@ impl DataClient {
     pub fn new(map: StoreMap, options: &Connect) -> DataClient {
         let options = Connect { store: Some(map.store), ..options.clone() };
         let links = map.servers.iter().map(|entry| Arc::new(Link::new(entry.clone(), options.clone()))).collect();
-        DataClient { map, links }
+        DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new() }
+    }
+
+    /// The memory of all windows of this client.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Whether all servers are on this machine.
+    pub(crate) fn is_near(&self) -> bool {
+        self.map.servers.iter().all(|server| server.address.starts_with("127."))
+    }
+
+    /// The threads that all read-ahead shares.
+    pub(crate) fn reading(&self) -> &Engine {
+        self.reading.get_or_init(|| self.shared_engine("ahead"))
+    }
+
+    /// The threads that all write-behind shares.
+    pub(crate) fn writing(&self) -> &Engine {
+        self.writing.get_or_init(|| self.shared_engine("behind"))
+    }
+
+    fn shared_engine(&self, name: &'static str) -> Engine {
+        let depth = if self.is_near() { crate::copy::NEAR_DEPTH } else { crate::copy::FAR_DEPTH };
+        let options = EngineOptions {
+            name,
+            depth: Arc::new(AtomicU32::new(depth)),
+            // One connection's thread computes checksums on one processor.
+            streams: if self.links.len() == 1 { 2 } else { 1 },
+            socket_buffer_bytes: None,
+            mode: None,
+            is_shared: true,
+        };
+        Engine::start(&self.links, 0..self.links.len(), options).expect("no thread is started yet")
     }
 
     /// Who is who.

@@ -29,6 +29,8 @@ use thalweg_trace::{About, Mode, SpanKind, Tracer};
 /// How an engine works.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineOptions {
+    /// What its threads are called, with the server's name.
+    pub name: &'static str,
     pub depth: Arc<AtomicU32>,
     pub streams: u32,
     pub socket_buffer_bytes: Option<usize>,
@@ -183,7 +185,7 @@ impl Engine {
     fn spawn(&self, lane: &Arc<Lane>, queue: &mut Queue) -> Result<JoinHandle<()>> {
         let (shared, lane) = (Arc::clone(&self.shared), Arc::clone(lane));
         let name = format!("connection {}#{}", lane.link.name(), queue.threads);
-        let thread = std::thread::Builder::new().name(name.clone());
+        let thread = std::thread::Builder::new().name(format!("{} {}#{}", self.shared.options.name, lane.link.name(), queue.threads));
         let thread = thread.spawn(move || Worker::new(&shared, &lane, &name).run()).map_err(|e| Error::system("starting a thread", e))?;
         queue.threads += 1;
         Ok(thread)

@@ -1,5 +1,6 @@
 //! The memory of one request, worked on by several connections' threads at a time.
 
+use super::budget::Lender;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
@@ -7,8 +8,13 @@ use std::ops::Range;
 /// threads read it (a flow into the store) or write disjoint parts of it (a flow out of the store), and the owner leaves
 /// it alone. The flow keeps it alive.
 pub struct RequestMemory {
-    bytes: Box<[UnsafeCell<u8>]>,
+    bytes: Bytes,
+    /// Who has it back when nobody needs it any more.
+    lender: Option<Lender>,
 }
+
+/// Bytes that several threads have parts of.
+pub(super) type Bytes = Box<[UnsafeCell<u8>]>;
 
 // SAFETY: the only ways to the bytes are the two unsafe functions below, whose callers see to it that no two threads
 // have a part of it at a time when one of them writes.
@@ -20,7 +26,17 @@ impl RequestMemory {
         let zeroed: Box<[u8]> = vec![0; length].into_boxed_slice();
         // SAFETY: UnsafeCell<u8> has the layout of u8, and the box is the only owner.
         let bytes = unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [UnsafeCell<u8>]) };
-        RequestMemory { bytes }
+        RequestMemory { bytes, lender: None }
+    }
+
+    /// Memory of a budget's, with whatever is in it.
+    pub(super) fn lent(bytes: Bytes, lender: Lender) -> RequestMemory {
+        RequestMemory { bytes, lender: Some(lender) }
+    }
+
+    /// Memory for a budget to lend.
+    pub(super) fn to_lend(length: usize) -> Bytes {
+        std::mem::take(&mut RequestMemory::new(length).bytes)
     }
 
     /// How many bytes.
@@ -52,5 +68,13 @@ impl RequestMemory {
         let cells = &self.bytes[range];
         // SAFETY: in bounds by the slicing above; nobody else's meanwhile, as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(cells.as_ptr()), cells.len()) }
+    }
+}
+
+impl Drop for RequestMemory {
+    fn drop(&mut self) {
+        if let Some(lender) = self.lender.take() {
+            lender.give_back(std::mem::take(&mut self.bytes));
+        }
     }
 }

@@ -188,6 +188,7 @@ impl StoreEnd {
     /// Starts the threads.
     pub fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
         let options = EngineOptions {
+            name: "connection",
             depth,
             streams: chosen.streams,
             socket_buffer_bytes: chosen.socket_buffer_bytes,

@@ -252,9 +252,9 @@ const DIRECT_REQUEST_BYTES: u64 = 64 << 20;
 const BUFFER_BYTES: u64 = 1 << 20;
 
 /// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
-const NEAR_DEPTH: u32 = 2;
+pub(crate) const NEAR_DEPTH: u32 = 2;
 /// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
-const FAR_DEPTH: u32 = 8;
+pub(crate) const FAR_DEPTH: u32 = 8;
 
 impl Chosen {
     /// Checks what was asked for, and chooses the rest. `direct_possible`: exactly one end is a store and the other one
@@ -264,7 +264,7 @@ impl Chosen {
             (Source::Store(store, _), _) | (_, Sink::Store(store, ..)) => Some(store),
             _ => None,
         };
-        let is_near = store.is_some_and(|s| s.data.map().servers.iter().all(|server| server.address.starts_with("127.")));
+        let is_near = store.is_some_and(|s| s.data.is_near());
         let t = &job.tuning;
         let positive = |name: &str, value: Option<u64>, most: u64| match value {
             Some(value) if value == 0 || value > most => {

@@ -24,5 +24,6 @@ mod run;
 mod small;
 
 pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
+pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
 pub use record::Recorder;
 pub use run::run;
