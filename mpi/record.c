@@ -111,6 +111,8 @@ static void describe_header(int rank, uint64_t begun)
     version[strcspn(version, "\n,")] = 0;
     snprintf(header->library, sizeof header->library, "%s", version);
     snprintf(header->job, sizeof header->job, "%s", job_name());
+    if (getcwd(header->directory, sizeof header->directory) == NULL)
+        header->directory[0] = 0;
     char *at = (char *)header + RECORD_NAMES_AT;
     for (size_t i = 0; i < CALLS; i++)
         at += sprintf(at, "%s\n", names[i]);

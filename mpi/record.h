@@ -47,6 +47,7 @@ struct record_header {
     char host[64];
     char library[64]; /* as MPI_Get_library_version says it, its first line */
     char job[64];     /* what the launcher calls the job, where it says so: equal on all ranks */
+    char directory[240]; /* the working directory when MPI was initialised; empty: longer */
 };
 
 struct record {

@@ -4,6 +4,7 @@ use crate::size;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_record::mpi::{Implementation, Mpi};
 use thalweg_record::{Method, Options, Tier};
 
 /// How to record.
@@ -35,6 +36,21 @@ pub struct RecordFlags {
     /// What the devices and paths reach, as `thalweg doctor --ceilings` measures it
     #[arg(long, value_name = "FILE")]
     pub ceilings: Option<PathBuf>,
+    /// The command's MPI calls too, of every rank on this machine. Which MPI it is is found out, or said: --mpi=mpich, --mpi=openmpi. Started as
+    /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank's recording has its number in its name
+    #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub mpi: Option<MpiFlag>,
+}
+
+/// Which MPI.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MpiFlag {
+    /// The one that the launcher or the program is of
+    Auto,
+    /// MPICH
+    Mpich,
+    /// Open MPI
+    Openmpi,
 }
 
 /// How much is recorded.
@@ -68,8 +84,16 @@ fn pause(text: &str) -> Result<Duration, String> {
 impl RecordFlags {
     /// Whether any is given that only makes sense with a command.
     pub fn any_given(&self) -> bool {
-        let plain = self.also.is_empty() && self.duration.is_none() && self.ceilings.is_none();
+        let plain = self.mpi.is_none() && self.also.is_empty() && self.duration.is_none() && self.ceilings.is_none();
         !plain || self.tier != TierFlag::Lean || self.method != MethodFlag::Auto
+    }
+
+    /// The recording's name, with the number of the rank that we were started as, if we were: all ranks are given the same words.
+    fn of_rank(&self, output: &Path) -> PathBuf {
+        let Some(rank) = self.mpi.and_then(|_| thalweg_record::mpi::rank_here()) else { return output.to_owned() };
+        let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = output.extension().map_or_else(|| "thw".into(), |extension| extension.to_string_lossy());
+        output.with_file_name(format!("{stem}-rank-{rank}.{extension}"))
     }
 
     /// What to record, and where to.
@@ -92,7 +116,12 @@ impl RecordFlags {
             duration: self.duration,
             drain: self.drain,
             ceilings: self.ceilings.clone(),
-            ..Options::new(command.to_vec(), output.to_owned())
+            mpi: self.mpi.map(|mpi| match mpi {
+                MpiFlag::Auto => Mpi::Auto,
+                MpiFlag::Mpich => Mpi::Of(Implementation::Mpich),
+                MpiFlag::Openmpi => Mpi::Of(Implementation::OpenMpi),
+            }),
+            ..Options::new(command.to_vec(), self.of_rank(output))
         }
     }
 }

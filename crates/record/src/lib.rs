@@ -13,6 +13,7 @@ pub mod bpf;
 pub mod capture;
 pub mod command;
 pub mod mounted;
+pub mod mpi;
 pub mod preload;
 pub mod probe;
 pub mod proc;

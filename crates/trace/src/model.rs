@@ -37,8 +37,23 @@ identifier! {
     SpanId
 }
 identifier! {
-    /// One RPC: equal on both of its ends, unique in a recording.
+    /// One RPC, or what ranks of an MPI job do together: equal on all of its ends, unique in a recording.
     RequestId
+}
+
+impl RequestId {
+    /// From this number on they mean the same in all recordings: they are made of what all ends know, and merging keeps them.
+    pub const COMMON: u64 = 1 << 63;
+
+    /// The one that all ends arrive at who make it of the same number.
+    pub const fn common(made_of: u64) -> RequestId {
+        RequestId(NonZeroU64::MIN.saturating_add((RequestId::COMMON | made_of) - 1))
+    }
+
+    /// Whether it means the same in all recordings.
+    pub const fn is_common(self) -> bool {
+        self.number() >= RequestId::COMMON
+    }
 }
 
 /// A machine, or a namespace of one that is labelled as a node. Number 0 is the reference host, on

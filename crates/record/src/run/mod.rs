@@ -21,6 +21,7 @@ pub use attributes::{boot_id, host_here};
 
 use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
+use crate::mpi::{Mpi, MpiRecording};
 use crate::{RecordError, Tier, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +33,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_trace::{Ending, Event, FORMAT_VERSION, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time};
+
+/// Identifiers of what ranks recorded themselves.
+const MPI_SPACE: IdSpace = IdSpace(9);
 
 /// Which recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +82,8 @@ pub struct Options {
     pub begun: Option<fn()>,
     /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
     pub ceilings: Option<PathBuf>,
+    /// MPI calls of the command's ranks too.
+    pub mpi: Option<Mpi>,
 }
 
 impl Options {
@@ -98,6 +104,7 @@ impl Options {
             node: None,
             begun: None,
             ceilings: None,
+            mpi: None,
         }
     }
 }
@@ -189,6 +196,7 @@ struct Session {
     /// What stands in the recording of the processes besides the command.
     attributes: Vec<(String, String)>,
     notes: Vec<String>,
+    mpi: Option<MpiRecording>,
     started: Instant,
 }
 
@@ -204,6 +212,9 @@ impl Session {
         let signals = Signals::catch()?;
         let sink = Arc::clone(writer) as Arc<dyn Sink>;
         sink.take(&mut vec![Event::Host(host_here(HostId(0), &attributes::node(options.node.as_deref())))]);
+        let prepare = |mpi| MpiRecording::prepare(mpi, &options.command, &options.output, options.limit_bytes, Arc::clone(&sink));
+        let mpi = options.mpi.map(prepare).transpose()?;
+        let sink = mpi.as_ref().map_or(sink, MpiRecording::sink);
         let mut held = match options.command.is_empty() {
             true => None,
             false => Some(Held::spawn(&options.command, signals.before())?),
@@ -226,10 +237,11 @@ impl Session {
         }
         let quota = quota::processors(held.as_ref().map_or_else(std::process::id, Held::pid));
         if let Some(held) = &mut held {
-            held.release(&active.environment())?;
+            let environment = active.environment();
+            held.release(&mpi.as_ref().map_or_else(|| environment.clone(), |mpi| mpi.environment(environment.clone())))?;
         }
         let (attributes, notes) = (others.attributes, others.notes);
-        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, started: Instant::now() })
+        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, mpi, started: Instant::now() })
     }
 
     /// Waits for the end of the interval.
@@ -287,7 +299,10 @@ impl Session {
             // From here on Ctrl-C means us: it leaves an unfinished recording, which opens.
             self.signals.restore();
         }
-        let finished = active.finish();
+        let mut finished = active.finish();
+        if let Some(mpi) = &self.mpi {
+            active::add(&mut finished, mpi.finish(HostId(0), MPI_SPACE));
+        }
         let mut notes = std::mem::take(&mut ended.notes);
         notes.splice(0..0, std::mem::take(&mut self.notes).into_iter().chain(finished.notes));
         if goes_on {

@@ -83,7 +83,8 @@ impl Survey {
         for batch in source.spans_backward() {
             let batch = batch?;
             for row in 0..batch.len() {
-                let spaces = [batch.span[row], batch.request[row], batch.parent[row]].map(|number| number >> SPACE_SHIFT);
+                let request = if batch.request[row] >= RequestId::COMMON { 0 } else { batch.request[row] };
+                let spaces = [batch.span[row], request, batch.parent[row]].map(|number| number >> SPACE_SHIFT);
                 if spaces != last_spaces {
                     survey.spaces.extend(spaces);
                     last_spaces = spaces;
@@ -271,6 +272,10 @@ impl Pass {
         space << SPACE_SHIFT | number & WITHIN_SPACE
     }
 
+    fn request(&self, request: RequestId) -> Option<RequestId> {
+        if request.is_common() { Some(request) } else { RequestId::new(self.number(request.number())) }
+    }
+
     fn track(&self, track: TrackId) -> Option<TrackId> {
         self.tracks.get(&track.number()).copied()
     }
@@ -300,7 +305,7 @@ impl Pass {
             track,
             object: span.object.and_then(|object| self.object(object)),
             parent: span.parent.and_then(|parent| SpanId::new(self.number(parent.number()))),
-            request: span.request.and_then(|request| RequestId::new(self.number(request.number()))),
+            request: span.request.and_then(|request| self.request(request)),
             waker_track: span.waker_track.and_then(|track| self.track(track)),
             ..span
         })
