@@ -287,7 +287,7 @@ static MPI_Info info_for_mpi(const struct opening *o, MPI_Info info)
         PMPI_Info_create(&own);
     else
         PMPI_Info_dup(info, &own);
-    const char *size = o->layout ? strstr(o->layout, ",strip_size=") : NULL;
+    const char *size = o->layout && o->local != LOCAL_WAITING ? strstr(o->layout, ",strip_size=") : NULL;
     if (size) {
         char text[24];
         snprintf(text, sizeof text, "%.*s", (int)strspn(size + 12, "0123456789"), size + 12);
