@@ -8,7 +8,7 @@ use std::fmt::Write;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::Source;
 
-const STYLE: &str = "
+pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
 @media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e4e8ec; --faint: #9aa5b1; --rule: #343c46 } }
 body { margin: 0 auto; max-width: 1440px; padding: 24px; background: var(--paper); color: var(--ink);

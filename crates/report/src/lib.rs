@@ -7,6 +7,7 @@
 pub mod columns;
 pub mod html;
 pub mod picture;
+pub mod plot;
 pub mod rpcstat;
 pub mod text;
 pub mod units;

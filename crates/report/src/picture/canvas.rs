@@ -93,6 +93,14 @@ impl Path {
         let _ = write!(self.0, "M{} {}h{w}v{h}h-{w}z", number(x), number(y));
     }
 
+    /// Adds a shape of straight edges.
+    pub fn polygon(&mut self, corners: &[(f64, f64)]) {
+        for (n, (x, y)) in corners.iter().enumerate() {
+            let _ = write!(self.0, "{}{} {}", if n == 0 { 'M' } else { 'L' }, number(*x), number(*y));
+        }
+        self.0.push('z');
+    }
+
     /// Adds an area of steps (left, right, top, bottom), which touch.
     pub fn steps(&mut self, steps: &[(f64, f64, f64, f64)]) {
         let Some(first) = steps.first() else { return };
@@ -143,6 +151,13 @@ impl Canvas {
         let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
         let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}"{dash}/>"#);
+    }
+
+    /// Draws a straight line that is meant to be followed.
+    pub fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
+        let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+        let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}" stroke-width="2"{dash}/>"#);
     }
 
     /// Draws text with its baseline at y.

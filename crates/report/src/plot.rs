@@ -1,0 +1,354 @@
+//! Curves of measurements with their intervals, as SVG, and pages of them: self-contained, no script.
+//!
+//! The x axis is logarithmic and has its marks where the caller says (sizes, numbers of nodes); the y axis begins at 0, or is
+//! logarithmic too where figures differ by orders of magnitude. A curve is told by its colour, its mark and its name at its end; a
+//! vertical bar is the interval, a short flat line beside a mark what was expected there. Each mark has a text that is shown when it
+//! is pointed at.
+
+use crate::html::STYLE;
+use crate::picture::axis::{label, ticks};
+use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, escape, fitted};
+use std::fmt::Write;
+
+/// A picture of curves.
+#[derive(Clone, Debug, Default)]
+pub struct Plot {
+    /// Above it.
+    pub title: String,
+    /// Below the title, smaller; may be empty.
+    pub subtitle: String,
+    /// What the x axis is.
+    pub x_name: String,
+    /// Marks of the x axis: where, and what they say. Positive; at least one.
+    pub x_marks: Vec<(f64, String)>,
+    /// What the y axis is, with its unit.
+    pub y_name: String,
+    /// Whether the y axis is logarithmic.
+    pub y_is_log: bool,
+    /// The curves, the most important last: it is drawn over the others.
+    pub curves: Vec<Curve>,
+}
+
+/// One curve.
+#[derive(Clone, Debug, Default)]
+pub struct Curve {
+    /// Its name.
+    pub name: String,
+    /// How it is told from others: the same number is the same look in every plot.
+    pub look: usize,
+    /// What others are held against: drawn broken, in the colour of text.
+    pub is_reference: bool,
+    /// Its marks, from left to right.
+    pub dots: Vec<Dot>,
+}
+
+/// A measured figure.
+#[derive(Clone, Debug, Default)]
+pub struct Dot {
+    /// Where.
+    pub x: f64,
+    /// The figure.
+    pub y: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// What was expected.
+    pub expected: Option<f64>,
+    /// What is shown when it is pointed at.
+    pub hint: String,
+}
+
+/// Okabe and Ito's colours, which people with any common colour vision tell apart; then some again, with other marks.
+const COLOURS: &[&str] = &["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#8C7A00", "#5B6B82"];
+
+const WIDTH: f64 = 920.0;
+const HEIGHT: f64 = 440.0;
+const LEFT: f64 = 64.0;
+const TOP: f64 = 58.0;
+const BOTTOM: f64 = 52.0;
+/// Room for names at the curves' ends.
+const NAMES: f64 = 236.0;
+const SMALL: f64 = 12.0;
+const LINE: f64 = 16.0;
+/// How far around a mark pointing at it counts.
+const REACH: f64 = 9.0;
+
+/// Draws it.
+pub fn plot(plot: &Plot) -> String {
+    let scale = Scale::of(plot);
+    let mut canvas = Canvas::default();
+    canvas.text(LEFT - 44.0, 24.0, &fitted(&plot.title, 17.0, WIDTH - 40.0), Lettering::of(17.0).bold());
+    canvas.text(LEFT - 44.0, 43.0, &fitted(&plot.subtitle, SMALL, WIDTH - 40.0), Lettering::of(SMALL).in_colour(FAINT));
+    axes(&mut canvas, plot, &scale);
+    let shown: Vec<&Curve> = plot.curves.iter().filter(|curve| !curve.dots.is_empty()).collect();
+    shown.iter().for_each(|curve| draw(&mut canvas, curve, &scale));
+    names(&mut canvas, &shown, &scale);
+    // Over everything, so that a mark under another curve can be pointed at too.
+    for dot in shown.iter().flat_map(|curve| &curve.dots) {
+        let (x, y) = (scale.x(dot.x), scale.y(dot.y));
+        canvas.hint(x - REACH, y - REACH, 2.0 * REACH, 2.0 * REACH, &dot.hint);
+    }
+    canvas.finish(WIDTH, HEIGHT, &plot.title)
+}
+
+/// From figures to pixels.
+struct Scale {
+    x: (f64, f64),
+    y: (f64, f64),
+    y_is_log: bool,
+}
+
+impl Scale {
+    fn of(plot: &Plot) -> Scale {
+        let dots = || plot.curves.iter().flat_map(|curve| &curve.dots);
+        let xs = || plot.x_marks.iter().map(|m| m.0).chain(dots().map(|d| d.x)).filter(|x| *x > 0.0);
+        let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+        let top = dots().map(|d| d.high.max(d.y).max(d.expected.unwrap_or(0.0))).fold(0.0, f64::max);
+        let bottom = dots().map(|d| d.low.min(d.y)).filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
+        let y = match plot.y_is_log {
+            true if bottom.is_finite() => (bottom / 1.5, top * 1.5),
+            true => (1.0, 10.0),
+            false => (0.0, if top > 0.0 { top * 1.06 } else { 1.0 }),
+        };
+        let x = if least < most { (least, most) } else { (least.min(1.0) / 2.0, most.max(1.0) * 2.0) };
+        Scale { x: (x.0.ln(), x.1.ln()), y, y_is_log: plot.y_is_log }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        let room = WIDTH - LEFT - NAMES - 24.0;
+        LEFT + 12.0 + room * (value.max(1e-300).ln() - self.x.0) / (self.x.1 - self.x.0)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let room = HEIGHT - TOP - BOTTOM;
+        let part = match self.y_is_log {
+            true => (value.max(self.y.0).ln() - self.y.0.ln()) / (self.y.1.ln() - self.y.0.ln()),
+            false => (value - self.y.0) / (self.y.1 - self.y.0),
+        };
+        TOP + room * (1.0 - part.clamp(0.0, 1.0))
+    }
+}
+
+fn axes(canvas: &mut Canvas, plot: &Plot, scale: &Scale) {
+    let faint = Lettering::of(SMALL).in_colour(FAINT);
+    let (right, bottom) = (WIDTH - NAMES, HEIGHT - BOTTOM);
+    let marks: Vec<(f64, String)> = if scale.y_is_log {
+        let first = scale.y.0.log10().ceil() as i32;
+        let tens = (first..=scale.y.1.log10().floor() as i32).map(|power| 10_f64.powi(power));
+        tens.map(|value| (value, if value >= 1.0 { format!("{value:.0}") } else { value.to_string() })).collect()
+    } else {
+        let ticks = ticks(scale.y.0, scale.y.1, 8);
+        ticks.at.iter().map(|value| (*value, label(*value, ticks.step))).collect()
+    };
+    for (value, text) in marks {
+        let y = scale.y(value);
+        canvas.line((LEFT, y), (right, y), RULE, "");
+        canvas.text(LEFT - 8.0, y + 4.0, &text, faint.held("end"));
+    }
+    canvas.line((LEFT, bottom), (right, bottom), FAINT, "");
+    for (value, text) in &plot.x_marks {
+        let x = scale.x(*value);
+        canvas.line((x, bottom), (x, bottom + 4.0), FAINT, "");
+        canvas.text(x, bottom + 18.0, text, faint.held("middle"));
+    }
+    canvas.text((LEFT + right) / 2.0, bottom + 38.0, &plot.x_name, faint.held("middle"));
+    canvas.text(LEFT - 8.0, TOP - 4.0, &fitted(&plot.y_name, SMALL, 200.0), faint.held("start"));
+}
+
+fn colour(curve: &Curve) -> &'static str {
+    if curve.is_reference { INK } else { COLOURS[curve.look % COLOURS.len()] }
+}
+
+fn draw(canvas: &mut Canvas, curve: &Curve, scale: &Scale) {
+    let colour = colour(curve);
+    let dash = if curve.is_reference { "6 4" } else { "" };
+    for pair in curve.dots.windows(2) {
+        let at = |dot: &Dot| (scale.x(dot.x), scale.y(dot.y));
+        canvas.thick_line(at(&pair[0]), at(&pair[1]), colour, dash);
+    }
+    for dot in &curve.dots {
+        let (x, y) = (scale.x(dot.x), scale.y(dot.y));
+        canvas.line((x, scale.y(dot.low)), (x, scale.y(dot.high)), colour, "");
+        if let Some(expected) = dot.expected {
+            let at = scale.y(expected);
+            canvas.thick_line((x - 11.0, at), (x - 4.0, at), colour, "");
+        }
+        mark(canvas, curve.look, x, y, colour);
+    }
+}
+
+/// A disc, square, diamond or triangle: where colours are used again, marks differ.
+fn mark(canvas: &mut Canvas, look: usize, x: f64, y: f64, colour: &str) {
+    let mut path = Path::default();
+    let corners: &[(f64, f64)] = match look % 4 {
+        0 => &[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)],
+        1 => &[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)],
+        2 => &[(0.0, -5.0), (4.6, 3.6), (-4.6, 3.6)],
+        _ => &[(-1.8, -4.4), (1.8, -4.4), (4.4, -1.8), (4.4, 1.8), (1.8, 4.4), (-1.8, 4.4), (-4.4, 1.8), (-4.4, -1.8)],
+    };
+    path.polygon(corners);
+    canvas.path(x, y, &path, colour);
+}
+
+/// Names beside the curves' last marks, moved apart where they would overlap.
+fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale) {
+    let end = |curve: &Curve| curve.dots.last().map_or(0.0, |dot| scale.y(dot.y));
+    let mut order: Vec<&Curve> = curves.to_vec();
+    order.sort_by(|a, b| end(a).total_cmp(&end(b)));
+    let mut places: Vec<f64> = order.iter().map(|curve| end(curve)).collect();
+    let lowest = HEIGHT - BOTTOM;
+    for i in 0..places.len() {
+        let least = if i == 0 { TOP } else { places[i - 1] + LINE };
+        places[i] = places[i].max(least);
+    }
+    for i in (0..places.len()).rev() {
+        let most = lowest - (places.len() - 1 - i) as f64 * LINE;
+        places[i] = places[i].min(most);
+    }
+    let x = WIDTH - NAMES + 18.0;
+    for (curve, y) in order.into_iter().zip(places) {
+        let last = curve.dots.last().map_or(x, |dot| scale.x(dot.x));
+        canvas.line((last + 6.0, end(curve)), (x - 4.0, y), RULE, "");
+        mark(canvas, curve.look, x + 4.0, y, colour(curve));
+        let lettering = Lettering { bold: curve.is_reference, ..Lettering::of(SMALL).in_colour(INK) };
+        canvas.text(x + 14.0, y + 4.0, &fitted(&curve.name, SMALL, NAMES - 36.0), lettering);
+    }
+}
+
+/// A page of plots and tables.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Its first line.
+    pub title: String,
+    /// Paragraphs below it.
+    pub lead: Vec<String>,
+    /// The rest, in order.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub enum Section {
+    /// A heading.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// A plot.
+    Plot(Box<Plot>),
+    /// A table: heads, rows; the columns from the second on that hold numbers are set to the right.
+    Table(Vec<String>, Vec<Vec<String>>),
+}
+
+/// The page as one HTML file that needs nothing else.
+pub fn page(page: &Page) -> String {
+    let title = escape(&page.title);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+    );
+    for text in &page.lead {
+        let _ = writeln!(out, "<p class=\"faint\">{}</p>", escape(text));
+    }
+    for section in &page.sections {
+        match section {
+            Section::Heading(text) => {
+                let _ = writeln!(out, "<h2>{}</h2>", escape(text));
+            }
+            Section::Text(text) => {
+                let _ = writeln!(out, "<p>{}</p>", escape(text));
+            }
+            Section::Plot(it) => {
+                let _ = writeln!(out, "<div class=\"picture\">\n{}</div>", plot(it));
+            }
+            Section::Table(heads, rows) => table(&mut out, heads, rows),
+        }
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
+    let is_number = |column: usize| {
+        let figure = |text: &String| text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '–');
+        column > 0 && rows.iter().all(|row| row.get(column).is_none_or(figure))
+    };
+    let class = |column: usize| if is_number(column) { " class=\"n\"" } else { "" };
+    out.push_str("<div class=\"tables\"><table>\n<tr>");
+    for (column, head) in heads.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}</th>", class(column), escape(head));
+    }
+    out.push_str("</tr>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (column, text) in row.iter().enumerate() {
+            let _ = write!(out, "<td{}>{}</td>", class(column), escape(text));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(log: bool) -> Plot {
+        let curve = |name: &str, look, height: f64| Curve {
+            name: name.into(),
+            look,
+            is_reference: look == 0,
+            dots: (0..3)
+                .map(|n| {
+                    let y = height + f64::from(n);
+                    let x = f64::from(1 << (20 + 2 * n));
+                    Dot { x, y, low: y * 0.9, high: y * 1.1, expected: Some(y * 1.2), hint: format!("{name} <{n}>") }
+                })
+                .collect(),
+        };
+        Plot {
+            title: "A & B".into(),
+            subtitle: "of an example".into(),
+            x_name: "part".into(),
+            x_marks: vec![(1048576.0, "1 MiB".into()), (4194304.0, "4 MiB".into())],
+            y_name: "MiB/s".into(),
+            y_is_log: log,
+            curves: vec![curve("local", 0, 40.0), curve("one", 1, 38.0), curve("two", 2, 37.9), Curve::default()],
+        }
+    }
+
+    #[test]
+    fn every_mark_tells_more_and_nothing_leaves_the_picture() {
+        for log in [false, true] {
+            let svg = plot(&example(log));
+            assert_eq!(svg.matches("<title>").count(), 1 + 9);
+            assert!(svg.contains("A &amp; B") && svg.contains("one &lt;1&gt;"));
+            assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        }
+        let none = plot(&Plot::default());
+        assert!(!none.contains("NaN") && !none.contains("inf"), "{none}");
+    }
+
+    #[test]
+    fn names_that_end_at_one_height_are_moved_apart() {
+        let svg = plot(&example(false));
+        let of = |name: &str| {
+            let line = svg.lines().find(|l| l.starts_with("<text") && l.ends_with(&format!(">{name}</text>"))).unwrap();
+            line.split("y=\"").nth(1).unwrap().split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!((of("one") - of("two")).abs() >= LINE - 0.2);
+    }
+
+    #[test]
+    fn a_page_needs_nothing_else() {
+        let sections = vec![
+            Section::Heading("h".into()),
+            Section::Plot(Box::new(example(false))),
+            Section::Table(vec!["a".into(), "n".into()], vec![vec!["x<y".into(), "1.5".into()]]),
+        ];
+        let html = page(&Page { title: "t".into(), lead: vec!["l".into()], sections });
+        assert!(html.contains("<td class=\"n\">1.5</td>") && html.contains("x&lt;y") && !html.contains("href="));
+        assert!(!html.contains("<script") && !html.contains("src="));
+    }
+}
