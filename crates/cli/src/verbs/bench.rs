@@ -1,20 +1,21 @@
 //! `thalweg bench layout`: what each layout gives every node of a store, beside the local disk and other systems.
 //!
 //! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
-//! `layout.md`, and `layout.html` with the plots are made from it. `thalweg bench node` is the process that the study starts on each
+//! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`. `thalweg bench node` is the process that the study starts on each
 //! node, and is of no use by hand.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
-use crate::{output, size};
+use crate::{bench_page, output, size};
 use serde::Deserialize;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_report::plot;
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::plan::{Peer, Via};
-use thalweg_study::{Choice, Observer, conduct, markdown};
+use thalweg_study::{Choice, Document, Observer, conduct, markdown};
 
 /// Arguments of `thalweg bench`.
 #[derive(clap::Args)]
@@ -28,6 +29,12 @@ pub struct Arguments {
 enum What {
     /// Every node writes and reads its part of a file, with each layout, against its own disk
     Layout(Box<Layout>),
+    /// Draw the plots and pages of a result again
+    Redraw {
+        /// The directory of results
+        #[arg(value_name = "DIR")]
+        out: PathBuf,
+    },
     /// The process on a node of a study; it is told over a pipe what to do
     #[command(hide = true)]
     Node,
@@ -121,6 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Node => thalweg_study::worker::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
         What::Layout(layout) => measure(layout),
+        What::Redraw { out } => redraw(out),
     }
 }
 
@@ -132,11 +140,30 @@ fn measure(arguments: &Layout) -> Result<(), Failure> {
         Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
         Err(error) => return Err(Failure::failed(error)),
     };
-    let page = format!("# What each layout gives\n\n{}", markdown::markdown(&document));
     put(&choice.out, "layout.json", &document.json())?;
-    put(&choice.out, "layout.md", &page)?;
-    output::note(&format!("raw times, layout.json and layout.md are in {}", choice.out.display()));
-    output::result(&if arguments.json { document.json() } else { page })
+    let text = show(&document, &choice.out)?;
+    output::note(&format!("raw.jsonl, layout.json, layout.md, layout.html and the plots are in {}", choice.out.display()));
+    output::result(&if arguments.json { document.json() } else { text })
+}
+
+/// Writes the page and the plots of a result; the page as Markdown.
+fn show(document: &Document, out: &Path) -> Result<String, Failure> {
+    let text = format!("# What each layout gives\n\n{}", markdown::markdown(document));
+    put(out, "layout.md", &text)?;
+    put(out, "layout.html", &plot::page(&bench_page::page(document)))?;
+    for picture in bench_page::pictures(document) {
+        put(out, &format!("{}.svg", picture.name), &plot::plot(&picture.plot))?;
+    }
+    Ok(text)
+}
+
+/// Draws again what was measured before.
+fn redraw(out: &Path) -> Result<(), Failure> {
+    let path = out.join("layout.json");
+    let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|e| failed(&e))?;
+    let document: Document = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+    output::result(&show(&document, out)?)
 }
 
 fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
