@@ -26,6 +26,7 @@ struct opening {
     struct hints_wish *wish;
     int created;             /* by us; MPI finds it there */
     enum local local;
+    unsigned disabled;       /* as in struct opened */
     uint32_t *target_of;
     char *layout;
     int class;               /* MPI_SUCCESS, or the class of `reason` */
@@ -270,17 +271,9 @@ static void set_key(void *info, const char *key, const char *value)
         PMPI_Info_set(*(MPI_Info *)info, key, value);
 }
 
-static void set_unless_given(MPI_Info info, const char *key, const char *value)
-{
-    int length, there = 0;
-    PMPI_Info_get_valuelen(info, key, &length, &there);
-    if (!there)
-        PMPI_Info_set(info, key, value);
-}
-
 /* The program's info, with what MPI itself can use of the layout: where strips end, and that nobody's bytes are to be gathered at or
  * written by another rank where each has its own target. */
-static MPI_Info info_for_mpi(const struct opening *o, MPI_Info info)
+static MPI_Info info_for_mpi(struct opening *o, MPI_Info info)
 {
     MPI_Info own;
     if (info == MPI_INFO_NULL)
@@ -293,11 +286,13 @@ static MPI_Info info_for_mpi(const struct opening *o, MPI_Info info)
         snprintf(text, sizeof text, "%.*s", (int)strspn(size + 12, "0123456789"), size + 12);
         PMPI_Info_set(own, "striping_unit", text);
     }
-    if (o->local != LOCAL_NOT_ASKED && o->size > 1) {
-        static const char *const DISABLED[] = {"romio_cb_write", "romio_cb_read", "romio_ds_write", "romio_ds_read"};
-        for (int i = 0; i < 4; i++)
-            set_unless_given(own, DISABLED[i], "disable");
-        set_unless_given(own, "collective_buffering", "false");
+    for (int i = 0; o->local != LOCAL_NOT_ASKED && o->size > 1 && i < HINTS_DISABLED; i++) {
+        int length, there = 0;
+        PMPI_Info_get_valuelen(own, hints_disabled[i], &length, &there);
+        if (there)
+            continue;
+        PMPI_Info_set(own, hints_disabled[i], "disable");
+        o->disabled |= 1u << i;
     }
     return own;
 }
@@ -307,7 +302,8 @@ static void remember(struct opening *o, MPI_File file)
     struct opened *opened = calloc(1, sizeof *opened);
     if (!opened)
         return;
-    *opened = (struct opened){file, strdup(o->path), o->layout, o->amode, o->rank, o->size, o->local, 0, MPI_COMM_NULL, o->target_of, NULL};
+    *opened = (struct opened){file,     strdup(o->path), o->layout, o->amode, o->rank, o->size, o->local, o->disabled, 0, MPI_COMM_NULL,
+                              o->target_of, NULL};
     o->layout = NULL;
     o->target_of = NULL;
     if (opened->local == LOCAL_WAITING) {
@@ -315,6 +311,7 @@ static void remember(struct opening *o, MPI_File file)
         __atomic_fetch_add(&hints_waiting, 1, __ATOMIC_RELAXED);
     }
     hints_remember(opened);
+    hints_count_local(opened, 1);
 }
 
 static int open_ours(struct opening *o, MPI_Info info, MPI_File *file)
@@ -381,7 +378,8 @@ THALWEG_WRAPPER int MPI_File_close(MPI_File *file)
     void *closing = record_file_closing ? record_file_closing(*file) : NULL;
     struct opened *opened = hints_take_out(*file);
     if (opened) {
-        hints_stop_waiting(opened, LOCAL_NONE);
+        hints_give_up(opened);
+        hints_count_local(opened, -1);
         hints_free(opened);
     }
     int result = PMPI_File_close(file);
@@ -414,6 +412,8 @@ THALWEG_WRAPPER int MPI_File_set_view(MPI_File file, MPI_Offset displacement, MP
     return result;
 }
 
+static const char *const STATES[] = {[LOCAL_WAITING] = "waiting", [LOCAL_IN_FORCE] = "local", [LOCAL_NONE] = "none"};
+
 THALWEG_WRAPPER int MPI_File_get_info(MPI_File file, MPI_Info *info)
 {
     uint64_t begun = RECORD_FILE_BEGIN();
@@ -422,7 +422,7 @@ THALWEG_WRAPPER int MPI_File_get_info(MPI_File file, MPI_Info *info)
     if (opened && opened->layout)
         hints_in_force(opened->layout, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL, set_key, info);
     if (opened && opened->local != LOCAL_NOT_ASKED)
-        PMPI_Info_set(*info, "thalweg_layout", opened->local == LOCAL_IN_FORCE ? "local" : opened->local == LOCAL_NONE ? "none" : "waiting");
+        PMPI_Info_set(*info, "thalweg_layout", STATES[opened->written ? LOCAL_NONE : opened->local]);
     if (record_file_other)
         record_file_other(begun, file, "MPI_File_get_info", result);
     return result;

@@ -24,11 +24,16 @@ struct opened {
     char *path, *layout; /* the layout in force; null: it could not be read */
     int amode, rank, size;
     enum local local;
+    unsigned disabled;   /* which of HINTS_DISABLED we set, and not the program */
     int written;         /* this process wrote independently of the others while the layout waited */
     MPI_Comm comm;       /* while waiting: for what the ranks tell each other */
     uint32_t *target_of; /* at rank 0, while waiting: where each rank's bytes belong */
     struct opened *next;
 };
+
+/* Hints of ROMIO by which collective calls gather bytes at other ranks, and writes with gaps write the gaps' bytes too. */
+#define HINTS_DISABLED 4
+extern const char *const hints_disabled[HINTS_DISABLED];
 
 void hints_remember(struct opened *opened);
 struct opened *hints_find(MPI_File file);   /* null: not of a mounted store */
@@ -53,8 +58,10 @@ struct claim {
 };
 /* Lays a waiting file out by what its ranks claim, or gives up, says so once, and leaves it as it is. */
 int hints_decide(struct opened *opened, const struct claim *claim);
-/* Gives up waiting. */
-void hints_stop_waiting(struct opened *opened, enum local local);
+/* Ends the waiting of a file that is closed, and says once that it was for nothing if somebody wrote. */
+void hints_give_up(struct opened *opened);
+/* One more, or one less, of the files that are laid out so. */
+void hints_count_local(const struct opened *opened, int more);
 
 /* The runs of a file type within one extent. Returns null, or why they cannot be had. */
 #define HINTS_MOST_RUNS 65536

@@ -20,6 +20,10 @@
 #include <unistd.h>
 
 int hints_waiting;
+#ifdef OPEN_MPI
+int hints_local_files;
+#endif
+const char *const hints_disabled[HINTS_DISABLED] = {"romio_cb_write", "romio_cb_read", "romio_ds_write", "romio_ds_read"};
 
 /* Files that others still have open are tried again for this long: mounts close files a moment after their processes do. */
 #define PATIENCE_NS 5000000000LL
@@ -243,13 +247,59 @@ static char *compute(const struct opened *opened, const struct claims *claims, i
     return layout;
 }
 
-void hints_stop_waiting(struct opened *opened, enum local local)
+#ifdef OPEN_MPI
+int hints_alone_slowly(MPI_File file)
 {
-    if (opened->local != LOCAL_WAITING)
-        return;
+    const struct opened *opened = hints_find(file);
+    return opened && opened->local == LOCAL_IN_FORCE && opened->size > 1;
+}
+#endif
+
+void hints_count_local(const struct opened *opened, int more)
+{
+#ifdef OPEN_MPI
+    if (opened->local == LOCAL_IN_FORCE)
+        __atomic_fetch_add(&hints_local_files, more, __ATOMIC_RELAXED);
+#else
+    (void)opened, (void)more;
+#endif
+}
+
+/* Where the layout came to nothing, MPI gathers again as it sees fit. */
+static void enable_again(struct opened *opened)
+{
+    MPI_Info info;
+    PMPI_Info_create(&info);
+    for (int i = 0; i < HINTS_DISABLED; i++)
+        if (opened->disabled & 1u << i)
+            PMPI_Info_set(info, hints_disabled[i], "automatic");
+    PMPI_File_set_info(opened->file, info);
+    PMPI_Info_free(&info);
+}
+
+static void stop_waiting(struct opened *opened, enum local local)
+{
     opened->local = local;
     __atomic_fetch_sub(&hints_waiting, 1, __ATOMIC_RELAXED);
     PMPI_Comm_free(&opened->comm);
+}
+
+static void say(const struct opened *opened, const char *reason)
+{
+    if (opened->rank == 0)
+        fprintf(stderr, "thalweg: %s: thalweg_layout=local came to nothing: %s; its layout stays %.80s\n", opened->path, reason,
+                opened->layout ? opened->layout : "what it was");
+}
+
+void hints_give_up(struct opened *opened)
+{
+    int written = 0;
+    if (opened->local != LOCAL_WAITING)
+        return;
+    PMPI_Reduce(&opened->written, &written, 1, MPI_INT, MPI_MAX, 0, opened->comm);
+    if (written)
+        say(opened, "no view was set, and nothing was written collectively");
+    stop_waiting(opened, LOCAL_NONE);
 }
 
 int hints_decide(struct opened *opened, const struct claim *claim)
@@ -273,15 +323,18 @@ int hints_decide(struct opened *opened, const struct claim *claim)
         if (!failed)
             failed = give_layout(opened, layout, reason) != 0;
     }
-    if (failed && opened->rank == 0)
-        fprintf(stderr, "thalweg: %s: thalweg_layout=local came to nothing: %s; its layout stays %.80s\n", opened->path, reason,
-                opened->layout ? opened->layout : "what it was");
-    if (!failed) {
+    if (failed) {
+        say(opened, reason);
+    } else {
         /* What the store made of it, in its own words, the same at every rank. */
         free(opened->layout);
         opened->layout = store_layout(opened->path);
     }
-    hints_stop_waiting(opened, failed ? LOCAL_NONE : LOCAL_IN_FORCE);
+    stop_waiting(opened, failed ? LOCAL_NONE : LOCAL_IN_FORCE);
+    if (failed)
+        enable_again(opened);
+    else
+        hints_count_local(opened, 1);
     free(layout);
     free(claims.heads);
     free(claims.runs);

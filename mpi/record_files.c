@@ -106,7 +106,7 @@ static void posted(struct record *record, MPI_Request request, int result)
     {                                                                                                                                      \
         uint64_t begun = record_begin();                                                                                                   \
         struct record record = {0};                                                                                                        \
-        hints_data(file, how, offset, count, type);                                                                                        \
+        hints_data(file, (how) & ~HINTS_COLLECTIVE, offset, count, type);                                                                \
         if (begun != 0) {                                                                                                                  \
             record = record_blank(CALL_MPI_File_##name, begun);                                                                            \
             before(&record, file, how, offset, record_type_bytes(count, type));                                                            \

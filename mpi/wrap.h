@@ -47,4 +47,44 @@ static inline void hints_data(MPI_File file, int how, MPI_Offset offset, int cou
         hints_data_slowly(file, how, offset, count, type);
 }
 
+/* Open MPI's collective calls gather everything at a few ranks before it is written, and no hint keeps them from it. For a file
+ * whose ranks each have their own bytes on their own node, a collective call is therefore made as each rank's own: a wrapper that calls
+ * PMPI_File_write_all calls one of these. (ROMIO takes a hint instead, which hints.c gives.) */
+#ifdef OPEN_MPI
+extern int hints_local_files; /* open files of this process with such a layout */
+int hints_alone_slowly(MPI_File file);
+
+static inline int hints_alone(MPI_File file)
+{
+    return __atomic_load_n(&hints_local_files, __ATOMIC_RELAXED) && hints_alone_slowly(file);
+}
+
+#define HINTS_ALONE(all, own, buffer, last)                                                                                            \
+    static inline int hints_##all(MPI_File file, buffer bytes, int count, MPI_Datatype type, last *end)                                \
+    {                                                                                                                                  \
+        return hints_alone(file) ? PMPI_File_##own(file, bytes, count, type, end) : PMPI_File_##all(file, bytes, count, type, end);    \
+    }
+#define HINTS_ALONE_AT(all, own, buffer, last)                                                                                         \
+    static inline int hints_##all(MPI_File file, MPI_Offset at, buffer bytes, int count, MPI_Datatype type, last *end)                 \
+    {                                                                                                                                  \
+        return hints_alone(file) ? PMPI_File_##own(file, at, bytes, count, type, end) : PMPI_File_##all(file, at, bytes, count, type, end); \
+    }
+HINTS_ALONE(read_all, read, void *, MPI_Status)
+HINTS_ALONE(write_all, write, const void *, MPI_Status)
+HINTS_ALONE(iread_all, iread, void *, MPI_Request)
+HINTS_ALONE(iwrite_all, iwrite, const void *, MPI_Request)
+HINTS_ALONE_AT(read_at_all, read_at, void *, MPI_Status)
+HINTS_ALONE_AT(write_at_all, write_at, const void *, MPI_Status)
+HINTS_ALONE_AT(iread_at_all, iread_at, void *, MPI_Request)
+HINTS_ALONE_AT(iwrite_at_all, iwrite_at, const void *, MPI_Request)
+#define PMPI_File_read_all hints_read_all
+#define PMPI_File_write_all hints_write_all
+#define PMPI_File_iread_all hints_iread_all
+#define PMPI_File_iwrite_all hints_iwrite_all
+#define PMPI_File_read_at_all hints_read_at_all
+#define PMPI_File_write_at_all hints_write_at_all
+#define PMPI_File_iread_at_all hints_iread_at_all
+#define PMPI_File_iwrite_at_all hints_iwrite_at_all
+#endif
+
 #endif

@@ -5,7 +5,7 @@
  * MODES: letters of c(reate) e(xcl) r w b(oth) d(elete on close). A hint with a rank is that rank's alone. With --self, each rank opens
  * PATH.RANK by itself. --view sets a view, of parts of 64 KiB: `parts` (displacements), `cyclic` (a vector, every rank in turn),
  * `columns` (a sub-array: 8 rows of 4096 bytes in all), `blocks` (a sub-array of two by two), `same` (all alike), `fine` (8 bytes in turn).
- * --write writes 64 KiB of every rank's own number: `at_all`, `all` (after a seek), `ordered`, `at`, or `view` (all, through the view). */
+ * "wrote" is how many bytes the rank's process wrote then. --write writes 64 KiB of every rank's own number: `at_all`, `all` (after a seek), `ordered`, `at`, or `view` (all, through the view). */
 #include "check.h"
 #include <ctype.h>
 
@@ -19,6 +19,19 @@ static void json_string(const char *text)
     for (; *text; text++)
         *text == '"' || *text == '\\' ? printf("\\%c", *text) : (unsigned char)*text < ' ' ? printf(" ") : putchar(*text);
     putchar('"');
+}
+
+/* Bytes that this process has written by system calls. */
+static long written(void)
+{
+    FILE *io = fopen("/proc/self/io", "r");
+    char line[100];
+    long bytes = 0;
+    while (io && fgets(line, sizeof line, io))
+        sscanf(line, "wchar: %ld", &bytes);
+    if (io)
+        fclose(io);
+    return bytes;
 }
 
 static void set_view(MPI_File file, const char *kind)
@@ -138,11 +151,13 @@ int main(int argc, char **argv)
     MPI_Error_string(result, text, &length);
     if (result == MPI_SUCCESS && view)
         set_view(file, view);
+    long before = written();
     if (result == MPI_SUCCESS && write)
         write_part(file, write);
+    long wrote = written() - before;
     for (int r = 0; r < size; r++) {
         if (r == rank) {
-            printf("{\"rank\": %d, \"class\": \"%s\", \"text\": ", rank, class_name(result));
+            printf("{\"rank\": %d, \"class\": \"%s\", \"wrote\": %ld, \"text\": ", rank, class_name(result), wrote);
             json_string(result == MPI_SUCCESS ? "" : text);
             if (result == MPI_SUCCESS)
                 print_info(file);
