@@ -230,6 +230,8 @@ impl Ledger {
             Place::Thread { label, what, object } => {
                 let who = thread_name(cast, label);
                 match what {
+                    What::Running(SpanKind::FileRead) if is_mount(cast, label) => format!("{who}: taking requests from the kernel"),
+                    What::Running(SpanKind::FileWrite) if is_mount(cast, label) => format!("{who}: answering the kernel"),
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
                     What::Runnable => queue_name(cast, label),
@@ -277,6 +279,10 @@ fn coarsen(path: &[Run], step_ns: i64) -> Vec<Run> {
         }
     }
     coarse
+}
+
+fn is_mount(cast: &Cast, actor: u32) -> bool {
+    cast.actors.get(actor as usize).is_some_and(|actor| actor.mount)
 }
 
 /// Which end, and which kind of thread there: `client request`, `server io0`.

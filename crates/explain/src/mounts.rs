@@ -41,9 +41,10 @@ pub fn mounts(meta: &Meta) -> Vec<Mount> {
 }
 
 impl Mount {
-    /// Whether the machine that mounted it runs a server of it.
+    /// Whether the machine that mounted it runs some of its servers, and others do not: then it matters on which of them bytes are.
     pub fn has_local_server(&self) -> bool {
-        !self.node.is_empty() && self.servers.iter().any(|server| server.node == self.node)
+        let local = self.servers.iter().filter(|server| !server.node.is_empty() && server.node == self.node).count();
+        local > 0 && local < self.servers.len()
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Stages {
     pub rooms: f64,
     /// Running, by program.
     pub run: Vec<f64>,
+    /// Sleeping by choice, of the command's own thread.
+    pub think: f64,
     /// Nanoseconds for a byte when a connection carried well: a tenth of the bytes went faster.
     pub good_ns_per_byte: f64,
 }
@@ -43,6 +45,7 @@ impl Stages {
             locks: 0.0,
             rooms: 0.0,
             run: vec![0.0; graph.programs.len()],
+            think: 0.0,
             good_ns_per_byte: 0.0,
         };
         let mut rates: Vec<(f64, f64)> = Vec::new();
@@ -50,7 +53,10 @@ impl Stages {
             for op in &program.ops {
                 match *op {
                     Op::Run(ns) => stages.run[i] += ns,
-                    Op::Delay { class, ns } => stages.delays[class as usize] += ns,
+                    Op::Delay { class, ns } => {
+                        stages.delays[class as usize] += ns;
+                        stages.think += if i == graph.main && class == Class::ClientThink { ns } else { 0.0 };
+                    }
                     Op::Serve { device, class, service, .. } => *stages.devices.entry((device, class)).or_default() += service,
                     Op::Arrive { way, service, bytes, regime, lag, polls, .. } => {
                         stages.regimes[regime as usize] += service;
@@ -103,7 +109,10 @@ impl Stages {
     /// The stage that is busy longest: what remains however much is done at the same time.
     pub fn bottleneck(&self, graph: &Graph) -> f64 {
         let device_sums = self.devices.keys().map(|&(d, _)| self.devices.iter().filter(|((e, _), _)| *e == d).map(|(_, ns)| ns).sum());
-        let clients = graph.programs.iter().zip(&self.run).filter(|(p, _)| p.end == End::Client).map(|(_, &ns)| ns);
+        // What a program does between its requests it does however many there are.
+        let own = |i: usize, ns: f64| if i == graph.main { ns + self.think } else { ns };
+        let clients = graph.programs.iter().zip(&self.run).enumerate().filter(|(_, (p, _))| p.end == End::Client);
+        let clients = clients.map(|(i, (_, &ns))| own(i, ns));
         let machines = graph.cpus.iter().enumerate().map(|(m, &cpus)| {
             let ours = graph.programs.iter().zip(&self.run).filter(|(p, _)| p.machine == m);
             ours.map(|(_, ns)| ns).sum::<f64>() / f64::from(cpus.max(1))
