@@ -9,6 +9,7 @@
 //! | `making`, `moving`, `attributes` | the operations that change something, each one transaction |
 //! | [`intents`] | what removals and truncations leave to do at the I/O servers |
 //! | [`io_servers`] | how it speaks to them |
+//! | [`locks`] | advisory locks and append turns, at both ends |
 //! | [`client`] | the other end: calls on names |
 //! | [`service`] | the namespace on the wire |
 //! | [`placement`] | which targets a new file's datafiles go to |
@@ -21,6 +22,7 @@ mod inode;
 pub mod intents;
 pub mod io_servers;
 mod layers;
+pub mod locks;
 mod log;
 mod making;
 pub mod model;

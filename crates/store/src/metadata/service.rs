@@ -3,10 +3,13 @@
 
 use super::database::{Stage, Watch};
 use super::intents::{Intents, IoServers};
+use super::locks::keeper::{Life, Locks};
+use super::locks::table::Outcome;
 use super::namespace::Namespace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Attributes, FileId, MetadataReply, MetadataRequest, Operation, Place, Refusal, Status};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
 use std::collections::HashMap;
@@ -40,6 +43,7 @@ pub struct MetadataOptions {
 pub struct MetadataService {
     namespace: Arc<Namespace>,
     intents: Intents,
+    locks: Arc<Locks>,
     verifier: BootVerifier,
     options: MetadataOptions,
 }
@@ -48,10 +52,11 @@ impl MetadataService {
     /// A service over a namespace. `servers` is how it speaks to the I/O servers.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// When no thread can be started, and the database's.
     pub fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
         let intents = Intents::start(Arc::clone(&namespace), servers, options.grace)?;
-        Ok(MetadataService { namespace, intents, verifier: BootVerifier::random(), options })
+        let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
+        Ok(MetadataService { namespace, intents, locks, verifier: BootVerifier::random(), options })
     }
 
     /// The namespace it serves.
@@ -106,8 +111,12 @@ impl Service for MetadataService {
         Kind::Metadata
     }
 
+    fn stopping(&self) {
+        self.locks.stop();
+    }
+
     fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
-        Box::new(ClientSession { service: self, open: HashMap::new() })
+        Box::new(ClientSession { service: self, open: HashMap::new(), life: None })
     }
 }
 
@@ -115,6 +124,8 @@ impl Service for MetadataService {
 struct ClientSession {
     service: Arc<MetadataService>,
     open: HashMap<FileId, u32>,
+    /// The client's, if it locks.
+    life: Option<Life>,
 }
 
 impl Drop for ClientSession {
@@ -188,7 +199,7 @@ impl ClientSession {
                 MetadataReply::Attributes(changed.map_err(|e| e.on_file(super::tree::shown_place(&place)))?)
             }
             Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
-            Operation::Lock(_) => return Err(Error::new(ErrorKind::Unsupported, "locks are not here yet")),
+            Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
             Operation::Open { place } => MetadataReply::Attributes(self.open_file(&place, watch)?),
             Operation::Reopen { files } => {
                 let there = namespace.still_there(&files)?;
@@ -223,6 +234,7 @@ impl ClientSession {
             Operation::SetAttributes { place, set } => MetadataReply::Attributes(namespace.set_attributes(watch, &place, &set)?),
             Operation::Truncate { place, size_bytes } => {
                 let id = namespace.stat(&place)?.id;
+                let _turn = service.locks.turn(id).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
                 intents.truncate_now(id, watch).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
                 let id = namespace.truncate(watch, &place, size_bytes)?.id;
                 intents.truncate_now(id, watch).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
@@ -264,6 +276,42 @@ impl ClientSession {
                 Err(gone())
             }
         }
+    }
+
+    fn lock(&mut self, operation: LockOperation, watch: &mut Traced<'_>) -> Result<LockReply> {
+        let locks = Arc::clone(&self.service.locks);
+        match operation {
+            LockOperation::Hello { client } => {
+                self.life = Some(locks.hello(client, watch)?);
+                return Ok(LockReply::Done);
+            }
+            LockOperation::Grants { client, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into());
+                return locks.grants(client, wait).map(LockReply::Tickets);
+            }
+            _ => {}
+        }
+        let Some(life) = &self.life else {
+            return Err(Error::new(ErrorKind::Invalid, "a client that locks says hello first"));
+        };
+        Ok(match operation {
+            LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
+            LockOperation::Lock { request, ticket } => match life.lock(&request, ticket)? {
+                Outcome::Granted => LockReply::Done,
+                Outcome::Queued => LockReply::Queued,
+            },
+            LockOperation::Cancel { ticket, request } => LockReply::Cancelled { granted: life.cancel(ticket, &request) },
+            LockOperation::Unlock { range } => {
+                life.unlock(&range)?;
+                LockReply::Done
+            }
+            LockOperation::UnlockAll { file, owner } => {
+                life.unlock_all(file, owner)?;
+                LockReply::Done
+            }
+            LockOperation::Test { request } => LockReply::Held(life.test(&request)),
+            LockOperation::Hello { .. } | LockOperation::Grants { .. } => unreachable!("answered above"),
+        })
     }
 
     fn room_to_open(&self) -> Result<()> {

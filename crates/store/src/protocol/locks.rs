@@ -114,6 +114,8 @@ pub enum LockOperation {
     Cancel {
         /// The request's.
         ticket: u64,
+        /// The request.
+        request: LockRequest,
     },
     /// Frees what is held of a range: [`LockReply::Done`].
     Unlock {
@@ -150,6 +152,6 @@ pub enum LockReply {
     },
     /// Who stands in the way.
     Held(Option<HeldLock>),
-    /// The locks that were claimed and could not be given again are of these files.
-    Refused(Vec<FileId>),
+    /// What was claimed of these could not be given again.
+    Refused(Vec<LockRange>),
 }

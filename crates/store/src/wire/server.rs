@@ -29,6 +29,9 @@ pub trait Service: Send + Sync + 'static {
     /// Which kind of message it takes, besides the common ones.
     fn kind(&self) -> Kind;
 
+    /// The server stops: whatever requests wait for here does not come, and they are answered.
+    fn stopping(&self) {}
+
     /// A connection has said hello: what keeps its state.
     fn session(self: Arc<Self>, hello: &Hello, peer: SocketAddr) -> Box<dyn Session>;
 }
@@ -127,6 +130,7 @@ impl Running {
     pub fn stop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         let Some(acceptor) = self.acceptor.take() else { return };
+        self.shared.service.stopping();
         // On Linux this ends an accept that is waiting. An error means that it has ended already.
         let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
         let _ = acceptor.join();
@@ -261,6 +265,7 @@ impl<'a> Served<'a> {
     fn new(stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
         stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
         socket::set_silence(stream, limits::SERVER_SILENCE)?;
+        socket::keep_alive(stream)?;
         let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
         Ok(Served {

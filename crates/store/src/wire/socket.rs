@@ -41,6 +41,18 @@ pub fn set_silence(stream: &TcpStream, silence: Duration) -> Result<()> {
     stream.set_read_timeout(silence).and_then(|()| stream.set_write_timeout(silence)).map_err(|e| Error::system("socket timeout", e))
 }
 
+/// Notices within [`limits::KEEP_ALIVE`] that the machine at the other end is gone, also while nothing is awaited from it,
+/// and also when the last answer to it was never acknowledged.
+pub fn keep_alive(stream: &TcpStream) -> Result<()> {
+    let probe = limits::KEEP_ALIVE / 5;
+    let probes = socket2::TcpKeepalive::new().with_time(probe * 2).with_interval(probe).with_retries(3);
+    let socket = socket2::SockRef::from(stream);
+    socket
+        .set_tcp_keepalive(&probes)
+        .and_then(|()| socket.set_tcp_user_timeout(Some(limits::KEEP_ALIVE)))
+        .map_err(|e| Error::system("keep-alive probes", e))
+}
+
 /// What a failed send or receive means.
 pub fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
     match error.kind() {

@@ -10,6 +10,7 @@ mod paths;
 mod unusual;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::locks::client::LockClient;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
     Attributes, DirectoryEntry, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes, Status, StoreMap,
@@ -260,6 +261,11 @@ impl MetadataClient {
     /// When an I/O server is away: the size is set when it is back.
     pub fn truncate(&self, tracer: &mut Tracer, place: &Place, size_bytes: u64) -> Result<()> {
         self.done(tracer, Operation::Truncate { place: place.clone(), size_bytes })
+    }
+
+    /// A client of its own for locks and turns at the same service. Its locks are free when its last clone is dropped.
+    pub fn locks(&self) -> LockClient {
+        LockClient::new(&self.inner.address, &locked(&self.inner.options))
     }
 
     /// Puts all names and attributes that were changed so far on media.

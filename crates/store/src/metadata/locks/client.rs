@@ -1,0 +1,554 @@
+//! The client's end of locks and turns.
+//!
+//! One connection is the client's life: short questions go over it, one after the other, and when it breaks it is made again
+//! by whoever needs it next, or by a thread that is there as long as anything is held or waited for. That thread asks over a
+//! second connection which waiting requests have been granted, and so notices at once when the service goes: what is held
+//! must be claimed within the service's grace when it is back. What cannot be had again is *lost*: [`LockClient::check`]
+//! and the next lock on that file say so, until its owner has freed it.
+//!
+//! A mirror of what is held is kept here, to claim from. Freeing changes the mirror first: whatever becomes of the question,
+//! it is not claimed again.
+
+use super::ranges::Ranges;
+use super::table::as_held;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::random_u64;
+use crate::protocol::locks::{HeldLock, LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
+use crate::protocol::metadata::{FileId, MetadataReply, MetadataRequest, Operation};
+use crate::sync::locked;
+use crate::wire::{Connect, Connection, Kind, unexpected};
+use std::collections::{HashMap, HashSet};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use thalweg_trace::{About, SpanKind, Tracer};
+
+/// How long a question for grants is left open.
+const GRANTS_WAIT: Duration = Duration::from_secs(5);
+/// Between two attempts to find the service again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Locks in one message of claims.
+const CLAIMS: usize = 4096;
+
+/// Whether a lock that somebody else holds is waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wait<'a> {
+    /// No: [`ErrorKind::WouldBlock`].
+    No,
+    /// Until this is fired: [`ErrorKind::Cancelled`].
+    Until(&'a Cancel),
+}
+
+/// Ends somebody's waiting. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Cancel {
+    shared: Arc<Mutex<CancelState>>,
+}
+
+#[derive(Default)]
+struct CancelState {
+    fired: bool,
+    wake: Vec<Arc<Inner>>,
+}
+
+impl std::fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cancel").field("fired", &self.is_fired()).finish_non_exhaustive()
+    }
+}
+
+impl Cancel {
+    /// One that has not been fired.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Whoever waits with it, and whoever will, stops waiting.
+    pub fn fire(&self) {
+        let wake = {
+            let mut shared = locked(&self.shared);
+            shared.fired = true;
+            std::mem::take(&mut shared.wake)
+        };
+        for inner in wake {
+            // Whoever looked before and does not wait yet holds the state.
+            drop(locked(&inner.state));
+            inner.changed.notify_all();
+        }
+    }
+
+    /// Whether it has been fired.
+    pub fn is_fired(&self) -> bool {
+        locked(&self.shared).fired
+    }
+
+    fn wakes(&self, inner: &Arc<Inner>) {
+        let mut shared = locked(&self.shared);
+        if !shared.wake.iter().any(|other| Arc::ptr_eq(other, inner)) {
+            shared.wake.push(Arc::clone(inner));
+        }
+    }
+}
+
+/// Locks and turns at one metadata service. Clones are one client; when the last is dropped, all its locks are free.
+#[derive(Clone)]
+pub struct LockClient {
+    inner: Arc<Inner>,
+    _end: Arc<End>,
+}
+
+struct Inner {
+    address: String,
+    options: Connect,
+    client: u64,
+    life: Mutex<Option<Connection>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    next: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<(FileId, LockSpace), Ranges>,
+    waiting: HashMap<u64, Waiting>,
+    /// Owners that held locks of these files which could not be had again.
+    lost: HashSet<(FileId, u64)>,
+    /// Grows when the life is a new one: what waited on the old one asks again.
+    generation: u64,
+    listens: bool,
+    /// The connection over which is listened, to end it.
+    listening: Option<TcpStream>,
+    ended: bool,
+}
+
+struct Waiting {
+    request: LockRequest,
+    granted: bool,
+}
+
+/// Ends the client when the last handle goes.
+struct End(Arc<Inner>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut state = locked(&self.0.state);
+        state.ended = true;
+        if let Some(stream) = state.listening.take() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.0.changed.notify_all();
+        *locked(&self.0.life) = None;
+    }
+}
+
+impl std::fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockClient").field("client", &self.inner.client).finish_non_exhaustive()
+    }
+}
+
+impl LockClient {
+    /// A client of the metadata service at `HOST:PORT`; nothing is connected before the first lock.
+    pub fn new(address: &str, options: &Connect) -> LockClient {
+        let inner = Arc::new(Inner {
+            address: address.to_owned(),
+            options: options.clone(),
+            client: random_u64() | 1,
+            life: Mutex::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            next: AtomicU64::new(1),
+        });
+        LockClient { _end: Arc::new(End(Arc::clone(&inner))), inner }
+    }
+
+    /// The client's number, as in [`HeldLock::client`].
+    pub fn number(&self) -> u64 {
+        self.inner.client
+    }
+
+    /// Asks for a lock. It replaces what its owner held of the range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] and [`ErrorKind::Cancelled`] as `wait` says; [`ErrorKind::Deadlock`] for a record lock that
+    /// would wait for itself; [`ErrorKind::Stale`] when locks of this file were lost; [`ErrorKind::TooMany`]; the
+    /// connection's.
+    pub fn lock(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
+        self.check(request.range.file)?;
+        let inner = &self.inner;
+        let Wait::Until(cancel) = wait else {
+            return match inner.ask_for(tracer, LockOperation::Lock { request: *request, ticket: None }, Some(request))?.0 {
+                LockReply::Done => inner.listen(),
+                other => Err(inner.strange(&other)),
+            };
+        };
+        let ticket = inner.next.fetch_add(1, Ordering::Relaxed);
+        cancel.wakes(inner);
+        locked(&inner.state).waiting.insert(ticket, Waiting { request: *request, granted: false });
+        let done = inner.listen().and_then(|()| inner.wait_for(tracer, ticket, request, cancel));
+        locked(&inner.state).waiting.remove(&ticket);
+        done
+    }
+
+    /// Frees what its owner holds of a range. A service that is away is no error: the locks end with the connection.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] when what was held of the file was lost before; [`ErrorKind::TooMany`] when a lock would be
+    /// divided and there are too many.
+    pub fn unlock(&self, tracer: &mut Tracer, range: &LockRange) -> Result<()> {
+        let inner = &self.inner;
+        let lost = {
+            let mut state = locked(&inner.state);
+            let all = (range.start, range.end) == (0, u64::MAX);
+            let of = (range.file, range.owner);
+            if all { state.lost.remove(&of) } else { state.lost.contains(&of) }
+        };
+        if inner.forget(range) {
+            inner.freed(tracer, LockOperation::Unlock { range: *range })?;
+        }
+        if lost { Err(lost_error()) } else { Ok(()) }
+    }
+
+    /// Frees all that an owner holds of a file, in both spaces of programs.
+    ///
+    /// # Errors
+    /// As [`LockClient::unlock`], without [`ErrorKind::Stale`].
+    pub fn unlock_all(&self, tracer: &mut Tracer, file: FileId, owner: u64) -> Result<()> {
+        let inner = &self.inner;
+        locked(&inner.state).lost.remove(&(file, owner));
+        let spaces = [LockSpace::Flock, LockSpace::Record];
+        let held = spaces.map(|space| inner.forget(&LockRange::whole(file, space, owner)));
+        if held.contains(&true) { inner.freed(tracer, LockOperation::UnlockAll { file, owner }) } else { Ok(()) }
+    }
+
+    /// Who is in the way of a lock, if anybody.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] when locks of this file were lost; the connection's.
+    pub fn test(&self, tracer: &mut Tracer, request: &LockRequest) -> Result<Option<HeldLock>> {
+        self.check(request.range.file)?;
+        match self.inner.ask(tracer, LockOperation::Test { request: *request })? {
+            LockReply::Held(held) => Ok(held),
+            other => Err(self.inner.strange(&other)),
+        }
+    }
+
+    /// Whether locks of this file were lost, without asking anybody.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] if so, until their owners have freed them.
+    pub fn check(&self, file: FileId) -> Result<()> {
+        let state = locked(&self.inner.state);
+        if !state.lost.is_empty() && state.lost.iter().any(|(of, _)| *of == file) {
+            return Err(lost_error());
+        }
+        Ok(())
+    }
+
+    /// Runs `work` while nobody else, at any client, appends to the file or truncates it: it asks for the file's end and
+    /// writes there.
+    ///
+    /// # Errors
+    /// `work`'s; [`ErrorKind::Stale`] when the turn was lost meanwhile, so that what was written may overlap another's; the
+    /// connection's.
+    pub fn append<T>(&self, tracer: &mut Tracer, file: FileId, work: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
+        let owner = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let range = LockRange::whole(file, LockSpace::Append, owner);
+        let request = LockRequest { range, kind: LockKind::Exclusive, pid: std::process::id() };
+        self.lock(tracer, &request, Wait::Until(&Cancel::new()))?;
+        let turn = OwnTurn { inner: &self.inner, range };
+        let done = work(tracer);
+        let kept = turn.end(tracer)?;
+        if done.is_ok() && !kept {
+            return Err(Error::new(
+                ErrorKind::Stale,
+                "the metadata service went away during an append: what others appended may overlap it",
+            ));
+        }
+        done
+    }
+}
+
+/// A turn that is given back also by a panic.
+struct OwnTurn<'a> {
+    inner: &'a Arc<Inner>,
+    range: LockRange,
+}
+
+impl OwnTurn<'_> {
+    /// Gives it back. Whether it was ours all the time.
+    fn end(self, tracer: &mut Tracer) -> Result<bool> {
+        let (inner, range) = (self.inner, self.range);
+        std::mem::forget(self);
+        let kept = inner.forget(&range);
+        if kept {
+            inner.freed(tracer, LockOperation::Unlock { range })?;
+        }
+        Ok(kept)
+    }
+}
+
+impl Drop for OwnTurn<'_> {
+    fn drop(&mut self) {
+        if self.inner.forget(&self.range) {
+            let _ = self.inner.freed(&mut Tracer::off(), LockOperation::Unlock { range: self.range });
+        }
+    }
+}
+
+fn lost_error() -> Error {
+    Error::new(ErrorKind::Stale, "locks of this file were lost while the metadata service was away: close it and lock it again")
+}
+
+impl Inner {
+    fn strange(&self, reply: &dyn std::fmt::Debug) -> Error {
+        unexpected(reply).at_server(&self.address)
+    }
+
+    /// Notes what is held now.
+    fn note(&self, request: &LockRequest) {
+        let place = (request.range.file, request.range.space);
+        locked(&self.state).held.entry(place).or_default().set(&as_held(self.client, request), true);
+    }
+
+    /// Notes that nothing is held of a range. Whether something was.
+    fn forget(&self, range: &LockRange) -> bool {
+        let mut state = locked(&self.state);
+        let place = (range.file, range.space);
+        let Some(ranges) = state.held.get_mut(&place) else { return false };
+        let overlaps = |h: &HeldLock| h.owner == range.owner && h.start <= range.end && range.start <= h.end;
+        if !ranges.iter().any(overlaps) {
+            return false;
+        }
+        let nothing =
+            HeldLock { client: self.client, owner: range.owner, pid: 0, kind: LockKind::Shared, start: range.start, end: range.end };
+        ranges.set(&nothing, false);
+        if ranges.is_empty() {
+            state.held.remove(&place);
+        }
+        true
+    }
+
+    /// Tells the service what is free. If it is away, it knows by that.
+    fn freed(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<()> {
+        let mut life = locked(&self.life);
+        let Some(connection) = life.as_mut().filter(|c| !c.is_broken()) else { return Ok(()) };
+        match call(connection, tracer, operation) {
+            Ok(LockReply::Done) => Ok(()),
+            Ok(other) => Err(self.strange(&other)),
+            Err(error) if error.breaks_connection() => {
+                *life = None;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ask(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<LockReply> {
+        Ok(self.ask_for(tracer, operation, None)?.0)
+    }
+
+    /// One question on the life, and which life that was. Every one of them may be asked twice. What is held by the answer
+    /// is noted before the life can be another, which would not claim it.
+    fn ask_for(&self, tracer: &mut Tracer, operation: LockOperation, held: Option<&LockRequest>) -> Result<(LockReply, u64)> {
+        let mut life = locked(&self.life);
+        for attempt in 0..2 {
+            let connection = self.living(&mut life)?;
+            match call(connection, tracer, operation.clone()) {
+                Ok(reply) => {
+                    if matches!(reply, LockReply::Done | LockReply::Cancelled { granted: true }) {
+                        held.iter().for_each(|request| self.note(request));
+                    }
+                    return Ok((reply, locked(&self.state).generation));
+                }
+                Err(error) if error.breaks_connection() => {
+                    *life = None;
+                    if attempt > 0 || error.kind() != ErrorKind::Reset {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(ErrorKind::Reset, "the connection breaks again and again").at_server(&self.address))
+    }
+
+    /// Makes the life, unless it is there, and claims what is held.
+    fn living<'a>(&self, life: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
+        // Nothing is awaited on an idle connection: what can be read is its end.
+        if life.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
+            *life = None;
+        }
+        if life.is_none() {
+            let mut connection = Connection::connect(&self.address, &self.options)?;
+            let off = &mut Tracer::off();
+            match call(&mut connection, off, LockOperation::Hello { client: self.client })? {
+                LockReply::Done => {}
+                other => return Err(self.strange(&other)),
+            }
+            let held: Vec<LockRequest> = {
+                let state = locked(&self.state);
+                let of_place = |((file, space), ranges): (&(FileId, LockSpace), &Ranges)| {
+                    let request = |h: &HeldLock| LockRequest {
+                        range: LockRange { file: *file, space: *space, owner: h.owner, start: h.start, end: h.end },
+                        kind: h.kind,
+                        pid: h.pid,
+                    };
+                    ranges.iter().map(request).collect::<Vec<_>>()
+                };
+                state.held.iter().flat_map(of_place).collect()
+            };
+            let mut pages: Vec<&[LockRequest]> = held.chunks(CLAIMS).collect();
+            pages.extend(held.is_empty().then_some(&[][..]));
+            let last = pages.len() - 1;
+            for (i, page) in pages.into_iter().enumerate() {
+                match call(&mut connection, off, LockOperation::Claim { locks: page.to_vec(), last: i == last })? {
+                    LockReply::Refused(refused) => refused.iter().for_each(|range| self.lose(range)),
+                    other => return Err(self.strange(&other)),
+                }
+            }
+            *life = Some(connection);
+            locked(&self.state).generation += 1;
+            self.changed.notify_all();
+        }
+        life.as_mut().ok_or_else(|| Error::new(ErrorKind::Reset, "not connected"))
+    }
+
+    fn lose(&self, range: &LockRange) {
+        self.forget(range);
+        if range.space != LockSpace::Append {
+            locked(&self.state).lost.insert((range.file, range.owner));
+        }
+    }
+
+    /// Asks for a lock, and again whenever the life is a new one, until it is granted.
+    fn wait_for(self: &Arc<Self>, tracer: &mut Tracer, ticket: u64, request: &LockRequest, cancel: &Cancel) -> Result<()> {
+        loop {
+            let operation = LockOperation::Lock { request: *request, ticket: Some(ticket) };
+            let (reply, generation) = self.ask_for(tracer, operation, Some(request))?;
+            match reply {
+                LockReply::Done => return Ok(()),
+                LockReply::Queued => {}
+                other => return Err(self.strange(&other)),
+            }
+            let waiting = tracer.begin();
+            let mut state = locked(&self.state);
+            let granted = loop {
+                if state.waiting.get(&ticket).is_some_and(|w| w.granted) {
+                    break Some(true);
+                }
+                if cancel.is_fired() {
+                    break Some(false);
+                }
+                if state.generation != generation {
+                    break None;
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(state);
+            tracer.end(waiting, SpanKind::WaitLock, About::default());
+            match granted {
+                Some(true) => return Ok(()),
+                Some(false) => return self.give_up(tracer, ticket, request),
+                None => {}
+            }
+        }
+    }
+
+    /// Stops waiting. A lock that was granted meanwhile is held.
+    fn give_up(&self, tracer: &mut Tracer, ticket: u64, request: &LockRequest) -> Result<()> {
+        match self.ask_for(tracer, LockOperation::Cancel { ticket, request: *request }, Some(request)) {
+            Ok((LockReply::Cancelled { granted: true }, _)) => Ok(()),
+            _ => Err(Error::new(ErrorKind::Cancelled, "waiting for the lock was ended")),
+        }
+    }
+
+    /// Starts the thread that listens for grants, unless it runs.
+    fn listen(self: &Arc<Self>) -> Result<()> {
+        let mut state = locked(&self.state);
+        if !state.listens {
+            let inner = Arc::clone(self);
+            std::thread::Builder::new()
+                .name("locks".into())
+                .spawn(move || inner.run())
+                .map_err(|e| Error::system("starting a thread", e))?;
+            state.listens = true;
+        }
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The thread: asks for grants while something is held or waited for.
+    fn run(&self) {
+        let mut connection: Option<Connection> = None;
+        loop {
+            let mut state = locked(&self.state);
+            while !state.ended && state.held.is_empty() && state.waiting.is_empty() {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.ended {
+                return;
+            }
+            drop(state);
+            if let Err(_away) = self.hear(&mut connection) {
+                connection = None;
+                let state = locked(&self.state);
+                // Whoever is told of the error is whoever asks for a lock; here it is only tried again.
+                let waited = self.changed.wait_timeout_while(state, AGAIN, |state| !state.ended);
+                drop(waited);
+            }
+        }
+    }
+
+    fn granted(&self, ticket: u64) {
+        let request = locked(&self.state).waiting.get(&ticket).map(|waiting| waiting.request);
+        let Some(request) = request else { return };
+        self.note(&request);
+        if let Some(waiting) = locked(&self.state).waiting.get_mut(&ticket) {
+            waiting.granted = true;
+        }
+    }
+
+    /// One question for grants, over a connection that is made if it is not there.
+    fn hear(&self, slot: &mut Option<Connection>) -> Result<()> {
+        if slot.is_none() {
+            self.living(&mut locked(&self.life)).map(drop)?;
+            let made = Connection::connect(&self.address, &self.options)?;
+            let mut state = locked(&self.state);
+            if state.ended {
+                return Ok(());
+            }
+            state.listening = made.stream().try_clone().ok();
+            drop(state);
+            *slot = Some(made);
+        }
+        let Some(connection) = slot.as_mut() else { return Ok(()) };
+        let wait_ms = GRANTS_WAIT.min(self.options.timeout / 2).as_millis() as u32;
+        let operation = LockOperation::Grants { client: self.client, wait_ms };
+        let generation = locked(&self.state).generation;
+        match call(connection, &mut Tracer::off(), operation)? {
+            LockReply::Tickets(tickets) if tickets.is_empty() => Ok(()),
+            LockReply::Tickets(tickets) => {
+                let _life = locked(&self.life);
+                // On a younger life those who wait ask again.
+                if locked(&self.state).generation == generation {
+                    tickets.iter().for_each(|ticket| self.granted(*ticket));
+                    self.changed.notify_all();
+                }
+                Ok(())
+            }
+            other => Err(self.strange(&other)),
+        }
+    }
+}
+
+fn call(connection: &mut Connection, tracer: &mut Tracer, operation: LockOperation) -> Result<LockReply> {
+    let request = MetadataRequest { closed: Vec::new(), operation: Operation::Lock(operation) };
+    match connection.call(tracer, Kind::Metadata, &request)? {
+        MetadataReply::Lock(reply) => Ok(reply),
+        other => Err(unexpected(&other as &dyn std::fmt::Debug)),
+    }
+}

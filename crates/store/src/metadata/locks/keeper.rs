@@ -1,0 +1,335 @@
+//! The table of locks at the service: who is alive, who waits where, and what happens after a restart.
+//!
+//! A client's life is one connection ([`Life`]); whoever says hello under the same name again, while the first connection is
+//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on media, before the
+//! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
+//! nobody else gets one.
+
+use super::super::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
+use super::table::{Outcome, Table, Ticket};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
+use crate::protocol::metadata::FileId;
+use crate::sync::locked;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks.
+const CLIENT: &[u8] = b"locks.client.";
+/// The client that the service itself is, for its own turns.
+const SERVICE: u64 = 0;
+/// How long a truncation waits for those who append.
+const TURN_PATIENCE: Duration = Duration::from_secs(20);
+/// How long one question for grants is left open.
+const GRANTS_PATIENCE: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub struct Locks {
+    database: Arc<dyn Database>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    table: Table,
+    lives: HashMap<u64, Lively>,
+    /// Clients of an earlier start that have not claimed what they had.
+    awaited: HashSet<u64>,
+    grace_ends: Instant,
+    next: u64,
+    stopping: bool,
+}
+
+/// A client that is alive.
+#[derive(Default)]
+struct Lively {
+    /// Which connection is its life.
+    life: u64,
+    /// Granted, and not yet told.
+    granted: Vec<u64>,
+}
+
+/// A client's life: when it is dropped, the client's locks are free.
+pub struct Life {
+    locks: Arc<Locks>,
+    client: u64,
+    life: u64,
+}
+
+/// A turn of the service's own; ends when it is dropped.
+pub struct Turn<'a> {
+    locks: &'a Locks,
+    range: LockRange,
+}
+
+impl Locks {
+    /// Nobody holds anything; those who did in an earlier start have until `grace` to claim it.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
+        let awaited = read::<_, DatabaseError>(&*database, |view| {
+            let mut clients = HashSet::new();
+            view.scan(Rows::State, CLIENT, None, &mut |key, _| {
+                let number = key.strip_prefix(CLIENT).and_then(|k| k.try_into().ok()).map(u64::from_le_bytes);
+                clients.extend(number);
+                key.starts_with(CLIENT)
+            })?;
+            Ok(clients)
+        })?;
+        let lives = HashMap::from([(SERVICE, Lively::default())]);
+        let state = State { table: Table::default(), lives, awaited, grace_ends: Instant::now() + grace, next: 1, stopping: false };
+        Ok(Arc::new(Locks { database, state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// Nobody waits here any longer.
+    pub fn stop(&self) {
+        locked(&self.state).stopping = true;
+        self.changed.notify_all();
+    }
+
+    /// Locked ranges, and requests that wait.
+    pub fn counts(&self) -> (usize, usize) {
+        locked(&self.state).table.counts()
+    }
+
+    /// A client says hello: its life is what is answered.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
+        if client == SERVICE {
+            return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
+        }
+        write::<_, DatabaseError>(&*self.database, watch, |t| {
+            t.put(Rows::State, &key_of(client), Vec::new());
+            Ok(())
+        })?;
+        self.database.sync(watch)?;
+        let mut state = locked(&self.state);
+        state.next += 1;
+        let life = state.next;
+        state.lives.entry(client).or_default().life = life;
+        drop(state);
+        self.changed.notify_all();
+        Ok(Life { locks: Arc::clone(self), client, life })
+    }
+
+    /// Which of the client's requests have been granted since it last asked: as soon as there are any, at most after
+    /// `wait`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] for a client that is not alive.
+    pub fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
+        let until = Instant::now() + wait.min(GRANTS_PATIENCE);
+        let mut state = locked(&self.state);
+        loop {
+            let now = Instant::now();
+            state = self.after_courtesy(state, client, now);
+            let stopping = state.stopping;
+            let Some(lively) = state.lives.get_mut(&client) else {
+                return Err(Error::new(ErrorKind::NotFound, "this client is not alive: it says hello first"));
+            };
+            if !lively.granted.is_empty() || stopping || now >= until {
+                return Ok(std::mem::take(&mut lively.granted));
+            }
+            let wake = state.table.courtesy_ends(client, now).map_or(until, |ends| ends.min(until));
+            state = self.wait(state, wake.saturating_duration_since(now));
+        }
+    }
+
+    /// A turn for the service itself: nobody appends while it lives.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when it does not come in time.
+    pub fn turn(&self, file: FileId) -> Result<Turn<'_>> {
+        let mut state = self.after_grace(locked(&self.state));
+        state.next += 1;
+        let (owner, until) = (state.next, Instant::now() + TURN_PATIENCE);
+        let range = LockRange::whole(file, LockSpace::Append, owner);
+        let request = LockRequest { range, kind: LockKind::Exclusive, pid: std::process::id() };
+        let mut granted = Vec::new();
+        let mut outcome = state.table.lock(SERVICE, &request, Some(owner), Instant::now(), &mut granted)?;
+        while outcome == Outcome::Queued {
+            let now = Instant::now();
+            let mine = &mut state.lives.get_mut(&SERVICE).expect("the service is alive").granted;
+            if let Some(at) = mine.iter().position(|number| *number == owner) {
+                mine.swap_remove(at);
+                outcome = Outcome::Granted;
+            } else if now >= until || state.stopping {
+                state.table.cancel(Ticket { client: SERVICE, number: owner }, now, &mut granted);
+                self.tell(&mut state, granted);
+                return Err(Error::new(ErrorKind::Busy, "somebody has been appending to it for long: try again"));
+            } else {
+                state = self.wait(state, until - now);
+            }
+        }
+        Ok(Turn { locks: self, range })
+    }
+
+    /// Waits until those who had locks before the restart have claimed them, or have had the time to.
+    fn after_grace<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while !state.awaited.is_empty() && !state.stopping {
+            let now = Instant::now();
+            if now >= state.grace_ends {
+                let late: Vec<u64> = state.awaited.drain().collect();
+                drop(state);
+                // Those who come later have lost what they had, and say hello anew.
+                self.forget_rows(&late);
+                self.changed.notify_all();
+                return locked(&self.state);
+            }
+            let left = state.grace_ends - now;
+            state = self.wait(state, left);
+        }
+        state
+    }
+
+    fn after_courtesy<'a>(&'a self, mut state: MutexGuard<'a, State>, client: u64, now: Instant) -> MutexGuard<'a, State> {
+        let mut granted = Vec::new();
+        state.table.courtesy_ended(client, now, &mut granted);
+        self.tell(&mut state, granted);
+        state
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Notes for their clients what was granted.
+    fn tell(&self, state: &mut State, granted: Vec<Ticket>) {
+        if granted.is_empty() {
+            return;
+        }
+        for ticket in granted {
+            if let Some(lively) = state.lives.get_mut(&ticket.client) {
+                lively.granted.push(ticket.number);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// These clients are not awaited after the next restart. If the database cannot say so, they are: a grace too many.
+    fn forget_rows(&self, clients: &[u64]) {
+        let _ = write::<_, DatabaseError>(&*self.database, &mut Unwatched, |t| {
+            clients.iter().for_each(|client| t.delete(Rows::State, &key_of(*client)));
+            Ok(())
+        });
+    }
+}
+
+impl Life {
+    /// Asks for a lock; with a ticket, it waits if it must.
+    ///
+    /// # Errors
+    /// As [`Table::lock`].
+    pub fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
+        let mut state = self.locks.after_grace(locked(&self.locks.state));
+        let mut granted = Vec::new();
+        let outcome = if ticket.is_some() && state.table.has(self.client, request) {
+            // Asked again after an answer was lost.
+            Ok(Outcome::Granted)
+        } else {
+            state.table.lock(self.client, request, ticket, Instant::now(), &mut granted)
+        };
+        self.locks.tell(&mut state, granted);
+        outcome
+    }
+
+    /// Gives what was held before; what could not be given again is answered.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooMany`].
+    pub fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
+        let mut state = locked(&self.locks.state);
+        let in_grace = state.awaited.contains(&self.client) && Instant::now() < state.grace_ends;
+        let mut refused = Vec::new();
+        for request in claims {
+            let given = state.table.has(self.client, request) || (in_grace && state.table.claim(self.client, request)?);
+            if !given {
+                refused.push(request.range);
+            }
+        }
+        if last {
+            state.awaited.remove(&self.client);
+            drop(state);
+            self.locks.changed.notify_all();
+        }
+        Ok(refused)
+    }
+
+    /// A request waits no longer. Whether it had been granted before: then the lock is held.
+    pub fn cancel(&self, number: u64, request: &LockRequest) -> bool {
+        let mut state = locked(&self.locks.state);
+        let mut granted = Vec::new();
+        let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
+        self.locks.tell(&mut state, granted);
+        if let Some(lively) = state.lives.get_mut(&self.client) {
+            lively.granted.retain(|other| *other != number);
+        }
+        !waited && state.table.has(self.client, request)
+    }
+
+    /// Frees what is held of a range.
+    ///
+    /// # Errors
+    /// As [`Table::unlock`].
+    pub fn unlock(&self, range: &LockRange) -> Result<()> {
+        let mut state = locked(&self.locks.state);
+        let mut granted = Vec::new();
+        let done = state.table.unlock(self.client, range, Instant::now(), &mut granted);
+        self.locks.tell(&mut state, granted);
+        done
+    }
+
+    /// Frees all that programs hold of a file.
+    ///
+    /// # Errors
+    /// As [`Table::unlock`].
+    pub fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
+        self.unlock(&LockRange::whole(file, LockSpace::Flock, owner))?;
+        self.unlock(&LockRange::whole(file, LockSpace::Record, owner))
+    }
+
+    /// Who is in the way of a lock.
+    pub fn test(&self, request: &LockRequest) -> Option<HeldLock> {
+        self.locks.after_grace(locked(&self.locks.state)).table.test(self.client, request)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let locks = &self.locks;
+        let mut state = locked(&locks.state);
+        // A younger life goes on with what this one had.
+        if state.lives.get(&self.client).is_none_or(|lively| lively.life != self.life) {
+            return;
+        }
+        state.lives.remove(&self.client);
+        let mut granted = Vec::new();
+        state.table.forget(self.client, Instant::now(), &mut granted);
+        locks.tell(&mut state, granted);
+        let stopping = state.stopping;
+        drop(state);
+        locks.changed.notify_all();
+        // The service ends before its clients do: they come back to what they have.
+        if !stopping {
+            locks.forget_rows(&[self.client]);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.locks.state);
+        let mut granted = Vec::new();
+        // Whole ranges are never divided: this cannot fail.
+        let _ = state.table.unlock(SERVICE, &self.range, Instant::now(), &mut granted);
+        self.locks.tell(&mut state, granted);
+    }
+}
+
+fn key_of(client: u64) -> Vec<u8> {
+    [CLIENT, &client.to_le_bytes()].concat()
+}
