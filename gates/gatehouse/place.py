@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from gatehouse.case import NotRun, Wrong
@@ -116,6 +117,9 @@ class Mounted:
         self.layout = (servers, targets)
         self.store = None
         self.mounts = []
+        # Short, since a socket's path may have 107 bytes only.
+        self.mount_directory = tempfile.mkdtemp(prefix="gate-")
+        os.chmod(self.mount_directory, 0o755)
         self.address = None
         self.path = self.second = None
 
@@ -151,7 +155,7 @@ class Mounted:
         """One more client: its `path` is a mount point, with the gate's directory in it."""
         name = f"m{len(self.mounts)}"
         log = os.path.join(self.directory, f"{name}.log")
-        mount = Mount(self.program, self.address, os.path.join(self.directory, name), log, [*self.flags, *flags])
+        mount = Mount(self.program, self.address, os.path.join(self.mount_directory, name), log, [*self.flags, *flags])
         self.mounts.append(mount)
         return mount
 
@@ -198,8 +202,9 @@ class Mounted:
         self.give_up()
         if self.store is not None:
             self.store.stop()
-        if not any(point.startswith(self.directory + os.sep) for point in mount_points()):
-            shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if not any(point.startswith(self.mount_directory + os.sep) for point in mount_points()):
+            shutil.rmtree(self.mount_directory, ignore_errors=True)
 
 
 def mount_points():

@@ -1,14 +1,18 @@
 """Two clients of one store: what one closes the other sees, and what must happen once happens once.
 
-Random operations on files and names, alternating between the clients and compared with a model (a file is closed before the other
-looks: the promise is close-to-open); appends of many processes on both; counters that are read and written under every kind of lock;
-files that only one may create; names that move under the other's feet.
+Random operations on files and names, alternating between the clients and compared with a model; appends of many processes on both;
+counters that are read and written under every kind of lock; files that only one may create; names that move under the other's feet.
+
+Clients promise close-to-open: a file is closed before the other looks. A name that the other has seen may be what it was for a
+second: there the case waits until it is seen. Strict clients (`--strict`) promise that whatever returned is seen: nothing is waited for.
 """
 
 import os
+import random
 import stat
 import struct
 import sys
+import time
 
 from gatehouse import shell
 from gatehouse.case import Wrong, attempt
@@ -18,13 +22,19 @@ SHORT = True
 ORDER = 50
 
 WAIT_S = 300
+NAMES_S = 5.0
 
 
 def cases(visit):
     """One case for each promise."""
     times = 1 if visit.short else 8
+    strict = _strict(visit)
     for number in range(1 if visit.short else 5):
-        yield attempt(f"random operations, seed {visit.seed + number}", _model, visit, visit.seed + number, 400 * times)
+        seed = visit.seed + number
+        yield attempt(f"random operations, seed {seed}", _model, visit.inside(f"model-{seed}"), seed, 40 * times, False)
+        views = [os.path.join(view, f"strict-{seed}") for view in strict]
+        os.mkdir(views[0])
+        yield attempt(f"random operations of strict clients, seed {seed}", _model, views, seed, 200 * times, True)
     for length in (17, 4096, 100_003):
         yield attempt(f"appends of {length} bytes", _appends, visit, length, 25 * times)
     # Reading and writing under a lock file would need the file to be opened again: only the locks promise more than close-to-open.
@@ -33,27 +43,54 @@ def cases(visit):
     for how in ("excl", "link"):
         yield attempt(f"one creator by {how}", _creators, visit, how, 20 * times)
     yield attempt("a file removed under an open descriptor", _removed_while_open, visit)
-    yield attempt("names that move", _moves, visit, 60 * times)
+    yield attempt("names that move", _moves, visit.inside("moves"), 2 * times, False)
+    os.mkdir(os.path.join(strict[0], "moves-strict"))
+    yield attempt("names that move under strict clients", _moves, [os.path.join(view, "moves-strict") for view in strict], 40 * times, True)
     yield attempt("a size that grows is seen at every open", _grows, visit, 40 * times)
     yield attempt("a file made shorter by the other", _shorter, visit, 20 * times)
     yield attempt("modes, owners and times", _attributes, visit)
 
 
-def _model(visit, seed, steps):
-    """Files and their contents as a dictionary; either client does the next step."""
-    import random
+def _strict(visit):
+    """The gate's directory as two strict clients see it."""
+    if not visit.place.is_store:
+        return [visit.path, visit.second]
+    return [os.path.join(visit.place.another("--strict").path, os.path.basename(visit.path)) for _ in range(2)]
 
+
+def _seen(what, strict, look):
+    """Returns when `look()` is true: at once, or within a time."""
+    deadline = time.monotonic() + (0 if strict else NAMES_S)
+    while not look():
+        if time.monotonic() > deadline:
+            raise Wrong(f"{what}" + ("" if strict else f", {NAMES_S:.0f} s later"))
+        time.sleep(0.02)
+
+
+def _model(views, seed, steps, strict):
+    """Files and their contents as a dictionary; either client does the next step."""
     chance = random.Random(seed)
-    views = visit.inside(f"model-{seed}")
     model = {}
     for step in range(steps):
-        view = chance.choice(views)
+        here, there = chance.sample(list(views), 2)
         name = f"f{chance.randrange(6)}"
-        _step(chance, view, name, model)
+        _step(chance, here, name, model)
+        _seen(f"step {step}: one sees other names than the other", strict, lambda: _numbers(here, model) == _numbers(there, model))
         if step % 20 == 19:
-            for other in views:
-                _compare(other, model, f"seed {seed}, step {step}")
+            for view in views:
+                _compare(view, model, f"step {step}")
     return steps
+
+
+def _numbers(view, names):
+    """What each name stands for."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = os.stat(os.path.join(view, name)).st_ino
+        except FileNotFoundError:
+            found[name] = None
+    return found, sorted(os.listdir(view))
 
 
 def _step(chance, view, name, model):
@@ -207,26 +244,25 @@ def _removed_while_open(visit):
     return 5
 
 
-def _moves(visit, rounds):
-    here, there = visit.inside("moves")
+def _moves(views, rounds, strict):
+    here, there = views
     for number in range(rounds):
         made, moved = f"a{number}", f"b{number % 7}"
         with open(os.path.join(here, made), "w") as out:
             out.write(str(number))
         os.replace(os.path.join(there, made), os.path.join(there, moved))
-        with open(os.path.join(here, moved)) as source:
-            if source.read() != str(number):
-                raise Wrong(f"round {number}: {moved} holds another file than the one that was moved there")
-        try:
-            os.stat(os.path.join(here, made))
-            raise Wrong(f"round {number}: {made} is there after it was moved away")
-        except FileNotFoundError:
-            pass
+        _seen(f"round {number}: {made} is there after it was moved away", strict, lambda: not os.path.exists(os.path.join(here, made)))
+        _seen(f"round {number}: {moved} holds another file than was moved there", strict, lambda: _text(os.path.join(here, moved)) == str(number))
     os.makedirs(os.path.join(here, "d/e"))
     os.rename(os.path.join(there, "d"), os.path.join(there, "g"))
     if os.listdir(os.path.join(here, "g")) != ["e"]:
         raise Wrong("a directory that the other moved does not hold what it held")
     return rounds
+
+
+def _text(path):
+    with open(path) as source:
+        return source.read()
 
 
 def _grows(visit, rounds):

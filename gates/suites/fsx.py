@@ -2,7 +2,7 @@
 
 Every kind of operation is on: reads, writes, mapped reads and writes, truncation both ways, preallocation, holes, sendfile,
 copy_file_range, advice, syncs, closing and opening. Configurations differ in the size of file and operations, in alignment, and in
-what the kernel may keep. A run is a case, its operations are the checks. The seed is in the name: the same seed gives the same run.
+what the kernel may keep; none is empty, since preallocating nothing is an error. A run is a case, its operations are the checks. The seed is in the name: the same seed gives the same run.
 """
 
 import os
@@ -34,14 +34,14 @@ ALL = {
 FILES = {"mapread": 0, "mapwrite": 0, "invalidate": 0}
 CONFIGURATIONS = {
     # name: largest file, smallest and largest operation, alignment, changes to the weights
-    "everything": (256 << 10, 0, 64 << 10, 1, {}),
-    "no mapping": (256 << 10, 0, 64 << 10, 1, FILES),
-    "over many strips": (4 << 20, 0, 512 << 10, 1, {"truncate": 2}),
-    "small": (40 << 10, 0, 3000, 1, {"close_open": 3}),
+    "everything": (256 << 10, 1, 64 << 10, 1, {}),
+    "no mapping": (256 << 10, 1, 64 << 10, 1, FILES),
+    "over many strips": (4 << 20, 1, 512 << 10, 1, {"truncate": 2}),
+    "small": (40 << 10, 1, 3000, 1, {"close_open": 3}),
     "aligned": (1 << 20, 4096, 128 << 10, 4096, {}),
-    "mapped mostly": (512 << 10, 0, 64 << 10, 1, {"mapread": 20, "mapwrite": 20, "close_open": 4}),
-    "opened often": (256 << 10, 0, 64 << 10, 1, {"close_open": 20, "fsync": 0}),
-    "large": (48 << 20, 0, 4 << 20, 1, {"mapread": 2, "mapwrite": 2, "truncate": 1}),
+    "mapped mostly": (512 << 10, 1, 64 << 10, 1, {"mapread": 20, "mapwrite": 20, "close_open": 4}),
+    "opened often": (256 << 10, 1, 64 << 10, 1, {"close_open": 20, "fsync": 0}),
+    "large": (48 << 20, 1, 4 << 20, 1, {"mapread": 2, "mapwrite": 2, "truncate": 1}),
 }
 SHORT_ONES = {"everything": 8000, "no mapping": 4000, "over many strips": 3000, "small": 3000, "opened often": 2000}
 BATCH = 20000
