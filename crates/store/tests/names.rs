@@ -275,6 +275,23 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
 }
 
 #[test]
+fn a_size_that_no_file_system_has_is_refused_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = up(&options(directory.path(), 2, 1)).unwrap();
+    let names = connect(&store);
+    let file = create(&names, "/f").unwrap();
+    fill(&names, &file, b"0123456789");
+    match names.truncate(&mut off(), &Place::at("/f"), i64::MAX as u64) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
+        Ok(()) => return println!("SKIPPED: this file system has files of 2^62 bytes"),
+    }
+    assert_eq!(datafile_sizes(&names, &file), [10, 10]);
+    assert_eq!(names.status(&mut off()).unwrap().pending_intents, 0, "nothing is left to be repeated");
+    names.truncate(&mut off(), &Place::at("/f"), 12).unwrap();
+    assert_eq!(datafile_sizes(&names, &file).iter().sum::<u64>(), 12);
+}
+
+#[test]
 fn a_directorys_layout_is_that_of_new_files_in_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path(), 2, 1)).unwrap();

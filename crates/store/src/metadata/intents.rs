@@ -183,6 +183,10 @@ impl Intents {
                 }
                 Ok(())
             }
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                shared.give_up(id, Intent::Truncate { size_bytes, layout }, watch)?;
+                Err(error)
+            }
             Err(error) => {
                 self.look();
                 let message = format!("{}; the file gets its new size when that server is back", error.message());
@@ -304,6 +308,10 @@ impl Shared {
                 }
                 Ok(true)
             }
+            Err(error) if error.kind() == ErrorKind::TooLarge => {
+                self.give_up(id, Intent::Truncate { size_bytes, layout }, &mut Unwatched)?;
+                Ok(true)
+            }
             Err(error) => {
                 resting.insert(error.server().unwrap_or_default().to_owned(), Instant::now() + PAUSE);
                 Ok(false)
@@ -330,6 +338,15 @@ impl Shared {
         })
     }
 
+    /// A truncation that no repetition brings to its end: a target's file system has no files of that size.
+    fn give_up(&self, id: FileId, intent: Intent, watch: &mut dyn Watch) -> Result<()> {
+        if self.namespace.intents_done(watch, &[(id, intent)])? {
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// Gives every datafile its size, the largest first: where that is larger than its file system allows, nothing has changed.
     fn truncate(&self, id: FileId, size_bytes: u64, file: &FileLayout) -> Result<()> {
         let count = u32::try_from(file.targets.len()).unwrap_or(u32::MAX);
         let layout = Layout::new(&file.spec, Some(count), count).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
@@ -339,7 +356,10 @@ impl Shared {
             let entry = by_server.entry(number).or_insert_with(|| (self.namespace.map().servers[number as usize].clone(), Vec::new()));
             entry.1.push((DatafileId { file: id, index, target: *target }, bytes));
         }
-        by_server.values().try_for_each(|(server, list)| self.servers.truncate(server, list).map_err(|e| e.at_server(&server.name)))
+        let mut by_server: Vec<_> = by_server.into_values().collect();
+        by_server.iter_mut().for_each(|(_, list)| list.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes)));
+        by_server.sort_by_key(|(_, list)| std::cmp::Reverse(list.first().map(|(_, bytes)| *bytes)));
+        by_server.iter().try_for_each(|(server, list)| self.servers.truncate(server, list).map_err(|e| e.at_server(&server.name)))
     }
 
     /// Removes the datafiles of files that nobody has open. Whether all are gone.
