@@ -216,7 +216,7 @@ impl FileSystem {
         }
         let done = self.names.truncate(tracer, &Place::of(node.id), size_bytes);
         if let Some(shared) = shared {
-            shared.was_truncated();
+            shared.forget_all();
         }
         done.map_err(|e| Refusal::from(e).of_known_file())
     }

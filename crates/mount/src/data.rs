@@ -62,6 +62,10 @@ impl FileSystem {
             None => {
                 let opened = self.names.open_by_id(&mut w.tracer, node.id).map_err(|e| Refusal::from(e).of_known_file())?;
                 let attributes = opened.attributes.clone();
+                if attributes.links == 0 {
+                    // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.
+                    return Err(Refusal::plain(libc::ESTALE));
+                }
                 (self.share(node, opened)?, Ok(attributes))
             }
         };
@@ -101,7 +105,8 @@ impl FileSystem {
             // The kernel's copies of pages would be of another place than the bytes go to, or of another time.
             open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
         }
-        (self.handles.add(Handle::new(Arc::clone(node), shared)), open_flags)
+        let is_direct = open_flags & abi::fopen::DIRECT_IO != 0;
+        (self.handles.add(Handle::new(Arc::clone(node), shared, is_direct)), open_flags)
     }
 
     /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
@@ -158,12 +163,7 @@ impl FileSystem {
     /// Reads.
     pub fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
-        let length = length as usize;
-        if w.memory.len() < length {
-            w.memory.resize(length, 0);
-        }
-        let read = handle.shared.read(&mut w.tracer, &mut w.memory[..length], offset)?;
-        Ok(Answer::Memory(read))
+        Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize)?))
     }
 
     /// Writes.
@@ -183,6 +183,10 @@ impl FileSystem {
             handle.shared.write_through(&mut w.tracer, bytes, offset)?;
         } else {
             handle.shared.write(&mut w.tracer, bytes, offset)?;
+        }
+        if handle.is_direct && flags & libc::O_DSYNC as u32 != 0 {
+            // The kernel sees to it only for what goes through its cache.
+            self.sync_handle(&mut w.tracer, &handle, flags & libc::O_SYNC as u32 != libc::O_SYNC as u32)?;
         }
         reply::count(&mut w.out, bytes.len() as u32);
         Ok(Answer::Out)
@@ -234,19 +238,23 @@ impl FileSystem {
 
     /// Puts a file's bytes on media, and its name and attributes.
     pub fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> Answered<Answer> {
-        let handle = self.handles.get(handle)?;
+        self.sync_handle(&mut w.tracer, &*self.handles.get(handle)?, data_only)?;
+        Ok(Answer::Done)
+    }
+
+    fn sync_handle(&self, tracer: &mut Tracer, handle: &Handle, data_only: bool) -> Answered<()> {
         let shared = &handle.shared;
-        self.settle(&mut w.tracer, &handle.node, shared);
-        if let Err(error) = shared.file.sync_traced(&mut w.tracer) {
+        self.settle(tracer, &handle.node, shared);
+        if let Err(error) = shared.file.sync_traced(tracer) {
             self.log.line(format_args!("sync: {error}"));
             shared.lost(&error);
         }
-        handle.shared.tell_losses(&handle.told)?;
+        shared.tell_losses(&handle.told)?;
         if !(data_only && shared.name_synced.load(Ordering::Relaxed)) {
-            self.names.sync(&mut w.tracer)?;
+            self.names.sync(tracer)?;
             shared.name_synced.store(true, Ordering::Relaxed);
         }
-        Ok(Answer::Done)
+        Ok(())
     }
 
     /// Puts names on media.

@@ -52,10 +52,15 @@ impl Refusal {
     /// again.
     #[must_use]
     pub fn of_known_file(mut self) -> Refusal {
-        if self.errno == libc::ENOENT {
-            self.errno = libc::ESTALE;
+        if self.is_gone() {
+            (self.errno, self.cause) = (libc::ESTALE, None);
         }
         self
+    }
+
+    /// Whether there is no such file, any more or yet.
+    pub fn is_gone(&self) -> bool {
+        self.errno == libc::ENOENT || self.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Stale && cause.server().is_none())
     }
 }
 
@@ -152,5 +157,7 @@ mod tests {
         let refusal = Refusal::from(Error::new(ErrorKind::NotFound, "no such file"));
         assert_eq!((refusal.errno, refusal.cause.is_none()), (libc::ENOENT, true));
         assert_eq!(refusal.of_known_file().errno, libc::ESTALE);
+        let refusal = Refusal::from(Error::new(ErrorKind::Stale, "it is gone"));
+        assert_eq!((refusal.errno, refusal.of_known_file().errno), (libc::EIO, libc::ESTALE));
     }
 }

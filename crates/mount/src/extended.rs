@@ -17,13 +17,13 @@ const LAYOUT: &[u8] = b"user.thalweg.layout";
 const MAP: &[u8] = b"user.thalweg.map";
 const STORE: &[u8] = b"user.thalweg.store";
 const ERROR: &[u8] = b"user.thalweg.error";
-/// Access control lists are not kept: modes are all there is.
-const UNSUPPORTED: &[u8] = b"system.";
+/// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
+const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl FileSystem {
     /// An attribute's value.
     pub fn get_extended(&self, w: &mut Worker, node: u64, name: &[u8], room: u32) -> Answered<Answer> {
-        if name.starts_with(UNSUPPORTED) {
+        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
             return Err(Refusal::plain(libc::EOPNOTSUPP));
         }
         let node = self.node(node)?;
@@ -49,7 +49,7 @@ impl FileSystem {
 
     /// Sets an attribute.
     pub fn set_extended(&self, w: &mut Worker, node: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
-        if name.starts_with(UNSUPPORTED) {
+        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
             return Err(Refusal::plain(libc::EOPNOTSUPP));
         }
         let node = self.node(node)?;
@@ -72,7 +72,7 @@ impl FileSystem {
 
     /// Removes an attribute.
     pub fn remove_extended(&self, w: &mut Worker, node: u64, name: &[u8]) -> Answered<Answer> {
-        if name.starts_with(UNSUPPORTED) {
+        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
             return Err(Refusal::plain(libc::EOPNOTSUPP));
         }
         let node = self.node(node)?;

@@ -10,7 +10,7 @@ use crate::interrupts::UnderWay;
 use crate::options::Options;
 use crate::table::{Node, Table};
 use std::sync::Arc;
-use thalweg_store::client::DataClient;
+use thalweg_store::client::{DataClient, View};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::Place;
 use thalweg_trace::{Mode, Tracer};
@@ -43,14 +43,12 @@ pub struct Worker {
     pub tracer: Tracer,
     /// Answers are put together here.
     pub out: Vec<u8>,
-    /// Bytes of files are read into this.
-    pub memory: Vec<u8>,
 }
 
 impl Worker {
     /// One without anything yet.
     pub fn new(tracer: Tracer) -> Worker {
-        Worker { tracer, out: Vec::new(), memory: Vec::new() }
+        Worker { tracer, out: Vec::new() }
     }
 }
 
@@ -62,8 +60,8 @@ pub enum Answer {
     Done,
     /// The worker's `out`.
     Out,
-    /// So much of the worker's `memory`.
-    Memory(usize),
+    /// Bytes of a file, where they are.
+    View(View),
 }
 
 impl FileSystem {

@@ -6,11 +6,10 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::table::Node;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_store::client::{DataClient, FileHandle, StoreFile};
+use thalweg_store::client::{AheadOptions, BehindOptions, DataClient, FileHandle, ReadAhead, StoreFile, View, WriteBehind};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::{Error, Result};
 use thalweg_trace::Tracer;
@@ -19,11 +18,19 @@ use thalweg_trace::Tracer;
 pub struct Shared {
     /// Its bytes at the servers.
     pub file: Arc<StoreFile>,
+    /// What is kept of it here; a strict mount keeps nothing.
+    kept: Option<Kept>,
     /// Says to the service that it is open.
     _opened: OpenFile,
     /// Its name has been on media since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
+}
+
+/// What is kept of a file here.
+struct Kept {
+    ahead: Arc<ReadAhead>,
+    behind: Arc<WriteBehind>,
 }
 
 #[derive(Default)]
@@ -50,8 +57,12 @@ impl Shared {
     pub fn new(data: &Arc<DataClient>, opened: OpenFile, path: String, strict: bool) -> Result<Shared> {
         let handle = FileHandle::from_attributes(path, &opened.attributes)?;
         let file = Arc::new(StoreFile::new(Arc::clone(data), handle));
-        let _ = strict;
-        Ok(Shared { file, _opened: opened, name_synced: AtomicBool::new(false), state: Mutex::default() })
+        let kept = (!strict).then(|| {
+            let behind = WriteBehind::new(Arc::clone(&file), &BehindOptions::default());
+            let options = AheadOptions { behind: Some(Arc::clone(&behind)), ..AheadOptions::default() };
+            Kept { ahead: ReadAhead::new(Arc::clone(&file), &options), behind }
+        });
+        Ok(Shared { file, kept, _opened: opened, name_synced: AtomicBool::new(false), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -60,7 +71,7 @@ impl Shared {
 
     /// Where the last byte ends that is not at a server yet.
     pub fn unflushed_end(&self) -> Option<u64> {
-        None
+        self.kept.as_ref().and_then(|kept| kept.behind.dirty_end())
     }
 
     /// When something was last written that the service was not told of.
@@ -68,12 +79,31 @@ impl Shared {
         self.state().untold.map(|(_, ns)| ns)
     }
 
-    /// Reads into `memory`; how many bytes there were.
+    /// Reads; fewer bytes than asked for only at the end of the file.
     ///
     /// # Errors
     /// A server's.
-    pub fn read(&self, tracer: &mut Tracer, memory: &mut [u8], offset: u64) -> Result<usize> {
-        self.file.read(tracer, memory, offset, None)
+    pub fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
+        let end = offset.saturating_add(length as u64);
+        let Some(Kept { ahead, behind }) = &self.kept else {
+            let mut memory = vec![0; length];
+            let have = self.file.read(tracer, &mut memory, offset, None)?;
+            memory.truncate(have);
+            return Ok(View::from(memory));
+        };
+        // Asked before anything is read: what arrives at a server meanwhile must not be missed in both places.
+        let unflushed_end = behind.dirty_end();
+        if unflushed_end.is_none() || !behind.is_dirty(&(offset..end)) {
+            let view = ahead.view(tracer, offset, length)?;
+            // It ends here at the servers, but what was written here and is behind it is on its way: a hole.
+            if view.len() == length || unflushed_end.is_none_or(|end| end <= offset + view.len() as u64) {
+                return Ok(view);
+            }
+        }
+        let mut memory = vec![0; length];
+        let have = behind.read(tracer, &mut memory, offset, None)?;
+        memory.truncate(have);
+        Ok(View::from(memory))
     }
 
     /// Writes; the bytes may be on their way when it returns.
@@ -81,9 +111,13 @@ impl Shared {
     /// # Errors
     /// A server's; or that of an earlier write, which had been answered.
     pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_traced(tracer, bytes, offset)?;
-        self.was_written(offset + bytes.len() as u64);
-        Ok(())
+        let Some(kept) = &self.kept else { return self.write_through(tracer, bytes, offset) };
+        let end = offset + bytes.len() as u64;
+        // Even of a write that fails a part may be there.
+        self.was_written(end);
+        let written = kept.behind.write(tracer, bytes, offset);
+        kept.ahead.forget(&(offset..end));
+        written
     }
 
     /// Writes; the bytes are at the servers when it returns.
@@ -91,10 +125,13 @@ impl Shared {
     /// # Errors
     /// A server's.
     pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_traced(tracer, bytes, offset)?;
-        self.forget(offset..offset + bytes.len() as u64);
-        self.was_written(offset + bytes.len() as u64);
-        Ok(())
+        let end = offset + bytes.len() as u64;
+        self.was_written(end);
+        let written = self.file.write_traced(tracer, bytes, offset);
+        if let Some(kept) = &self.kept {
+            kept.ahead.forget(&(offset..end));
+        }
+        written
     }
 
     /// Bytes have changed, up to `end`: the service is told at the next flush.
@@ -119,19 +156,15 @@ impl Shared {
     ///
     /// # Errors
     /// Of a write that had been answered.
-    pub fn flush(&self, _tracer: &mut Tracer) -> Result<()> {
-        Ok(())
+    pub fn flush(&self, tracer: &mut Tracer) -> Result<()> {
+        self.kept.as_ref().map_or(Ok(()), |kept| kept.behind.flush(tracer))
     }
 
-    /// What is kept of a range is not true any more.
-    pub fn forget(&self, _range: Range<u64>) {}
-
-    /// Nothing that is kept may be relied on any more.
-    pub fn forget_all(&self) {}
-
-    /// It has another size.
-    pub fn was_truncated(&self) {
-        self.forget_all();
+    /// What was read ahead may not be relied on any more.
+    pub fn forget_all(&self) {
+        if let Some(kept) = &self.kept {
+            kept.ahead.forget_all();
+        }
     }
 
     /// Bytes that had been answered for are lost.
@@ -168,14 +201,16 @@ pub struct Handle {
     pub node: Arc<Node>,
     /// Its bytes.
     pub shared: Arc<Shared>,
+    /// The kernel keeps nothing of what goes through it.
+    pub is_direct: bool,
     /// Losses it was told of.
     pub told: AtomicU64,
 }
 
 impl Handle {
     /// A new one.
-    pub fn new(node: Arc<Node>, shared: Arc<Shared>) -> Handle {
+    pub fn new(node: Arc<Node>, shared: Arc<Shared>, is_direct: bool) -> Handle {
         let told = AtomicU64::new(shared.losses_before());
-        Handle { node, shared, told }
+        Handle { node, shared, is_direct, told }
     }
 }

@@ -283,7 +283,7 @@ impl Inner {
             }
             Ok(Answer::Done) => (0, &[]),
             Ok(Answer::Out) => (0, &worker.out),
-            Ok(Answer::Memory(length)) => (0, &worker.memory[..*length]),
+            Ok(Answer::View(view)) => (0, view),
             Err(refusal) => {
                 self.files.log_refusal("a request", refusal);
                 (refusal.errno, &[])

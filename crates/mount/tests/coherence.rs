@@ -1,0 +1,95 @@
+//! What one mount sees of what another did.
+
+mod stand;
+
+use stand::Stand;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+
+#[test]
+fn who_opens_after_a_close_sees_what_was_written() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    for round in 0..30_u32 {
+        // The same length each time: that the size is another one must not be what gives it away.
+        let text = format!("round {round:06}");
+        fs::write(a.at("f"), &text).unwrap();
+        assert_eq!(fs::read_to_string(b.at("f")).unwrap(), text);
+        let longer = format!("{text} and then some {}", "x".repeat(round as usize * 100));
+        fs::write(b.at("f"), &longer).unwrap();
+        assert_eq!(fs::read_to_string(a.at("f")).unwrap(), longer);
+    }
+}
+
+#[test]
+fn own_writes_are_seen_at_once_in_reads_and_sizes() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let m = stand.mount("m");
+    let writer = File::create(m.at("f")).unwrap();
+    let reader = File::open(m.at("f")).unwrap();
+    for i in 0..200_u64 {
+        writer.write_all_at(&i.to_le_bytes(), i * 5000).unwrap();
+        let mut found = [0; 8];
+        reader.read_exact_at(&mut found, i * 5000).unwrap();
+        assert_eq!(u64::from_le_bytes(found), i);
+        assert_eq!(fs::metadata(m.at("f")).unwrap().len(), i * 5000 + 8);
+    }
+}
+
+#[test]
+fn a_strict_mount_sees_at_once_what_another_wrote_and_did_not_close() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount_strictly("a"), stand.mount_strictly("b"));
+    let writer = File::create(a.at("f")).unwrap();
+    let reader = File::open(b.at("f")).unwrap();
+    for i in 0..100_u64 {
+        writer.write_all_at(&i.to_le_bytes(), 0).unwrap();
+        let mut found = [0; 8];
+        reader.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(u64::from_le_bytes(found), i);
+        writer.write_all_at(b"end", 1000 + i * 10).unwrap();
+        assert_eq!(fs::metadata(b.at("f")).unwrap().len(), 1003 + i * 10);
+    }
+}
+
+#[test]
+fn who_follows_a_growing_file_sees_its_bytes_and_no_zeroes() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    let mut writer = File::create(a.at("log")).unwrap();
+    writer.write_all(b"first line\n").unwrap();
+    writer.sync_all().unwrap();
+    let reader = File::open(b.at("log")).unwrap();
+    let mut seen = vec![0; 4096];
+    let many = reader.read_at(&mut seen, 0).unwrap();
+    assert_eq!(&seen[..many], b"first line\n");
+    writer.write_all(b"second line\n").unwrap();
+    writer.sync_all().unwrap();
+    let mut found = Vec::new();
+    stand::wait_until("the second line", || {
+        let many = reader.read_at(&mut seen, 11).unwrap();
+        found = seen[..many].to_vec();
+        many > 0
+    });
+    assert_eq!(found, b"second line\n");
+}
+
+#[test]
+fn names_that_another_mount_makes_removes_and_replaces_are_seen() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    assert!(!b.at("f").exists());
+    fs::write(a.at("f"), "one").unwrap();
+    assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "one", "that it was not there is not remembered");
+    fs::write(a.at("new"), "two").unwrap();
+    fs::rename(a.at("new"), a.at("f")).unwrap();
+    assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "two", "the file that was replaced is gone, and its name is looked up again");
+    fs::remove_file(a.at("f")).unwrap();
+    stand::wait_until("the name to go", || !b.at("f").exists());
+}

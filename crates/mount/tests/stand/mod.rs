@@ -1,0 +1,151 @@
+//! A store in this process, mounted once or several times in directories of its own. Everything is taken away again, also when
+//! a test fails.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use thalweg_mount::{Mount, Options};
+use thalweg_store::config::StoreAddress;
+use thalweg_store::start::{RunningStore, UpOptions, up};
+
+/// Whether a store can be mounted here; otherwise says why not.
+pub fn can_mount() -> bool {
+    let there = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    let allowed = rustix::process::geteuid().is_root();
+    if !(there && allowed) {
+        println!("SKIPPED: a store cannot be mounted here (needs root and /dev/fuse)");
+    }
+    there && allowed
+}
+
+/// Leaves the test where nothing can be mounted.
+#[macro_export]
+macro_rules! needs_mounts {
+    () => {
+        if !$crate::stand::can_mount() {
+            return;
+        }
+    };
+}
+
+/// A store of servers in this process.
+pub struct Stand {
+    store: Mutex<Option<RunningStore>>,
+    options: UpOptions,
+    pub address: String,
+    pub directory: TempDir,
+}
+
+impl Stand {
+    /// With so many servers.
+    pub fn new(servers: usize) -> Stand {
+        let directory = tempfile::tempdir().unwrap();
+        let options = UpOptions { servers: Some(servers), node: Some("here".into()), ..UpOptions::new([directory.path().join("store")]) };
+        let store = up(&options).unwrap();
+        let StoreAddress::Service(address) = store.address() else { panic!("a store that runs has an address") };
+        Stand { store: Mutex::new(Some(store)), options, address, directory }
+    }
+
+    /// Mounts it, as `name`, as it is by default.
+    pub fn mount(&self, name: &str) -> Mounted {
+        self.mount_with(name, |_| {})
+    }
+
+    /// The same strictly.
+    pub fn mount_strictly(&self, name: &str) -> Mounted {
+        self.mount_with(name, |options| options.strict = true)
+    }
+
+    /// The same as the options are changed.
+    pub fn mount_with(&self, name: &str, change: impl FnOnce(&mut Options)) -> Mounted {
+        let path = self.directory.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        let mut options = Options::new(&self.address, &path);
+        options.node = "here".into();
+        options.timeout = Duration::from_secs(10);
+        change(&mut options);
+        let mount = Mount::start(options).unwrap();
+        Mounted { mount: Some(mount), path }
+    }
+
+    pub fn store(&self) -> MutexGuard<'_, Option<RunningStore>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops one I/O server.
+    pub fn stop_server(&self, name: &str) {
+        assert!(self.store().as_mut().unwrap().stop_server(name));
+    }
+
+    /// Stops all servers.
+    pub fn stop(&self) {
+        self.store().take().unwrap().stop().unwrap();
+    }
+
+    /// Starts all servers again, at the addresses they had.
+    pub fn start(&self) {
+        let port = self.address.rsplit_once(':').unwrap().1.parse().unwrap();
+        *self.store() = Some(up(&UpOptions { port: Some(port), ..self.options.clone() }).unwrap());
+    }
+}
+
+/// A mount, taken away when dropped.
+pub struct Mounted {
+    mount: Option<Mount>,
+    path: PathBuf,
+}
+
+impl Mounted {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn mount(&self) -> &Mount {
+        self.mount.as_ref().unwrap()
+    }
+
+    /// Takes it away and waits for its end.
+    pub fn unmount(mut self) -> thalweg_mount::Result<()> {
+        let mount = self.mount.take().unwrap();
+        mount.unmount(false)?;
+        mount.wait()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(mount) = self.mount.take() {
+            let _ = mount.unmount(true);
+            let _ = mount.wait();
+        }
+    }
+}
+
+/// Waits until something is so; after a minute it never will be.
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "waited a minute for: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes that are not the same anywhere.
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| next().to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
