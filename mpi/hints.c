@@ -306,10 +306,9 @@ static void remember(struct opening *o, MPI_File file)
                               o->target_of, NULL};
     o->layout = NULL;
     o->target_of = NULL;
-    if (opened->local == LOCAL_WAITING) {
-        PMPI_Comm_dup(o->comm, &opened->comm);
+    PMPI_Comm_dup(o->comm, &opened->comm);
+    if (opened->local == LOCAL_WAITING)
         __atomic_fetch_add(&hints_waiting, 1, __ATOMIC_RELAXED);
-    }
     hints_remember(opened);
     hints_count_local(opened, 1);
 }
@@ -380,6 +379,7 @@ THALWEG_WRAPPER int MPI_File_close(MPI_File *file)
     if (opened) {
         hints_give_up(opened);
         hints_count_local(opened, -1);
+        PMPI_Comm_free(&opened->comm);
         hints_free(opened);
     }
     int result = PMPI_File_close(file);
@@ -414,11 +414,26 @@ THALWEG_WRAPPER int MPI_File_set_view(MPI_File file, MPI_Offset displacement, MP
 
 static const char *const STATES[] = {[LOCAL_WAITING] = "waiting", [LOCAL_IN_FORCE] = "local", [LOCAL_NONE] = "none"};
 
+/* Open MPI gives back whatever was asked for; what is in force comes from the layout. */
+static void remove_ours(MPI_Info info)
+{
+    char key[MPI_MAX_INFO_KEY + 1];
+    int keys = 0;
+    PMPI_Info_get_nkeys(info, &keys);
+    for (int i = keys - 1; i >= 0; i--) {
+        PMPI_Info_get_nthkey(info, i, key);
+        if (hints_is_ours(key))
+            PMPI_Info_delete(info, key);
+    }
+}
+
 THALWEG_WRAPPER int MPI_File_get_info(MPI_File file, MPI_Info *info)
 {
     uint64_t begun = RECORD_FILE_BEGIN();
     int result = PMPI_File_get_info(file, info);
     struct opened *opened = result == MPI_SUCCESS ? hints_find(file) : NULL;
+    if (opened)
+        remove_ours(*info);
     if (opened && opened->layout)
         hints_in_force(opened->layout, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL, set_key, info);
     if (opened && opened->local != LOCAL_NOT_ASKED)

@@ -4,6 +4,8 @@
 
 #include "hints_store.h"
 #include "strips.h"
+/* Here, PMPI_File_sync is MPI's own. */
+#define HINTS_HERE
 #include "wrap.h"
 
 #define HINTS_PRIVATE __attribute__((visibility("hidden")))
@@ -26,7 +28,7 @@ struct opened {
     enum local local;
     unsigned disabled;   /* which of HINTS_DISABLED we set, and not the program */
     int written;         /* this process wrote independently of the others while the layout waited */
-    MPI_Comm comm;       /* while waiting: for what the ranks tell each other */
+    MPI_Comm comm;       /* for what the ranks tell each other here */
     uint32_t *target_of; /* at rank 0, while waiting: where each rank's bytes belong */
     struct opened *next;
 };

@@ -281,7 +281,6 @@ static void stop_waiting(struct opened *opened, enum local local)
 {
     opened->local = local;
     __atomic_fetch_sub(&hints_waiting, 1, __ATOMIC_RELAXED);
-    PMPI_Comm_free(&opened->comm);
 }
 
 static void say(const struct opened *opened, const char *reason)

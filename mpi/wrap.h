@@ -87,4 +87,15 @@ HINTS_ALONE_AT(iwrite_at_all, iwrite_at, const void *, MPI_Request)
 #define PMPI_File_iwrite_at_all hints_iwrite_at_all
 #endif
 
+/* What MPI promises of MPI_File_sync, a mount that keeps what it has read until the file is opened again does not: so it is opened again.
+ * The same after a call by which one rank gives the file its size for all. */
+int hints_sync(MPI_File file);
+int hints_set_size(MPI_File file, MPI_Offset size);
+int hints_preallocate(MPI_File file, MPI_Offset size);
+#ifndef HINTS_HERE
+#define PMPI_File_sync hints_sync
+#define PMPI_File_set_size hints_set_size
+#define PMPI_File_preallocate hints_preallocate
+#endif
+
 #endif

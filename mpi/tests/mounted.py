@@ -77,10 +77,9 @@ class Mounted:
         with open(self.store_toml, "w") as file:
             file.write(text)
         for name in ["metadata"] + [f"io{i}" for i in range(len(NODES))]:
-            log = open(os.path.join(self.directory, f"{name}.log"), "w")
-            self.processes.append(
-                subprocess.Popen([THALWEG, "serve", "--store", self.store_toml, "--name", name], stdout=log, stderr=log, start_new_session=True)
-            )
+            with open(os.path.join(self.directory, f"{name}.log"), "w") as log:
+                command = [THALWEG, "serve", "--store", self.store_toml, "--name", name]
+                self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
         self.wait_until_it_answers()
         os.makedirs(self.here)
         for node, point in self.at.items():
@@ -153,7 +152,13 @@ class Mounted:
         if done.returncode:
             raise AssertionError(f"open {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         self.said = done.stderr
-        return sorted((json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")), key=lambda r: r["rank"])
+        return sorted((json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")), key=lambda r: (r["job"], r["rank"]))
+
+    def open_each(self, implementation, jobs, nodes=("a", "b")):
+        """Several opens, one after the other, of the same ranks: a list of what `open` returns."""
+        arguments = [a for job in jobs for a in ["--and", *job]][1:]
+        said = self.open(implementation, *arguments, nodes=nodes)
+        return [[one for one in said if one["job"] == job] for job in range(len(jobs))]
 
 
 def launcher(implementation, ranks):

@@ -1,13 +1,16 @@
 /* Opens a file with hints and says what each rank got, one JSON line for each in order of ranks:
  *
- *   open PATH MODES [KEY=VALUE | RANK:KEY=VALUE | --self | --view KIND | --write KIND]...
+ *   open PATH MODES [KEY=VALUE | RANK:KEY=VALUE | --self | --held | --view KIND | --write KIND]... [--and PATH MODES ...]...
  *
  * MODES: letters of c(reate) e(xcl) r w b(oth) d(elete on close). A hint with a rank is that rank's alone. With --self, each rank opens
- * PATH.RANK by itself. --view sets a view, of parts of 64 KiB: `parts` (displacements), `cyclic` (a vector, every rank in turn),
+ * PATH.RANK by itself. With --held, another process has the file open, too, once it is opened. --view sets a view, of parts of 64 KiB: `parts` (displacements), `cyclic` (a vector, every rank in turn),
  * `columns` (a sub-array: 8 rows of 4096 bytes in all), `blocks` (a sub-array of two by two), `same` (all alike), `fine` (8 bytes in turn).
  * "wrote" is how many bytes the rank's process wrote then. --write writes 64 KiB of every rank's own number: `at_all`, `all` (after a seek), `ordered`, `at`, or `view` (all, through the view). */
 #include "check.h"
 #include <ctype.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PART 65536
 
@@ -118,20 +121,20 @@ static int modes_of(const char *letters)
     return modes;
 }
 
-int main(int argc, char **argv)
+/* One open, as its arguments say, and what came of it. */
+static void one(int argc, char **argv, int job)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *view = NULL, *write = NULL;
     char path[4096], text[MPI_MAX_ERROR_STRING] = "";
-    int self = 0, length;
+    int self = 0, held = 0, length;
     MPI_Info info;
     MPI_Info_create(&info);
-    for (int i = 3; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         char *hint = argv[i], *equals;
         if (!strcmp(hint, "--self")) {
             self = 1;
+        } else if (!strcmp(hint, "--held")) {
+            held = 1;
         } else if (!strcmp(hint, "--view")) {
             view = argv[++i];
         } else if (!strcmp(hint, "--write")) {
@@ -144,20 +147,29 @@ int main(int argc, char **argv)
             *equals = '=';
         }
     }
-    snprintf(path, sizeof path, self ? "%s.%d" : "%s", argv[1], rank);
-    int amode = modes_of(argv[2]);
+    snprintf(path, sizeof path, self ? "%s.%d" : "%s", argv[0], rank);
+    int amode = modes_of(argv[1]);
     MPI_File file = MPI_FILE_NULL;
     int result = MPI_File_open(self ? MPI_COMM_SELF : MPI_COMM_WORLD, path, amode, info, &file);
     MPI_Error_string(result, text, &length);
+    /* A child has what its parent has open. */
+    pid_t child = held && rank == 0 ? fork() : 0;
+    if (held && rank == 0 && child == 0)
+        for (;;)
+            pause();
     if (result == MPI_SUCCESS && view)
         set_view(file, view);
     long before = written();
     if (result == MPI_SUCCESS && write)
         write_part(file, write);
     long wrote = written() - before;
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
     for (int r = 0; r < size; r++) {
         if (r == rank) {
-            printf("{\"rank\": %d, \"class\": \"%s\", \"wrote\": %ld, \"text\": ", rank, class_name(result), wrote);
+            printf("{\"job\": %d, \"rank\": %d, \"class\": \"%s\", \"wrote\": %ld, \"text\": ", job, rank, class_name(result), wrote);
             json_string(result == MPI_SUCCESS ? "" : text);
             if (result == MPI_SUCCESS)
                 print_info(file);
@@ -169,6 +181,18 @@ int main(int argc, char **argv)
     if (result == MPI_SUCCESS)
         MUST(MPI_File_close(&file));
     MPI_Info_free(&info);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int first = 1, last, job = 0; first < argc; first = last + 1, job++) {
+        for (last = first; last < argc && strcmp(argv[last], "--and"); last++) {
+        }
+        one(last - first, argv + first, job);
+    }
     MPI_Finalize();
     return 0;
 }
