@@ -56,13 +56,15 @@ fn address(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(ip, port)
 }
 
-/// Which end a socket is: as seen when the connection was made; else whose port is listened on; else the lower port serves.
+/// Which end a socket is: as seen when the connection was made; else whose port is listened on, also in another network of this machine;
+/// else the lower port serves.
 fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
     match connection.end {
         1 => End::Client,
         2 => End::Server,
         _ if facts.is_listened_on(connection.namespace, connection.local_port) => End::Server,
         _ if facts.is_listened_on(connection.namespace, connection.remote_port) => End::Client,
+        _ if facts.is_listened_on_anywhere(connection.remote_port) => End::Client,
         _ if connection.local_port < connection.remote_port => End::Server,
         _ => End::Client,
     }

@@ -25,6 +25,8 @@ pub trait Facts {
     fn file_system(&mut self, device: u32) -> FileSystem;
     /// Whether somebody listens on this TCP port in this network namespace.
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
+    /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
+    fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
     /// The name of a thread now.
     fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
@@ -139,6 +141,11 @@ impl Facts for System {
             ports
         });
         ports.contains(&port)
+    }
+
+    fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
+        let namespaces: Vec<u32> = self.namespaces.keys().copied().collect();
+        namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
     }
 
     fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String> {

@@ -16,6 +16,10 @@ impl Facts for Still {
     fn file_system(&mut self, _device: u32) -> FileSystem {
         FileSystem { kind: "ext4".into(), disk: "sda".into(), disk_number: 7, mounted_on: "/data".into() }
     }
+    fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
+        port == 45_000
+    }
+
     fn is_listened_on(&mut self, _namespace: u32, _port: u16) -> bool {
         false
     }
@@ -173,6 +177,17 @@ fn connection(id: u64, inode: u64) -> Connection {
         remote: local,
         ..Connection::default()
     }
+}
+
+#[test]
+fn whoever_called_a_port_that_another_network_of_this_machine_listens_on_is_the_client() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "mount");
+    // Made before the recording, and the caller's port is the lower one.
+    bench.tell(&Connection { end: 0, local_port: 40_000, remote_port: 45_000, ..connection(1_000, 42) });
+    bench.tell(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
+    bench.tell(&off(5, libc::SYS_recvfrom, 600, 700));
+    assert_eq!(bench.objects()[0].name, "127.0.0.1:40000 > 127.0.0.1:45000");
 }
 
 #[test]
