@@ -1,0 +1,69 @@
+//! Makes a fixture of a recording: `fixture FROM.thw TO OLD=NEW...` copies it with each OLD in a name, word or attribute as NEW, programs that
+//! had nothing to do with it called `other`, and what only tells of the machine or of the recorder left out.
+
+use std::collections::HashSet;
+use std::path::Path;
+use thalweg_trace::{CounterName, CounterOf, Ending, Event, Meta, Recording, RecordingWriter, Role, Sink, Source, TrackKind};
+
+/// Attributes that explanations make use of.
+const KEPT: &[&str] = &["tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "resolution_ns"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [from, to, renames @ ..] = words.as_slice() else { return Err("fixture FROM.thw TO OLD=NEW...".into()) };
+    let renames: Vec<(&str, &str)> = renames.iter().filter_map(|word| word.split_once('=')).collect();
+    let plain = |name: &str| renames.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new));
+    let recording = Recording::open(Path::new(from))?;
+    let meta = recording.meta();
+    let told = meta.attributes.iter().filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)));
+    let made = Meta {
+        command: meta.command.iter().map(|word| plain(word)).collect(),
+        attributes: told.map(|(name, value)| (plain(name), plain(value))).collect(),
+        ..meta.clone()
+    };
+    let writer = RecordingWriter::create(Path::new(to), made.clone())?;
+    let (mut batch, mut tracks, mut objects) = (Vec::new(), HashSet::new(), HashSet::new());
+    for spans in recording.spans_backward() {
+        let spans = spans?;
+        for span in (0..spans.len()).filter_map(|row| spans.row(row)) {
+            tracks.extend([Some(span.track), span.waker_track].into_iter().flatten());
+            objects.extend(span.object);
+            batch.push(Event::Span(span));
+        }
+        writer.take(&mut batch);
+    }
+    batch.extend(recording.marks()?.into_iter().map(Event::Mark));
+    for &name in CounterName::ALL {
+        for counter in recording.counters(name)? {
+            match counter.of {
+                CounterOf::Track(track) => drop(tracks.insert(track)),
+                CounterOf::Object(object) => drop(objects.insert(object)),
+            }
+            batch.push(Event::Counter(counter));
+        }
+    }
+    batch.extend(recording.samples()?.into_iter().map(|sample| {
+        tracks.extend(sample.track);
+        Event::Sample(thalweg_trace::Sample { stack: None, ..sample })
+    }));
+    for track in recording.tracks().iter().filter(|row| tracks.contains(&row.track)) {
+        let stranger = track.role == Role::None && track.kind == TrackKind::Thread;
+        let name = if stranger { "other".to_owned() } else { plain(&track.name) };
+        batch.push(Event::Track(thalweg_trace::Track { name, ..track.clone() }));
+    }
+    for object in recording.objects().iter().filter(|row| objects.contains(&row.object)) {
+        batch.push(Event::Object(thalweg_trace::Object { name: plain(&object.name), ..object.clone() }));
+    }
+    let host = |host: &thalweg_trace::Host| thalweg_trace::Host {
+        name: "here".into(),
+        node: "here".into(),
+        kernel: String::new(),
+        ..host.clone()
+    };
+    batch.extend(recording.hosts().iter().map(|row| Event::Host(host(row))));
+    batch.extend(recording.clocks().iter().copied().map(Event::Clock));
+    writer.take(&mut batch);
+    let end = meta.end.ok_or("the recording was never finished")?;
+    writer.finish(Ending { exit_code: meta.exit_code, attributes: Vec::new(), dropped_events: meta.dropped_events, ..Ending::at(end) })?;
+    Ok(())
+}
