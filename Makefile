@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout lab build release setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout lab build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ build:          ## the command for development: target/debug/thalweg
 
 release:        ## the command for use: target/release/thalweg
 	@tools/build --release
+
+mpi:            ## the library for MPI programs, once for each MPI that is here: mpi/build/
+	@tools/setup mpi && $(MAKE) -s -C mpi
 
 setup:          ## install from Debian packages what is missing (as root; else say what is left out)
 	@tools/setup

@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(HERE, "..", "build")
-THALWEG = os.environ.get("THALWEG", os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"), "debug", "thalweg"))
+THALWEG = os.path.abspath(os.environ.get("THALWEG") or os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"), "debug", "thalweg"))
 IMPLEMENTATIONS = ("mpich", "openmpi")
 # Targets of each I/O server, by node: `a` has one, `b` has two.
 NODES = {"a": ["t0"], "b": ["t1", "t2"]}
