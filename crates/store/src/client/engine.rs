@@ -136,6 +136,14 @@ impl Lane {
             if queue.closed {
                 break None;
             }
+            if !slept && is_shared {
+                // A recording may end while a thread that files share sleeps: what it did by then is to be in it.
+                drop(queue);
+                tracer.flush();
+                queue = locked(&self.queue);
+                slept = true;
+                continue;
+            }
             slept = true;
             queue.idle += 1;
             let timed_out;

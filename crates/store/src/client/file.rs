@@ -233,6 +233,9 @@ impl StoreFile {
         let on_file = |e: Error| e.on_file(self.handle.path());
         let most = known_size.unwrap_or(limits::FILE_BYTES).saturating_sub(offset);
         let length = (buffer.len() as u64).min(most);
+        if length == 0 {
+            return Ok(0);
+        }
         let memory = &mut buffer[..length as usize];
         let layout = self.handle.layout();
         let mut short = request::buffers(&self.handle, offset, length).map_err(on_file)?;
