@@ -65,7 +65,7 @@ const COLOURS: &[&str] = &["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 64.0;
-const TOP: f64 = 58.0;
+const TOP: f64 = 72.0;
 const BOTTOM: f64 = 52.0;
 /// Room for names at the curves' ends.
 const NAMES: f64 = 236.0;
@@ -73,6 +73,8 @@ const SMALL: f64 = 12.0;
 const LINE: f64 = 16.0;
 /// How far around a mark pointing at it counts.
 const REACH: f64 = 9.0;
+/// How far curves are drawn aside from one another.
+const ASIDE: f64 = 2.4;
 
 /// Draws it.
 pub fn plot(plot: &Plot) -> String {
@@ -82,11 +84,13 @@ pub fn plot(plot: &Plot) -> String {
     canvas.text(LEFT - 44.0, 43.0, &fitted(&plot.subtitle, SMALL, WIDTH - 40.0), Lettering::of(SMALL).in_colour(FAINT));
     axes(&mut canvas, plot, &scale);
     let shown: Vec<&Curve> = plot.curves.iter().filter(|curve| !curve.dots.is_empty()).collect();
-    shown.iter().for_each(|curve| draw(&mut canvas, curve, &scale));
-    names(&mut canvas, &shown, &scale);
+    // Side by side, so that intervals at one place can be told apart.
+    let aside = |number: usize| (number as f64 - (shown.len() as f64 - 1.0) / 2.0) * ASIDE;
+    shown.iter().enumerate().for_each(|(number, curve)| draw(&mut canvas, curve, &scale, aside(number)));
+    names(&mut canvas, &shown, &scale, aside);
     // Over everything, so that a mark under another curve can be pointed at too.
-    for dot in shown.iter().flat_map(|curve| &curve.dots) {
-        let (x, y) = (scale.x(dot.x), scale.y(dot.y));
+    for (number, dot) in shown.iter().enumerate().flat_map(|(number, curve)| curve.dots.iter().map(move |dot| (number, dot))) {
+        let (x, y) = (scale.x(dot.x) + aside(number), scale.y(dot.y));
         canvas.hint(x - REACH, y - REACH, 2.0 * REACH, 2.0 * REACH, &dot.hint);
     }
     canvas.finish(WIDTH, HEIGHT, &plot.title)
@@ -153,26 +157,26 @@ fn axes(canvas: &mut Canvas, plot: &Plot, scale: &Scale) {
         canvas.text(x, bottom + 18.0, text, faint.held("middle"));
     }
     canvas.text((LEFT + right) / 2.0, bottom + 38.0, &plot.x_name, faint.held("middle"));
-    canvas.text(LEFT - 8.0, TOP - 4.0, &fitted(&plot.y_name, SMALL, 200.0), faint.held("start"));
+    canvas.text(LEFT - 44.0, TOP - 11.0, &fitted(&plot.y_name, SMALL, 200.0), faint.held("start"));
 }
 
 fn colour(curve: &Curve) -> &'static str {
     if curve.is_reference { INK } else { COLOURS[curve.look % COLOURS.len()] }
 }
 
-fn draw(canvas: &mut Canvas, curve: &Curve, scale: &Scale) {
+fn draw(canvas: &mut Canvas, curve: &Curve, scale: &Scale, aside: f64) {
     let colour = colour(curve);
     let dash = if curve.is_reference { "6 4" } else { "" };
     for pair in curve.dots.windows(2) {
-        let at = |dot: &Dot| (scale.x(dot.x), scale.y(dot.y));
+        let at = |dot: &Dot| (scale.x(dot.x) + aside, scale.y(dot.y));
         canvas.thick_line(at(&pair[0]), at(&pair[1]), colour, dash);
     }
     for dot in &curve.dots {
-        let (x, y) = (scale.x(dot.x), scale.y(dot.y));
+        let (x, y) = (scale.x(dot.x) + aside, scale.y(dot.y));
         canvas.line((x, scale.y(dot.low)), (x, scale.y(dot.high)), colour, "");
         if let Some(expected) = dot.expected {
             let at = scale.y(expected);
-            canvas.thick_line((x - 11.0, at), (x - 4.0, at), colour, "");
+            canvas.thick_line((x - 9.0, at), (x - 3.0, at), colour, "");
         }
         mark(canvas, curve.look, x, y, colour);
     }
@@ -192,11 +196,11 @@ fn mark(canvas: &mut Canvas, look: usize, x: f64, y: f64, colour: &str) {
 }
 
 /// Names beside the curves' last marks, moved apart where they would overlap.
-fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale) {
+fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale, aside: impl Fn(usize) -> f64) {
     let end = |curve: &Curve| curve.dots.last().map_or(0.0, |dot| scale.y(dot.y));
-    let mut order: Vec<&Curve> = curves.to_vec();
-    order.sort_by(|a, b| end(a).total_cmp(&end(b)));
-    let mut places: Vec<f64> = order.iter().map(|curve| end(curve)).collect();
+    let mut order: Vec<(usize, &Curve)> = curves.iter().copied().enumerate().collect();
+    order.sort_by(|a, b| end(a.1).total_cmp(&end(b.1)));
+    let mut places: Vec<f64> = order.iter().map(|(_, curve)| end(curve)).collect();
     let lowest = HEIGHT - BOTTOM;
     for i in 0..places.len() {
         let least = if i == 0 { TOP } else { places[i - 1] + LINE };
@@ -207,8 +211,8 @@ fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale) {
         places[i] = places[i].min(most);
     }
     let x = WIDTH - NAMES + 18.0;
-    for (curve, y) in order.into_iter().zip(places) {
-        let last = curve.dots.last().map_or(x, |dot| scale.x(dot.x));
+    for ((number, curve), y) in order.into_iter().zip(places) {
+        let last = curve.dots.last().map_or(x, |dot| scale.x(dot.x) + aside(number));
         canvas.line((last + 6.0, end(curve)), (x - 4.0, y), RULE, "");
         mark(canvas, curve.look, x + 4.0, y, colour(curve));
         let lettering = Lettering { bold: curve.is_reference, ..Lettering::of(SMALL).in_colour(INK) };

@@ -218,7 +218,8 @@ impl<'a> Stage<'a> {
     fn ways(&mut self, cell: &Cell, repeat: usize, name: &str) -> Result<Vec<Line>> {
         let many = self.names.len() as u32;
         let settled: Vec<Vec<PathBuf>> = (0..self.names.len()).map(|node| self.disks(node)).collect();
-        self.nodes.each(|node| Order::Settle(settled[node].clone()))?;
+        let memory_bytes = 2 * cell.point.part_bytes + (16 << 20);
+        self.nodes.each(|node| Order::Settle { directories: settled[node].clone(), memory_bytes })?;
         let datafiles = self.make(cell, name)?;
         let mut lines = Vec::new();
         for &way in cell.ways() {

@@ -74,8 +74,13 @@ pub enum Order {
     Explain,
     /// Put these files (those that are there) out of the page cache.
     Evict(Vec<PathBuf>),
-    /// Put everything on the file systems of these directories on media, so that disks are idle.
-    Settle(Vec<PathBuf>),
+    /// Get the machine to rest before a run.
+    Settle {
+        /// Everything on their file systems is to be on media, so that disks are idle.
+        directories: Vec<PathBuf>,
+        /// So much memory is to be at hand.
+        memory_bytes: u64,
+    },
     /// Remove a file, if it is there.
     Remove(At),
     /// Mount the store there.

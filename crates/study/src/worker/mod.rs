@@ -60,6 +60,7 @@ pub fn serve(orders: impl BufRead, mut answers: impl Write) -> Result<()> {
 #[derive(Default)]
 struct Worker {
     store: Option<(MetadataClient, Store)>,
+    options: Connect,
     node: String,
     prepared: Option<Prepared>,
     recorded: Option<Recorded>,
@@ -84,7 +85,7 @@ impl Worker {
             Order::Go => self.go(),
             Order::Explain => Ok(Answer::Explained(self.recorded.take().and_then(Recorded::explain))),
             Order::Evict(files) => evict(&files).map(Answer::Evicted),
-            Order::Settle(directories) => settle(&directories),
+            Order::Settle { directories, memory_bytes } => settle(&directories, memory_bytes),
             Order::Remove(at) => self.remove(&at),
             Order::Mount { store, mount_point } => self.mount(&store, mount_point),
             Order::Unmount(mount_point) => {
@@ -100,7 +101,8 @@ impl Worker {
         let options = Connect { timeout: Duration::from_secs_f64(timeout_s), node: node.to_owned(), ..Connect::default() };
         let names = MetadataClient::connect(&mut Tracer::off(), address, &options)?;
         let map = names.map();
-        let data = Arc::new(DataClient::new(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }));
+        self.options = Connect { store: Some(map.store), ..options };
+        let data = Arc::new(DataClient::new(map.as_ref().clone(), &self.options));
         node.clone_into(&mut self.node);
         self.store = Some((names.clone(), Store { names: Arc::new(names), data }));
         Ok(Answer::Connected(map.as_ref().clone()))
@@ -129,11 +131,13 @@ impl Worker {
             Work::Command { argv, bytes } => Prepared::command(argv, bytes)?,
             Work::Move { at: At::Path(path), access, read, .. } => Prepared::path(&path, access, read)?,
             Work::Move { at: At::Store(path), access, read, in_flight, record } => {
-                let (_, store) = self.store()?;
-                let recorder = if record { Some(explain::start(store, &self.node, self.recordings, read)?) } else { None };
+                let (names, _) = self.store()?;
+                // Every run makes its own connections, as a program does; and threads that outlive a run would go on recording it.
+                let data = Arc::new(DataClient::new(names.map().as_ref().clone(), &self.options));
+                let store = Store { names: Arc::new(names.clone()), data };
+                let recorder = if record { Some(explain::start(&store, &self.node, self.recordings, read)?) } else { None };
                 self.recordings += 1;
-                let (_, store) = self.store()?;
-                Prepared::store(store, &path, access, read, in_flight, recorder)?
+                Prepared::store(&store, &path, access, read, in_flight, recorder)?
             }
         });
         Ok(Answer::Ready)
@@ -223,7 +227,13 @@ fn evict(files: &[PathBuf]) -> Result<CacheState> {
     }
 }
 
-fn settle(directories: &[PathBuf]) -> Result<Answer> {
+/// Puts disks to rest, and uses as much memory as a run will need: a virtual machine gives memory back that it has not used, and
+/// whoever needs it next waits for it.
+fn settle(directories: &[PathBuf], memory_bytes: u64) -> Result<Answer> {
+    let mut memory = vec![0_u8; memory_bytes as usize];
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    std::hint::black_box(&memory);
+    drop(memory);
     for directory in directories {
         let open = std::fs::File::open(directory).map_err(Error::file(directory, "opening it"))?;
         rustix::fs::syncfs(&open).map_err(|e| Error::file(directory, "putting its file system on media")(e.into()))?;

@@ -4,7 +4,7 @@
 //! and every page that is read must have it: a figure for bytes that did not arrive is no figure.
 
 use super::explain::Recorded;
-use crate::access::Access;
+use crate::access::{Access, Order};
 use crate::protocol::Answer;
 use crate::{Error, Result};
 use std::fs::File;
@@ -12,9 +12,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use thalweg_store::client::{Store, StoreFile};
+use thalweg_store::client::Store;
+use thalweg_store::client::ahead::{AheadOptions, ReadAhead};
+use thalweg_store::client::behind::{BehindOptions, WriteBehind};
 use thalweg_store::copy::Recorder;
 use thalweg_trace::{About, Mode, SpanKind, Time, Tracer, TrackId};
 
@@ -32,13 +34,20 @@ enum What {
     Command { command: Command, line: String, bytes: u64 },
 }
 
+/// A file through the client library, as a program uses it that keeps several transfers in flight: written behind, and read ahead up
+/// to the end of what is the rank's. In a random order there is nothing to read ahead: then several threads read at a time.
 struct InStore {
-    file: StoreFile,
+    way: InStoreWay,
+    path: String,
     access: Access,
-    read: bool,
     transfers: Vec<(u64, u64)>,
     memories: Vec<Vec<u8>>,
     recorder: Option<Recorder>,
+}
+
+enum InStoreWay {
+    Write(Arc<WriteBehind>),
+    Read(Arc<ReadAhead>),
 }
 
 impl Prepared {
@@ -50,12 +59,19 @@ impl Prepared {
         Ok(Prepared { what: What::Path { file, path: path.to_owned(), access, read, transfers: access.transfers(), memory } })
     }
 
-    /// Through the client library, several transfers at a time.
+    /// Through the client library. `in_flight`: threads that read where the order is random.
     pub fn store(store: &Store, path: &str, access: Access, read: bool, in_flight: u32, recorder: Option<Recorder>) -> Result<Prepared> {
         access.check()?;
-        let file = store.open(path)?.to_be_synced();
-        let memories = (0..in_flight.max(1)).map(|_| memory(&access)).collect();
-        Ok(Prepared { what: What::Store(Box::new(InStore { file, access, read, transfers: access.transfers(), memories, recorder })) })
+        let file = Arc::new(store.open(path)?.to_be_synced());
+        let threads = if read && matches!(access.order, Order::Random { .. }) { in_flight.max(1) } else { 1 };
+        let end = access.blocks().last().map(|(offset, length)| offset + length);
+        let way = match read {
+            true => InStoreWay::Read(ReadAhead::new(file, &AheadOptions { size_bytes: end, ..AheadOptions::default() })),
+            false => InStoreWay::Write(WriteBehind::new(file, &BehindOptions::default())),
+        };
+        let memories = (0..threads).map(|_| memory(&access)).collect();
+        let run = InStore { way, path: path.to_owned(), access, transfers: access.transfers(), memories, recorder };
+        Ok(Prepared { what: What::Store(Box::new(run)) })
     }
 
     /// By a command.
@@ -137,24 +153,40 @@ fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
 
 impl InStore {
     fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
-        let InStore { file, access, read, transfers, memories, recorder } = *self;
+        let InStore { way, path, access, transfers, mut memories, recorder } = *self;
         let mode = recorder.as_ref().map_or_else(Mode::off, |recorder| recorder.mode.clone());
         let mut tracer = mode.thread("main");
         let start = Time::now();
         let begun = Instant::now();
-        transfer_all(&file, read, &transfers, memories, &mode, &mut tracer)?;
+        let mut sync_s = None;
+        match &way {
+            InStoreWay::Write(behind) => {
+                for &(offset, length) in &transfers {
+                    let memory = &mut memories[0][..length as usize];
+                    stamp(memory, offset);
+                    behind.write(&mut tracer, memory, offset)?;
+                }
+                behind.flush(&mut tracer)?;
+            }
+            InStoreWay::Read(ahead) if memories.len() == 1 => {
+                for &(offset, length) in &transfers {
+                    read_one(ahead, &mut tracer, &mut memories[0][..length as usize], offset)?;
+                }
+            }
+            InStoreWay::Read(ahead) => read_all(ahead, &transfers, memories, &mode, &mut tracer)?,
+        }
         let transfer_s = begun.elapsed().as_secs_f64();
-        let sync_s = if read {
-            None
-        } else {
+        if let InStoreWay::Write(behind) = &way {
             let begun = Instant::now();
-            file.sync_traced(&mut tracer)?;
-            Some(begun.elapsed().as_secs_f64())
-        };
+            behind.file().sync_traced(&mut tracer)?;
+            sync_s = Some(begun.elapsed().as_secs_f64());
+        }
         let end = Time::now();
         drop(tracer);
+        let read = matches!(way, InStoreWay::Read(_));
+        drop(way);
         let recorded = recorder.map(|recorder| {
-            let path = format!("thal:{}", file.handle().path());
+            let path = format!("thal:{path}");
             let (from, to) = if read { (path, "memory".to_owned()) } else { ("memory".to_owned(), path) };
             let direction = if read { "out" } else { "in" };
             let pairs = [("from", from), ("to", to), ("direction", direction.to_owned()), ("size_bytes", access.bytes().to_string())];
@@ -165,15 +197,18 @@ impl InStore {
     }
 }
 
-/// All transfers, as many at a time as there are memories, each on a thread of its own.
-fn transfer_all(
-    file: &StoreFile,
-    read: bool,
-    transfers: &[(u64, u64)],
-    memories: Vec<Vec<u8>>,
-    mode: &Mode,
-    tracer: &mut Tracer,
-) -> Result<()> {
+/// One transfer out of the file, which has all of it.
+fn read_one(ahead: &ReadAhead, tracer: &mut Tracer, memory: &mut [u8], offset: u64) -> Result<()> {
+    let path = ahead.file().handle().path();
+    let have = ahead.read(tracer, memory, offset)?;
+    if have < memory.len() {
+        return Err(Error::Choice(format!("{path}: ends at {}, and was written further", offset + have as u64)));
+    }
+    check(memory, offset, path)
+}
+
+/// All transfers out of the file, as many at a time as there are memories, each on a thread of its own.
+fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>, mode: &Mode, tracer: &mut Tracer) -> Result<()> {
     let next = AtomicUsize::new(0);
     let last: Mutex<(Option<TrackId>, Option<Error>)> = Mutex::new((None, None));
     let waiting = tracer.begin();
@@ -182,7 +217,11 @@ fn transfer_all(
             let (next, last) = (&next, &last);
             scope.spawn(move || {
                 let mut tracer = mode.thread(&format!("request {number}"));
-                let moved = some_transfers(file, read, transfers, next, &mut memory, &mut tracer);
+                let mut moved = Ok(());
+                // Each takes the next transfer that nobody has, until there is none.
+                while let (Ok(()), Some(&(offset, length))) = (&moved, transfers.get(next.fetch_add(1, Ordering::Relaxed))) {
+                    moved = read_one(ahead, &mut tracer, &mut memory[..length as usize], offset);
+                }
                 let track = tracer.track();
                 drop(tracer);
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,31 +236,6 @@ fn transfer_all(
     let (waker_track, error) = last.into_inner().unwrap_or_else(PoisonError::into_inner);
     tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
     error.map_or(Ok(()), Err)
-}
-
-/// One thread's share: it takes the next transfer that nobody has, until there is none.
-fn some_transfers(
-    file: &StoreFile,
-    read: bool,
-    transfers: &[(u64, u64)],
-    next: &AtomicUsize,
-    memory: &mut [u8],
-    tracer: &mut Tracer,
-) -> Result<()> {
-    while let Some(&(offset, length)) = transfers.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let memory = &mut memory[..length as usize];
-        let whole = tracer.begin();
-        if read {
-            file.read_within(tracer, memory, offset)?;
-            check(memory, offset, file.handle().path())?;
-        } else {
-            stamp(memory, offset);
-            file.write_traced(tracer, memory, offset)?;
-        }
-        let about = About { offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
-        tracer.end(whole, SpanKind::AppRequest, about);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
