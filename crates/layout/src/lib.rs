@@ -45,6 +45,7 @@ mod divisor;
 mod encoding;
 mod error;
 mod layout;
+pub mod plan;
 mod segments;
 mod spec;
 
