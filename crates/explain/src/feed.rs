@@ -9,6 +9,7 @@ use crate::ExplainError;
 use crate::cast::Cast;
 use crate::channels::PAYLOAD_BYTES;
 use crate::index::NONE;
+use crate::ranks::{Ranks, is_mpi};
 use std::collections::VecDeque;
 use thalweg_trace::source::ABSENT;
 use thalweg_trace::source::ABSENT_CONTEXT;
@@ -63,7 +64,7 @@ impl LiveSpan {
 
     /// Whether it is made of other spans: its own time is what they leave over.
     pub fn is_container(&self) -> bool {
-        matches!(self.kind, SpanKind::AppRequest | SpanKind::RpcServe | SpanKind::RpcCall)
+        matches!(self.kind, SpanKind::AppRequest | SpanKind::RpcServe | SpanKind::RpcCall) || is_mpi(self.kind)
     }
 
     /// How much of it the thread ran, was runnable, and was blocked; `None` where that is not known.
@@ -332,6 +333,8 @@ pub struct Feed<'a> {
     pub parties: Vec<[Vec<u32>; 2]>,
     /// What went over a connection: `[connection][end]`.
     pub traffic: Vec<[Traffic; 2]>,
+    /// Parts of messages and collectives of MPI.
+    pub ranks: Ranks,
     /// Spans read so far.
     pub spans: u64,
 }
@@ -346,6 +349,7 @@ impl<'a> Feed<'a> {
             held: 0,
             parties: cast.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
             traffic: cast.connections.iter().map(|_| Default::default()).collect(),
+            ranks: Ranks::new(cast),
             spans: 0,
         }
     }
@@ -383,6 +387,7 @@ impl<'a> Feed<'a> {
             if span.connection != NONE {
                 self.note_traffic(cast, &span);
             }
+            self.ranks.note(&span);
             let lane = &mut self.lanes[span.track as usize];
             lane.passed.last_end = lane.passed.last_end.max(span.end);
             lane.known.note(&span);
@@ -412,6 +417,7 @@ impl<'a> Feed<'a> {
             lane.settle(cursor);
         }
         self.traffic.iter_mut().flatten().for_each(|t| t.prune(cursor));
+        self.ranks.prune(cursor);
         self.held = self.lanes.iter().map(|l| l.open.len() + l.ahead.len()).sum();
     }
 
@@ -439,8 +445,9 @@ impl<'a> Feed<'a> {
     }
 }
 
+/// A row with dense identifiers; `None`: its track is not known.
 #[inline]
-fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
+pub fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
     let track = cast.tracks.get(batch.track[row]);
     if track == NONE {
         return None;

@@ -26,6 +26,7 @@ pub mod model;
 pub mod mounts;
 pub mod observation;
 pub mod quantile;
+pub mod ranks;
 pub mod rpcstat;
 pub mod rules;
 pub mod sample;
@@ -81,10 +82,12 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, wire, &mut seen, start, end);
     walk.run()?;
-    let (ledger, unrecorded) = (walk.ledger, walk.unrecorded);
+    let (ledger, unrecorded, unrecorded_ranks) = (walk.ledger, walk.unrecorded, walk.unrecorded_ranks);
     let around = circumstances::Circumstances::read(source, &mut cast, &ledger)?;
     let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
-    Ok(document(source, options, &parts, unrecorded))
+    let mut explanation = document(source, options, &parts, unrecorded);
+    explanation.notes.extend(ranks::note(&unrecorded_ranks));
+    Ok(explanation)
 }
 
 /// The interval to explain: the command's, or of what there is.

@@ -6,9 +6,10 @@
 //! and bounded, and each interval charged ends where the last one began: so every instant is charged exactly once.
 //!
 //! What a thread does by itself is charged here; [`threads`] follows waits for other threads, [`connections`]
-//! those for bytes.
+//! those for bytes, [`ranks`] those of an MPI job's ranks for each other.
 
 mod connections;
+mod ranks;
 mod threads;
 
 use crate::ExplainError;
@@ -19,7 +20,7 @@ use crate::index::NONE;
 use crate::ledger::{Ledger, Place, What};
 use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use crate::wire::WireFacts;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
 /// A walk under way.
@@ -48,6 +49,10 @@ pub struct Walk<'a, 'o> {
     recorders: Vec<u32>,
     /// The connection and the waiting end, where a far end was waited for of which nothing was recorded.
     pub unrecorded: Option<(End, u32)>,
+    /// MPI calls that depended on ranks of which nothing was recorded: which, and for how long.
+    pub unrecorded_ranks: BTreeMap<String, i64>,
+    /// By track: the MPI call that ended what it looked for in vain before.
+    looked_for: HashMap<u32, LiveSpan>,
 }
 
 /// A thread's blocked interval that is to be followed elsewhere.
@@ -94,6 +99,8 @@ impl<'a, 'o> Walk<'a, 'o> {
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,
+            unrecorded_ranks: BTreeMap::new(),
+            looked_for: HashMap::new(),
         }
     }
 
@@ -144,6 +151,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.actor().role == Role::Recorder {
             let from = self.piece_start(&span);
             self.charge_thread_as(Cause::Recorder, What::Running(span.kind), span.object, from);
+            return Ok(());
+        }
+        if self.in_rank(&span)? {
             return Ok(());
         }
         match rule(span.kind) {

@@ -13,6 +13,7 @@ pub mod facts;
 pub mod how;
 pub mod program;
 pub mod queueing;
+pub mod ranks;
 pub mod regime;
 pub mod rows;
 pub mod scale;
@@ -48,7 +49,8 @@ pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Predictio
 /// The recorded run as a graph.
 pub fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
     let facts = facts::facts(source, parts)?;
-    let rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
+    let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
+    ranks::into_waits(source, &mut rows)?;
     Ok(build::build(parts.cast, &rows, &facts, parts.end))
 }
 

@@ -145,7 +145,9 @@ pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Ro
 fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, objects: &mut DenseIndex) -> Option<Row> {
     use SpanKind as K;
     let kind = batch.kind[row];
-    if matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun) {
+    let observed =
+        matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun);
+    if observed || crate::ranks::is_mpi(kind) {
         return None;
     }
     let (start, end) = (batch.start_ns[row].min(batch.end_ns[row]), batch.end_ns[row]);

@@ -1,0 +1,123 @@
+//! Waits of an MPI job's ranks for each other: a rank that polls in an MPI call is charged to what it polls for.
+//!
+//! While a rank is in an MPI call that another rank had to do its part for ([`crate::ranks`]), what its thread does by itself (running,
+//! queueing for a processor, sleeping between two looks) is waiting, until the other had done it: there the walk goes on. From then on to
+//! the end of the call it is the rank's own: a copy, a queue, or the message's way. Work on files within a call is work, also that of another
+//! rank in the same collective: ranks write for each other.
+
+use super::*;
+use crate::ranks::{Provider, is_mpi, is_part};
+
+/// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
+const DATA_BYTES: u64 = 64 << 10;
+
+impl Walk<'_, '_> {
+    /// If the thread is in an MPI call and waits there for another rank, goes there; `false`: any other rule holds.
+    pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+        let Some(call) = self.mpi_call() else { return Ok(false) };
+        if !is_mpi(span.kind) && !is_idle_wait(span) {
+            return Ok(false);
+        }
+        let Some((operation, provider)) = self.operation(&call)? else { return Ok(false) };
+        let earliest = call.start.max(self.start);
+        match provider {
+            Provider::Track(track, since) if since > earliest => {
+                if since >= self.at {
+                    if self.circling() {
+                        return Ok(false);
+                    }
+                    self.came_from.insert(track, self.track);
+                    self.jump(track);
+                    return Ok(true);
+                }
+                self.own_part(span, &operation, since, track);
+                Ok(true)
+            }
+            Provider::Unrecorded(since) if since < self.at => {
+                let from = self.piece_start(span).max(since);
+                let name = self.missing(&operation);
+                *self.unrecorded_ranks.entry(name).or_default() += self.at - from;
+                self.charge_thread_as(Cause::Unknown, What::Blocked(operation.kind), NONE, from);
+                Ok(true)
+            }
+            _ => Ok(self.other_rank_works(&operation)),
+        }
+    }
+
+    /// The outermost MPI call that the thread is in.
+    fn mpi_call(&self) -> Option<LiveSpan> {
+        self.lane().open.iter().filter(|s| is_mpi(s.kind)).min_by_key(|s| (s.start, std::cmp::Reverse(s.end), s.id)).copied()
+    }
+
+    /// What the call was for: of several messages and collectives, the one that was provided last. A look in vain was for what the thread got in
+    /// its next call that got something.
+    fn operation(&mut self, call: &LiveSpan) -> Result<Option<(LiveSpan, Provider)>, ExplainError> {
+        const EAGAIN: i32 = 11;
+        self.ensure(call.start)?;
+        self.settle(self.track);
+        if call.result == -EAGAIN {
+            let Some(found) = self.looked_for.get(&self.track).copied() else { return Ok(None) };
+            let provider = self.feed.ranks.provider(self.cast, &LiveSpan { start: call.start, ..found });
+            return Ok(Some((found, provider)));
+        }
+        let parts: Vec<LiveSpan> = self.lane().open.iter().filter(|s| is_mpi(s.kind) && is_part(s)).copied().collect();
+        let provided = parts.into_iter().map(|part| (part, self.feed.ranks.provider(self.cast, &part)));
+        let last = provided.max_by_key(|(part, provider)| match provider {
+            Provider::Track(_, at) | Provider::Unrecorded(at) => (1, *at, part.id),
+            Provider::Nobody => (0, part.start, part.id),
+        });
+        if let Some((part, _)) = last {
+            self.looked_for.insert(self.track, part);
+        }
+        Ok(last)
+    }
+
+    /// What came after the other rank had done its part.
+    fn own_part(&mut self, span: &LiveSpan, operation: &LiveSpan, since: i64, provider: u32) {
+        if self.other_rank_works(operation) {
+            return;
+        }
+        let from = self.piece_start(span).max(since);
+        let elsewhere = self.cast.actors[provider as usize].machine != self.actor().machine;
+        if span.kind == SpanKind::WaitRunqueue {
+            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+            if span.waker != NONE {
+                self.ledger.note_holder(span.waker, span.end - from);
+            }
+        } else if elsewhere {
+            let cause = if operation.bytes() >= DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
+            self.charge_wire(cause, provider, operation.kind == SpanKind::MpiSend, from);
+        } else {
+            self.charge_thread(Activity::Cpu, What::Running(operation.kind), NONE, from);
+        }
+    }
+
+    /// Ranks in one collective work for each other: if another one is blocked in a call on a file, the walk goes on there.
+    fn other_rank_works(&mut self, operation: &LiveSpan) -> bool {
+        if self.circling() || !matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
+        {
+            return false;
+        }
+        let others: Vec<u32> = self.feed.ranks.parts_of(operation).iter().map(|part| part.track).filter(|&t| t != self.track).collect();
+        for track in others {
+            self.settle(track);
+            let works = self.feed.lanes[track as usize]
+                .innermost()
+                .is_some_and(|s| s.kind.name().starts_with("file.") || s.kind == SpanKind::WaitDisk);
+            if works {
+                self.jump(track);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Who it was that was not recorded, as a sentence can say it.
+    fn missing(&self, operation: &LiveSpan) -> String {
+        let thing = self.cast.things.get(operation.object as usize);
+        match thing.and_then(|t| t.attribute("from").or_else(|| t.attribute("root"))) {
+            Some(name) => name.to_owned(),
+            None => thing.map_or_else(|| "other ranks".to_owned(), |t| format!("other ranks in {}", t.name)),
+        }
+    }
+}
