@@ -32,7 +32,11 @@ impl Handles {
         number
     }
 
-    fn get(&self, number: u64) -> Answered<Arc<Handle>> {
+    /// The open file of this number.
+    ///
+    /// # Errors
+    /// EBADF: there is none.
+    pub fn get(&self, number: u64) -> Answered<Arc<Handle>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned().ok_or(Refusal::plain(libc::EBADF))
     }
 
@@ -163,6 +167,7 @@ impl FileSystem {
     /// Reads.
     pub fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
+        self.check_locks(&handle.node)?;
         Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize)?))
     }
 
@@ -172,6 +177,7 @@ impl FileSystem {
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limits::FILE_BYTES) {
             return Err(Refusal::plain(libc::EFBIG));
         }
+        self.check_locks(&handle.node)?;
         if write_flags & abi::WRITE_KILL_SUIDGID != 0 {
             self.drop_privileges(&mut w.tracer, &handle.node)?;
         }
@@ -195,8 +201,11 @@ impl FileSystem {
     fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<()> {
         let shared = &handle.shared;
         self.settle(&mut w.tracer, &handle.node, shared);
-        let offset = shared.file.size_traced(&mut w.tracer)?;
-        Ok(shared.write_through(&mut w.tracer, bytes, offset)?)
+        let written = self.locks.append(&mut w.tracer, handle.node.id, |tracer| {
+            let offset = shared.file.size_traced(tracer)?;
+            shared.write_through(tracer, bytes, offset)
+        });
+        Ok(written?)
     }
 
     /// Set-user and set-group bits go when somebody writes who may not keep them.
@@ -229,9 +238,8 @@ impl FileSystem {
     pub fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
         if let Some(handle) = self.handles.remove(handle) {
             self.settle(&mut w.tracer, &handle.node, &handle.shared);
-            if let Some(owner) = flock_owner {
-                self.unlock_owner(w, &handle.node, owner);
-            }
+            let owners = std::mem::take(&mut *handle.lock_owners.lock().unwrap_or_else(PoisonError::into_inner));
+            flock_owner.into_iter().chain(owners).for_each(|owner| self.unlock_owner(w, &handle.node, owner));
         }
         Ok(Answer::Done)
     }

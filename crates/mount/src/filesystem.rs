@@ -12,6 +12,7 @@ use crate::table::{Node, Table};
 use std::sync::Arc;
 use thalweg_store::client::{DataClient, View};
 use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::metadata::locks::client::LockClient;
 use thalweg_store::protocol::metadata::Place;
 use thalweg_trace::{Mode, Tracer};
 
@@ -21,6 +22,8 @@ pub struct FileSystem {
     pub options: Options,
     /// Calls on names.
     pub names: MetadataClient,
+    /// Locks and turns of programs here.
+    pub locks: LockClient,
     /// Calls on bytes.
     pub data: Arc<DataClient>,
     /// What the kernel knows.

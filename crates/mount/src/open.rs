@@ -203,6 +203,8 @@ pub struct Handle {
     pub shared: Arc<Shared>,
     /// The kernel keeps nothing of what goes through it.
     pub is_direct: bool,
+    /// Owners of locks that were taken through it: those of an open file description are freed with it alone.
+    pub lock_owners: Mutex<Vec<u64>>,
     /// Losses it was told of.
     pub told: AtomicU64,
 }
@@ -211,6 +213,6 @@ impl Handle {
     /// A new one.
     pub fn new(node: Arc<Node>, shared: Arc<Shared>, is_direct: bool) -> Handle {
         let told = AtomicU64::new(shared.losses_before());
-        Handle { node, shared, is_direct, told }
+        Handle { node, shared, is_direct, lock_owners: Mutex::default(), told }
     }
 }

@@ -86,6 +86,7 @@ impl Mount {
             directories: Default::default(),
             log,
             options,
+            locks: names.locks(),
             names,
             data,
             device: Arc::clone(&device),
