@@ -20,7 +20,7 @@ pub const STORE: u64 = 7;
 
 /// Servers in this process.
 pub struct Servers {
-    pub running: Vec<Running>,
+    pub running: Vec<Option<Running>>,
     pub map: StoreMap,
 }
 
@@ -39,9 +39,25 @@ pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
         for n in numbers {
             map.targets.push(TargetEntry { target: TargetId(n), server, directory: format!("t{n}") });
         }
-        running.push(handle);
+        running.push(Some(handle));
     }
     Servers { running, map }
+}
+
+impl Servers {
+    /// Stops a server.
+    pub fn stop(&mut self, server: usize) {
+        drop(self.running[server].take());
+    }
+
+    /// Starts it again: at the same address, with the same targets, as another start of it.
+    pub fn start(&mut self, server: usize, directory: &Path) {
+        let entry = &self.map.servers[server];
+        let numbers = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target);
+        let here: Vec<Target> = numbers.map(|n| Target::open(&directory.join(format!("t{}", n.0)), STORE, n).unwrap()).collect();
+        let listener = TcpListener::bind(&entry.address).unwrap();
+        self.running[server] = Some(IoServer::start(listener, here, IoServerOptions::new(&entry.name, "here", STORE)).unwrap());
+    }
 }
 
 /// Names in memory.
