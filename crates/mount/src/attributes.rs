@@ -9,6 +9,7 @@ use crate::open::Shared;
 use crate::table::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_layout::Distribution;
 use thalweg_store::client::FileHandle;
 use thalweg_store::protocol::io::{DatafileId, IoReply, IoRequest};
@@ -158,8 +159,16 @@ impl FileSystem {
     /// Asks for a file's or directory's attributes and tells the kernel.
     pub fn get_attributes(&self, w: &mut Worker, node: u64, _handle: Option<u64>) -> Answered<Answer> {
         let known = self.node(node)?;
-        let attributes = self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file())?;
-        self.answer_attributes(w, &known, &attributes)
+        match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
+            Ok(attributes) => self.answer_attributes(w, &known, &attributes),
+            Err(refusal) => {
+                let state = known.state();
+                let is_open = refusal.errno == libc::ESTALE && state.open_directories > 0;
+                let Some(attributes) = state.directory.clone().filter(|_| is_open) else { return Err(refusal) };
+                reply::attributes(&mut w.out, &attr(&Attributes { links: 0, ..attributes }, Size::default()), Duration::ZERO);
+                Ok(Answer::Out)
+            }
+        }
     }
 
     fn answer_attributes(&self, w: &mut Worker, node: &Arc<Node>, attributes: &Attributes) -> Answered<Answer> {
@@ -182,6 +191,9 @@ impl FileSystem {
             }
         }
         if let Some(size_bytes) = set.size_bytes {
+            if set.handle.is_none() {
+                self.as_found(&node, |place| self.names.stat(&mut w.tracer, place), |attributes| attributes.id)?;
+            }
             self.truncate(&mut w.tracer, &node, shared.as_deref(), size_bytes)?;
         }
         let mut change = SetAttributes {

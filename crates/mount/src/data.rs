@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::io::{Allocate, Seek};
-use thalweg_store::protocol::metadata::{Attributes, Place, SetAttributes};
-use thalweg_store::{ErrorKind, limits};
+use thalweg_store::protocol::metadata::{Attributes, FileId, Place, SetAttributes};
+use thalweg_store::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
 
 /// All open files.
@@ -62,20 +62,38 @@ impl FileSystem {
     /// The same: its handle, and how it behaves.
     pub fn opened(&self, w: &mut Worker, node: &Arc<Node>, flags: u32) -> Answered<(u64, u32)> {
         let (shared, attributes) = match node.shared() {
-            Some(shared) => (shared, self.names.stat(&mut w.tracer, &Place::of(node.id))),
+            Some(shared) => (shared, self.as_found(node, |place| self.names.stat(&mut w.tracer, place), |attributes| attributes.id)?),
             None => {
-                let opened = self.names.open_by_id(&mut w.tracer, node.id).map_err(|e| Refusal::from(e).of_known_file())?;
+                let opened = self.as_found(node, |place| self.names.open(&mut w.tracer, place), OpenFile::id)?;
                 let attributes = opened.attributes.clone();
                 if attributes.links == 0 {
                     // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.
                     return Err(Refusal::plain(libc::ESTALE));
                 }
-                (self.share(node, opened)?, Ok(attributes))
+                (self.share(node, opened)?, attributes)
             }
         };
-        let attributes = attributes.map_err(|e| Refusal::from(e).of_known_file())?;
         let keep = self.look_at_change(node, &shared, &attributes);
         Ok(self.handle(node, shared, flags, keep))
+    }
+
+    /// Asks the service something of a file by the name it was found under: within the lifetime of names, the kernel takes a
+    /// name for a file that another client has moved away, and who opens a name to empty it must not empty that. If it is
+    /// another's name by now, or nobody's, the file is stale, and the kernel looks the name up again; who still means this file (as
+    /// through a descriptor's name in /proc) comes once more, and it is asked for by its number.
+    pub fn as_found<T>(&self, node: &Node, ask: impl FnOnce(&Place) -> Result<T, Error>, which: impl FnOnce(&T) -> FileId) -> Answered<T> {
+        let name = node.state().name.clone();
+        let Some((directory, name)) = name.filter(|_| !self.options.strict) else {
+            return ask(&Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file());
+        };
+        let told = match ask(&Place { from: directory, path: name }) {
+            Ok(told) if which(&told) == node.id => return Ok(told),
+            Ok(_) => Refusal::plain(libc::ESTALE),
+            Err(error) => Refusal::from(error).of_known_file(),
+        };
+        node.state().name = None;
+        // Whatever else is behind the name now, such as a directory, it is not what was found there.
+        Err(if told.errno == libc::EIO { told } else { Refusal::plain(libc::ESTALE) })
     }
 
     /// A file that was just made, and is open at the service already.

@@ -58,7 +58,8 @@ impl Directories {
 
 impl FileSystem {
     /// Opens a directory: nothing is asked yet.
-    pub fn open_directory(&self, w: &mut Worker, _node: u64) -> Answered<Answer> {
+    pub fn open_directory(&self, w: &mut Worker, node: u64) -> Answered<Answer> {
+        self.node(node)?.state().open_directories += 1;
         let handle = self.directories.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.directories.open().insert(handle, Arc::default());
         reply::opened(&mut w.out, handle, 0);
@@ -66,8 +67,12 @@ impl FileSystem {
     }
 
     /// It is closed.
-    pub fn release_directory(&self, handle: u64) -> Answered<Answer> {
+    pub fn release_directory(&self, node: u64, handle: u64) -> Answered<Answer> {
         self.directories.open().remove(&handle);
+        if let Ok(node) = self.node(node) {
+            let mut state = node.state();
+            state.open_directories = state.open_directories.saturating_sub(1);
+        }
         Ok(Answer::Done)
     }
 

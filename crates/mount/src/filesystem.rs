@@ -124,7 +124,7 @@ impl FileSystem {
             O::Seek { handle, offset, whence } => self.seek(w, handle, offset, whence),
             O::OpenDirectory => self.open_directory(w, node),
             O::ReadDirectory { handle, offset, length, plus } => self.read_directory(w, node, handle, offset, (length as usize, plus)),
-            O::ReleaseDirectory { handle } => self.release_directory(handle),
+            O::ReleaseDirectory { handle } => self.release_directory(node, handle),
             O::SyncDirectory => self.sync_names(w),
             O::SyncFileSystem => self.sync_all(w),
             O::Statfs => self.statfs(w),

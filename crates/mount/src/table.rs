@@ -38,7 +38,11 @@ pub struct NodeState {
     pub cached_change: Option<u64>,
     /// Locks of programs here on it, as owners: `close` has to free them.
     pub lock_owners: Vec<u64>,
-    /// The directory and the name it was last found under: for people only.
+    /// What a directory was when last seen, and how many have it open here: to them it still is one when it is removed.
+    pub directory: Option<Attributes>,
+    /// See there.
+    pub open_directories: u64,
+    /// The directory and the name it was last found under.
     pub name: Option<(FileId, Vec<u8>)>,
     /// Its row in the mount's recording of itself.
     pub object: Option<ObjectId>,
@@ -67,6 +71,9 @@ impl Node {
         state.mode = attributes.mode;
         state.gid = attributes.gid;
         state.told_change = Some(attributes.change);
+        if self.kind == FileKind::Directory {
+            state.directory = Some(attributes.clone());
+        }
     }
 
     /// After a change of our own: if it was the only one since the last look, what the kernel has stays true.

@@ -6,6 +6,7 @@ use stand::Stand;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 #[test]
 fn who_opens_after_a_close_sees_what_was_written() {
@@ -92,4 +93,48 @@ fn names_that_another_mount_makes_removes_and_replaces_are_seen() {
     assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "two", "the file that was replaced is gone, and its name is looked up again");
     fs::remove_file(a.at("f")).unwrap();
     stand::wait_until("the name to go", || !b.at("f").exists());
+}
+
+/// `truncate(2)`, which goes by the path.
+fn truncate(path: &Path, size_bytes: i64) -> i32 {
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the path is a C string that outlives the call.
+    unsafe { libc::truncate(path.as_ptr(), size_bytes) }
+}
+
+#[test]
+fn emptying_a_name_that_another_mount_moved_away_spares_the_file_that_was_moved() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    for round in 0..10 {
+        fs::write(a.at("log"), format!("old {round}")).unwrap();
+        // What b has looked at it may take for this file for a while.
+        assert_eq!(fs::read_to_string(b.at("log")).unwrap(), format!("old {round}"));
+        fs::rename(a.at("log"), a.at("log.1")).unwrap();
+        fs::write(b.at("log"), "new").unwrap();
+        assert_eq!(fs::read_to_string(a.at("log.1")).unwrap(), format!("old {round}"));
+        assert_eq!(fs::read_to_string(a.at("log")).unwrap(), "new");
+        // The same with truncate(2), of a name that has a file again.
+        assert_eq!(fs::read_to_string(b.at("log.1")).unwrap(), format!("old {round}"));
+        fs::rename(a.at("log.1"), a.at("log.2")).unwrap();
+        fs::write(a.at("log.1"), "another").unwrap();
+        assert_eq!(truncate(&b.at("log.1"), 3), 0, "{}", std::io::Error::last_os_error());
+        assert_eq!(fs::read_to_string(a.at("log.2")).unwrap(), format!("old {round}"));
+        assert_eq!(fs::read_to_string(a.at("log.1")).unwrap(), "ano");
+    }
+}
+
+#[test]
+fn a_file_that_was_moved_while_open_is_opened_again_through_its_descriptor() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    fs::write(a.at("f"), "bytes").unwrap();
+    let held = File::open(b.at("f")).unwrap();
+    fs::rename(a.at("f"), a.at("g")).unwrap();
+    let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+    assert_eq!(fs::read_to_string(&again).unwrap(), "bytes");
+    fs::remove_file(a.at("g")).unwrap();
+    assert_eq!(fs::read_to_string(&again).unwrap(), "bytes");
 }

@@ -193,6 +193,21 @@ fn a_removed_file_that_is_open_is_read_and_written_until_it_is_closed() {
 }
 
 #[test]
+fn a_removed_directory_that_is_open_is_still_a_directory_to_who_has_it_open() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    fs::create_dir(a.at("d")).unwrap();
+    let (here, there) = (fs::File::open(a.at("d")).unwrap(), fs::File::open(b.at("d")).unwrap());
+    fs::remove_dir(a.at("d")).unwrap();
+    for held in [here, there] {
+        let known = held.metadata().unwrap();
+        assert!(known.is_dir());
+    }
+    assert_eq!(fs::metadata(a.at("d")).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
 fn exclusive_creation_succeeds_once_over_two_mounts() {
     needs_mounts!();
     let stand = Stand::new(1);
