@@ -97,6 +97,7 @@ impl Circumstances {
             said.extend(self.sampled_as(members, &entries));
         }
         said.extend(device(parts, &entries));
+        said.extend(crate::ranks::who(parts, members));
         if cause == Cause::Unknown {
             said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
         }

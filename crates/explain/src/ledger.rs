@@ -58,6 +58,19 @@ pub enum Place {
         /// On what, or [`NONE`].
         object: u32,
     },
+    /// A lock that another client of the same server has.
+    HeldElsewhere {
+        /// The client that waits for it: any track with its label.
+        waiter: u32,
+        /// Whose work or sleep it is that they wait for: a track, or [`NONE`] where nothing was recorded of it.
+        holder: u32,
+        /// The connection over which it was given back, where the holder is not known.
+        connection: u32,
+        /// What it did meanwhile.
+        what: What,
+        /// On what, or [`NONE`].
+        object: u32,
+    },
 }
 
 /// One line of the ledger.
@@ -244,7 +257,11 @@ impl Ledger {
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
             Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
-            Place::Held { waiter, holder, what, .. } => {
+            Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
+                let client = cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
+                format!("{}: a lock that the client at {client} holds", thread_name(cast, waiter))
+            }
+            Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
                 let doing = if matches!(what, What::Blocked(_)) { "sleeps" } else { "works" };
                 format!("{}: a lock that {} holds while it {doing}", thread_name(cast, waiter), thread_name(cast, holder))
             }

@@ -5,6 +5,7 @@
 //! it would not have ended, and the instant since which it had what it waited for: when the message was posted; when the receive was, for one who
 //! sends what is too large to be sent before; when the last rank came to a collective.
 
+use crate::assemble::Parts;
 use crate::cast::{Cast, Thing};
 use crate::feed::LiveSpan;
 use std::collections::{BTreeMap, HashMap};
@@ -119,6 +120,21 @@ pub fn note(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
          `mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`) and put the recordings together with `thalweg merge`.",
         crate::evidence::time(ns as f64)
     ))
+}
+
+/// Of a charge at ranks: which of them it was, where one was most of it.
+pub fn who(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
+    let cast = parts.cast;
+    let mut of_track: HashMap<u32, i64> = HashMap::new();
+    let mut all = 0;
+    for run in parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))) {
+        all += run.end - run.start;
+        *of_track.entry(run.track).or_default() += run.end - run.start;
+    }
+    let is_rank = |track: &u32| cast.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
+    let (&track, &most) = of_track.iter().filter(|(track, _)| is_rank(track)).max_by_key(|&(&track, &ns)| (ns, track))?;
+    let several = cast.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
+    (several && most * 2 > all).then(|| format!("{} in {:.0} % of it", cast.actors[track as usize].name, most as f64 / all as f64 * 100.0))
 }
 
 /// Which ranks a collective makes others wait for.

@@ -161,6 +161,12 @@ impl Walk<'_, '_> {
         let span = &blocked.span;
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
+        if let Some((place, since)) = self.held_by_unrecorded(blocked) {
+            let from = from.max(since).min(self.at);
+            self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
+            self.at = from;
+            return Ok(());
+        }
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
         let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[self.end as usize].latest_send(self.at, from, 0));

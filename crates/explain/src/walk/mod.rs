@@ -9,6 +9,7 @@
 //! those for bytes, [`ranks`] those of an MPI job's ranks for each other.
 
 mod connections;
+mod handed;
 mod ranks;
 mod threads;
 
@@ -41,6 +42,9 @@ pub struct Walk<'a, 'o> {
     jumps: usize,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
+    /// A lock that a server handed on between its clients, as long as the walk is with who had it.
+    handed: Option<handed::Handed>,
+    clients: handed::Clients,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
     /// Of the call last stood in: whether it is made of parts.
@@ -96,6 +100,8 @@ impl<'a, 'o> Walk<'a, 'o> {
             at: end,
             jumps: 0,
             held: None,
+            handed: None,
+            clients: handed::Clients::default(),
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,
@@ -145,6 +151,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.ensure(self.at)?;
         self.settle(self.track);
         if self.held.is_some_and(|h| self.at <= h.since) && self.back_from_lock() {
+            return Ok(());
+        }
+        if self.back_from_handing() {
             return Ok(());
         }
         let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
@@ -222,6 +231,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// To another thread. A kernel thread works for the end that waits for it.
     fn jump(&mut self, track: u32) {
+        self.note_client(track);
         let actor = &self.cast.actors[track as usize];
         if matches!(actor.role, Role::Client | Role::Server) {
             self.end = actor.end;
@@ -254,6 +264,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
         let place = self.ledger.thread_place(self.track, what, object);
         let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
+        let floor = self.handed_since().map_or(floor, |since| since.max(floor));
         let from = from.max(floor).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;
@@ -273,6 +284,12 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.feed.lanes[held.holder as usize].known.sleeps_holding = true;
             }
             self.ledger.charge(Activity::Lock.at(self.end), place, from, self.at, self.track);
+            self.at = from;
+            return;
+        }
+        if let Some((place, since)) = self.holds_for_another(activity, what, object) {
+            let from = from.max(self.start).max(since).min(self.at);
+            self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
             self.at = from;
             return;
         }

@@ -18,7 +18,7 @@ impl Walk<'_, '_> {
         if !is_mpi(span.kind) && !is_idle_wait(span) {
             return Ok(false);
         }
-        let Some((operation, provider)) = self.operation(&call)? else { return Ok(false) };
+        let Some((operation, provider)) = self.operation(&call)? else { return Ok(self.slept_in_call(span, &call)) };
         let earliest = call.start.max(self.start);
         match provider {
             Provider::Track(track, since) if since > earliest => {
@@ -40,8 +40,18 @@ impl Walk<'_, '_> {
                 self.charge_thread_as(Cause::Unknown, What::Blocked(operation.kind), NONE, from);
                 Ok(true)
             }
-            _ => Ok(self.other_rank_works(&operation)),
+            _ => Ok(self.other_rank_works(&operation) || self.slept_in_call(span, &call)),
         }
+    }
+
+    /// A sleep between two looks within a call is no pause of the program's: it waited for something that was not recorded.
+    fn slept_in_call(&mut self, span: &LiveSpan, call: &LiveSpan) -> bool {
+        let slept = span.kind == SpanKind::WaitTimer && !self.is_walkable(span.waker);
+        if slept {
+            let from = self.piece_start(span);
+            self.charge_thread(Activity::Lock, What::Blocked(call.kind), NONE, from);
+        }
+        slept
     }
 
     /// The outermost MPI call that the thread is in.

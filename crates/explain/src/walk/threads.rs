@@ -259,9 +259,13 @@ impl Walk<'_, '_> {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
-        self.came_from.insert(waker, waiter);
+        // A mount waits for whoever uses it: none of those was started for it.
+        if !self.cast.actors[waiter as usize].mount || self.cast.actors[waker as usize].mount {
+            self.came_from.insert(waker, waiter);
+        }
         self.jump(waker);
         self.hold(waiter, waker, &span);
+        self.note_handing(waiter, waker, &span);
         Ok(())
     }
 
