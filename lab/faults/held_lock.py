@@ -1,30 +1,38 @@
-"""A lock that somebody else has: another program holds it on a second mount of the same store."""
+"""A lock that somebody else has: it is held on a second mount of the same store, by the laboratory itself."""
 
+import fcntl
 import os
 from contextlib import contextmanager
 
 from faults.base import Fault
 from laboratory import shell
 from laboratory.units import seconds
-from servers.process import Server
 
 
 class HeldLock(Fault):
-    """Another program holds the lock of `file` (on the store's second mount) for `time` from when the run begins."""
+    """The lock of `file` (on the store's second mount) is held until `time` after the client's `program` has begun."""
 
-    def __init__(self, file, time):
+    POLL_S = 0.001
+
+    def __init__(self, file, program, time):
         self.file = file
+        self.program = program
         self.seconds = seconds(time)
+        self.descriptor = None
 
     @contextmanager
     def applied(self, stage):
-        log = os.path.join(stage.directory, "holder.log")
-        if os.path.exists(log):
-            os.unlink(log)
         path = os.path.join(stage.server.words()["other_mount"], self.file)
-        holder = Server(["flock", path, "sh", "-c", f"echo held; sleep {self.seconds}"], log)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            holder.wait_until("the lock", lambda: "held" in (shell.read(log) or ""))
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            holder.stop()
+            os.close(self.descriptor)
+
+    def during(self, _stage, run):
+        while not any((shell.read(f"/proc/{pid}/comm") or "").strip() == self.program for pid in run.client_pids()):
+            if run.over.wait(self.POLL_S):
+                return
+        run.over.wait(self.seconds)
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
