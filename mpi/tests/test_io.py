@@ -117,6 +117,17 @@ class Io:
         self.patterned(prefix, names, 2)
 
 
+class Types(unittest.TestCase):
+    def test_the_runs_of_types_are_where_mpi_finds_their_bytes(self):
+        for implementation in mounted.IMPLEMENTATIONS:
+            with self.subTest(implementation):
+                if mounted.missing(implementation):
+                    self.skipTest(mounted.missing(implementation))
+                program = os.path.join(mounted.BUILD, f"tests-{implementation}", "flatten")
+                done = mounted.run_job(mounted.launcher(implementation, 1) + [program])
+                self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+
+
 class Mpich(Io, unittest.TestCase):
     mpi = "mpich"
 
