@@ -9,7 +9,7 @@ use super::panel::{LaneStrips, Panel};
 use super::strip::Fill;
 use crate::columns::wrap;
 use crate::units;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
 
@@ -51,12 +51,14 @@ pub struct Composer<'a> {
     explanation: &'a Explanation,
     width: f64,
     y: f64,
+    /// Messages that were too many to be drawn.
+    thicket: Option<usize>,
 }
 
 impl<'a> Composer<'a> {
     /// Begins a picture of this width.
     pub fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
-        Composer { canvas: Canvas::default(), explanation, width, y: MARGIN }
+        Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None }
     }
 
     /// How wide the panels are.
@@ -212,6 +214,9 @@ impl<'a> Composer<'a> {
             ));
         }
         notes.extend(plan.folded.clone());
+        if let Some(messages) = self.thicket {
+            notes.push(format!("Messages from rank to rank are arrows where they are few; here are {}.", units::count(messages as u64)));
+        }
         if plan.lanes.iter().any(|l| l.kind == LaneKind::Connection) {
             notes.push("On connections, what the client sent is above, what the server sent below.".into());
         }
@@ -369,6 +374,7 @@ impl<'a> Composer<'a> {
 
     fn lanes(&mut self, plan: &Plan, panel: &Panel, shown: &[usize]) {
         let mut group = None;
+        let mut middles = HashMap::new();
         for &index in shown {
             let lane = &plan.lanes[index];
             if group != Some(lane.group) {
@@ -377,8 +383,11 @@ impl<'a> Composer<'a> {
                 self.canvas.line((MARGIN, self.y - 17.0), (LEFT + panel.width, self.y - 17.0), RULE, "");
                 self.canvas.text(MARGIN, self.y - 4.0, &plan.groups[lane.group], Lettering::of(12.0).bold());
             }
+            let top = self.y;
             self.lane(lane, index, panel);
+            middles.insert(index, f64::midpoint(top, self.y - LANE_GAP));
         }
+        self.thicket = panel.messages.draw(&mut self.canvas, LEFT, &middles).or(self.thicket);
         self.y += 4.0;
     }
 

@@ -13,6 +13,7 @@ pub mod axis;
 pub mod canvas;
 pub mod compose;
 pub mod lanes;
+pub mod messages;
 pub mod palette;
 pub mod panel;
 pub mod strip;
@@ -23,7 +24,7 @@ use lanes::Plan;
 use panel::Panel;
 use std::collections::HashMap;
 use thalweg_explain::document::{Channel, Explanation, PhaseName};
-use thalweg_trace::Source;
+use thalweg_trace::{ObjectKind, Source};
 
 /// What can be chosen about a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +54,9 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
     let mut composer = Composer::new(options.width_px.max(700.0), explanation);
     let width = composer.plot_width();
     let mut panels = vec![Panel::new(&plan, explanation, 0.0, explanation.wall_s, width)];
-    let window = if options.enlarged { enlarged_window(explanation) } else { None };
+    // Of a job of ranks, what goes on between them is the picture, and no request stands for the others.
+    let of_ranks = source.objects().iter().any(|object| object.kind == ObjectKind::Communicator);
+    let window = if options.enlarged && !of_ranks { enlarged_window(explanation) } else { None };
     if let Some((start_s, end_s)) = window {
         panels.push(Panel::new(&plan, explanation, start_s, end_s, width));
     }

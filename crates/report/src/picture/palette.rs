@@ -42,8 +42,16 @@ classes! {
     Compute = "checksum, computing", "#E69F00", false;
     /// Opening, closing, names and attributes.
     Metadata = "metadata", "#8C7A00", false;
-    /// MPI calls.
-    Mpi = "MPI", "#882255", false;
+    /// Messages of MPI.
+    MpiMessage = "MPI message", "#882255", false;
+    /// Collectives of MPI.
+    MpiCollective = "MPI collective", "#44AA99", false;
+    /// Waiting in MPI for what was begun before.
+    MpiWait = "MPI wait, test", "#DDCC77", false;
+    /// Files through MPI.
+    MpiFile = "MPI file", "#AA4466", false;
+    /// Any other MPI call.
+    Mpi = "MPI, other", "#999933", false;
     /// A request or RPC: what the spans below it are parts of.
     Enclosing = "request, RPC", "#5B6B82", false;
     /// Held back: a queue, or the run queue for most of the span.
@@ -83,7 +91,11 @@ pub fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
         K::NetReceive => SpanClass::Receive,
         K::AppChecksum | K::AppOther | K::CpuRun => SpanClass::Compute,
         K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => SpanClass::Metadata,
-        K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther => SpanClass::Mpi,
+        K::MpiSend | K::MpiReceive | K::MpiMessage => SpanClass::MpiMessage,
+        K::MpiRead | K::MpiWrite | K::MpiIo => SpanClass::MpiFile,
+        K::MpiCollective => SpanClass::MpiCollective,
+        K::MpiWait => SpanClass::MpiWait,
+        K::MpiOther => SpanClass::Mpi,
         K::RpcQueue | K::WaitRunqueue => SpanClass::Queue,
         K::WaitDisk | K::WaitLock | K::WaitTimer | K::WaitMemory | K::WaitOther => SpanClass::Await,
     }

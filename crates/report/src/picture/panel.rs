@@ -2,6 +2,7 @@
 //! descending end and keeps what its pixels can show.
 
 use super::lanes::{LaneKind, Plan};
+use super::messages::Messages;
 use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
 use crate::units;
@@ -59,6 +60,8 @@ pub struct Panel {
     pub classes: [bool; CLASS_COUNT],
     /// Spans that were drawn, and those among them that were too narrow for a bar.
     pub drawn: (u64, u64),
+    /// Messages from rank to rank.
+    pub messages: Messages,
 }
 
 /// A span as wide as this can be pointed at.
@@ -107,6 +110,7 @@ impl Panel {
             hints: Vec::new(),
             classes: [false; CLASS_COUNT],
             drawn: (0, 0),
+            messages: Messages::default(),
         };
         for segment in explanation.path.iter().rev() {
             let (left, right) = (panel.x(at(segment.start_s)), panel.x(at(segment.end_s)));
@@ -128,6 +132,7 @@ impl Panel {
             }
             let (left, right) = (self.x(batch.start_ns[i]), self.x(batch.end_ns[i]));
             let kind = batch.kind[i];
+            self.messages.add(plan, batch, i, (left, right));
             let class = class_of(kind, mostly(batch, i));
             if kind == SpanKind::NetSend
                 && let Some(&lane) = plan.of_connection.get(&batch.object[i])
