@@ -4,10 +4,15 @@
  * A file is a group like a communicator: all ranks that opened it make its collective calls in one order. It is called on all of them what
  * the communicator, and how many collectives that had before, make of it.
  */
+#include "hints_internal.h"
 #include "record_internal.h"
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A view of more runs is told without them. */
+#define MOST_RUNS 4096
 
 uint64_t record_file_begin(void)
 {
@@ -57,16 +62,39 @@ static struct record collective_of(enum record_call call, uint64_t begun, struct
     return record;
 }
 
+/* The bytes that can be seen through a view: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`. */
+static void tell_view(uint64_t begun, struct group *group, uint64_t displacement, MPI_Datatype filetype)
+{
+    struct claim claim = {0};
+    struct record told = record_blank(CALL_view, begun);
+    told.end_ns = begun;
+    told.object = group->number;
+    const char *why_not = hints_flatten(filetype, &claim);
+    size_t room = 64 + (why_not == NULL && claim.count <= MOST_RUNS ? claim.count * 42 : 0);
+    char *text = malloc(room);
+    if (text != NULL) {
+        size_t length = (size_t)snprintf(text, room, "%llu,%llu:", (unsigned long long)displacement, (unsigned long long)claim.extent);
+        for (size_t i = 0; why_not == NULL && claim.count <= MOST_RUNS && i < claim.count; i++)
+            length += (size_t)snprintf(text + length, room - length, "%s%llu+%llu", i ? "," : "", (unsigned long long)claim.runs[i].offset,
+                                       (unsigned long long)claim.runs[i].length);
+        record_append(&told, text, length);
+    }
+    free(text);
+    free(claim.runs);
+}
+
 void record_file_viewed(uint64_t begun, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result)
 {
-    (void)displacement;
     (void)etype;
-    (void)filetype;
     if (begun == 0) {
         record_end_unrecorded();
         return;
     }
-    struct record record = collective_of(CALL_MPI_File_set_view, begun, record_file(file), result);
+    struct group *group = record_file(file);
+    struct record record = collective_of(CALL_MPI_File_set_view, begun, group, result);
+    record.end_ns = record_now();
+    if (group != NULL && result == MPI_SUCCESS)
+        tell_view(begun, group, (uint64_t)displacement, filetype);
     record_put(&record);
 }
 
