@@ -25,6 +25,10 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("curl-get-server-pauses", "server.think", 0.85, "server nginx: asleep"),
     ("curl-get-slow-start", "network.cwnd", 0.6, "server nginx > client"),
     ("gridftp-put-1-sndbuf", "network.sndbuf", 0.75, "client > server globus"),
+    ("mount-lock-held", "client.lock", 0.4, "client flock: a lock that the client at 127.0.0.1:"),
+    ("mount-read-one-slow-server", "server.read", 0.8, "server io2: file.read"),
+    ("mount-write-fsync-server-disk", "server.sync", 0.8, "server io0: file.sync"),
+    ("mount-write-link", "network.bandwidth", 0.8, "mount > server io"),
     ("nfs-read-server-unrecorded", "server.unknown", 0.9, "the server at 127.0.0.1"),
     ("nfs-write-server-disk", "server.sync", 0.9, "on loop5"),
     ("nfs-write-server-stopped", "server.think", 0.7, "server ganesha.nfsd: stopped"),
@@ -60,6 +64,7 @@ fn the_transfer_of_a_real_program_is_the_file_it_was_told_to_move() {
         ("nfs-read-server-unrecorded", "127.0.0.1:59785", "sink/nfs-read-server-unrecorded", 96.0),
         ("gridftp-put-1-sndbuf", "source-24Mi", "10.86.137.2:55017: /lab/server/gridftp-put-1-sndbuf", 24.0),
         ("curl-get-server-pauses", "127.0.0.1", "sink/curl-get-server-pauses", 48.0),
+        ("mount-write-link", "source-64Mi", "mount-write-link/mount/mount-write-link", 64.0),
     ] {
         let e = explained(name);
         let largest = e.transfers.iter().max_by_key(|t| t.size_bytes).expect("something was moved");
@@ -67,6 +72,16 @@ fn the_transfer_of_a_real_program_is_the_file_it_was_told_to_move() {
         assert!(largest.to.as_deref().is_some_and(|t| t.contains(to)), "{name}: to {:?}", largest.to);
         let is = largest.size_bytes as f64 / f64::from(1 << 20);
         assert!((is / mib - 1.0).abs() < 0.02, "{name}: {is} MiB");
+    }
+}
+
+#[test]
+fn what_a_mount_and_servers_on_this_machine_did_needs_no_other_recording() {
+    for name in ["mount-lock-held", "mount-read-one-slow-server", "mount-write-fsync-server-disk", "mount-write-link"] {
+        let e = explained(name);
+        let unrecorded = e.critical_path.iter().find(|c| c.cause.name() == "server.unknown");
+        assert!(unrecorded.is_none_or(|c| c.share < 0.01), "{name}: {unrecorded:?}");
+        assert!(e.notes.iter().all(|note| !note.contains("was not recorded")), "{name}: {:?}", e.notes);
     }
 }
 
