@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout lab build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout lab gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ bench-layout:   ## what each layout gives, on nodes with disks and links of know
 
 lab:            ## faults with known causes, and what explain says of them (root; long; LAB='NAME ...' for some); writes docs/LAB.md
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(LAB)
+
+gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/GATES.md
+	@tools/setup gates && tools/build --release && gates/run $(GATES)
 
 build:          ## the command for development: target/debug/thalweg
 	@tools/build

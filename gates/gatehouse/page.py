@@ -21,6 +21,8 @@ def line(gate, cases, seconds):
     state = "FAILED " if made["failed"] else "NOT RUN" if not made["passed"] + made["expected"] else "passed "
     tail = "".join(f", {made[state]} {state}" for state in ("failed", "expected", "skipped") if made[state])
     checks = sum(case.checks for case in cases)
+    if state == "NOT RUN":
+        return f"{state} {gate.name:12} {'; '.join(case.reason for case in cases)}"
     return f"{state} {gate.name:12} {made['passed']} passed{tail}" + (f" ({checks} checks)" if checks else "") + f", {seconds:.0f} s"
 
 
