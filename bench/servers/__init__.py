@@ -9,6 +9,7 @@ from servers.gridftp import GridFtp
 from servers.nfs_ganesha import NfsGanesha
 from servers.nginx import Nginx
 from servers.rsync import Rsync
+from servers.sshfs import Sshfs
 from servers.xrootd import Xrootd
 
-SERVERS = {"gridftp": GridFtp, "nfs": NfsGanesha, "nginx": Nginx, "rsync": Rsync, "xrootd": Xrootd}
+SERVERS = {"gridftp": GridFtp, "nfs": NfsGanesha, "nginx": Nginx, "rsync": Rsync, "sshfs": Sshfs, "xrootd": Xrootd}

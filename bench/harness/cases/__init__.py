@@ -12,6 +12,7 @@ from harness.bench import GIB, MIB
 from harness.cases.captured import captured
 from harness.cases.copies import copies
 from harness.cases.explaining import explaining
+from harness.cases.mounted import mounted
 from harness.cases.recording import recording
 from harness.cases.servers import server_counts
 from harness.cases.small import small_files
@@ -33,6 +34,8 @@ CASES = [
     Case("copy-out-256Mi", "Copy out, 256 MiB", partial(copies, "out", 256 * MIB, sync=False)),
     Case("sync-in-256Mi", "Copy in with --sync, 256 MiB", partial(copies, "in", 256 * MIB, sync=True)),
     Case("sync-out-256Mi", "Copy out with --sync, 256 MiB", partial(copies, "out", 256 * MIB, sync=True)),
+    Case("mount-write", "Copy in through a mount, 256 MiB", partial(mounted, "in", 256 * MIB)),
+    Case("mount-read", "Copy out through a mount, 256 MiB", partial(mounted, "out", 256 * MIB)),
     Case("recording-in", "Recording on and off, copy in, 256 MiB", partial(recording, "in", 256 * MIB)),
     Case("recording-out", "Recording on and off, copy out, 256 MiB", partial(recording, "out", 256 * MIB)),
     Case("watch-c", "A C loop of 4 KiB reads and writes, recorded", partial(watching, "c")),

@@ -145,20 +145,18 @@ impl FileSystem {
         Ok(Size { bytes: size.bytes.max(own_end.unwrap_or(0)), ..size })
     }
 
-    /// Attributes with size, times of writes that the service has not been told of included.
+    /// Attributes with size.
     pub fn full_attr(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&Shared>) -> Answered<Attr> {
-        let size = self.size_of(tracer, attributes, shared)?;
-        let mut attr = attr(attributes, size);
-        if let Some(written_ns) = shared.and_then(Shared::untold_write_ns) {
-            attr.modified_ns = attr.modified_ns.max(written_ns);
-            attr.changed_ns = attr.changed_ns.max(written_ns);
-        }
-        Ok(attr)
+        Ok(attr(attributes, self.size_of(tracer, attributes, shared)?))
     }
 
     /// Asks for a file's or directory's attributes and tells the kernel.
     pub fn get_attributes(&self, w: &mut Worker, node: u64, _handle: Option<u64>) -> Answered<Answer> {
         let known = self.node(node)?;
+        if let Some(shared) = known.shared().filter(|shared| shared.is_untold()) {
+            // A time that a program is told must not be another one after its close: `git` and `make` compare them.
+            self.settle(&mut w.tracer, &known, &shared);
+        }
         match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
             Ok(attributes) => self.answer_attributes(w, &known, &attributes),
             Err(refusal) => {

@@ -3,6 +3,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A process in a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +49,38 @@ fn is_under(path: &Path, mountpoint: &Path) -> bool {
     path.starts_with(mountpoint)
 }
 
-/// The process of a mount, as the mount itself says; `None`: it does not answer.
-pub fn process_of(mountpoint: &Path) -> Option<u32> {
-    let mut value = [0; 64 << 10];
-    let length = rustix::fs::lgetxattr(mountpoint, "user.thalweg.store", &mut value).ok()?;
-    let document: serde_json::Value = serde_json::from_slice(&value[..length]).ok()?;
-    document["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
+/// How a mount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It answers, and this is its process.
+    Serves(u32),
+    /// Its process is gone.
+    Dead,
+    /// It does not answer us: it is another user's, or silent.
+    Unknown,
+}
+
+/// How long a mount is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks a mount for its process. A mount can be silent for ever, so it is asked on a thread of its own.
+pub fn condition(mountpoint: &Path) -> Condition {
+    let (tell, told) = std::sync::mpsc::channel();
+    let mountpoint = mountpoint.to_owned();
+    std::thread::spawn(move || {
+        let mut value = [0; 64 << 10];
+        let condition = match rustix::fs::lgetxattr(&mountpoint, "user.thalweg.store", &mut value) {
+            Ok(length) => {
+                let document = serde_json::from_slice::<serde_json::Value>(&value[..length]).unwrap_or_default();
+                let pid = document["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+                pid.map_or(Condition::Unknown, Condition::Serves)
+            }
+            Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => Condition::Dead,
+            Err(_) => Condition::Unknown,
+        };
+        let _ = tell.send(condition);
+    });
+    told.recv_timeout(PATIENCE).unwrap_or(Condition::Unknown)
 }
 
 /// One line for each.

@@ -170,14 +170,14 @@ impl FileSystem {
             self.log.line(format_args!("bytes written are lost: {error}"));
             shared.lost(&error);
         }
-        let Some((end, written_ns)) = shared.take_untold() else { return };
+        let Some(end) = shared.take_untold() else { return };
         match self.names.written(tracer, node.id, end) {
             Ok(attributes) => node.changed_here(&attributes),
             // It has no name any more, and nobody to be told of its times.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
             Err(error) => {
                 self.log.line(format_args!("the time of a write could not be told: {error}"));
-                shared.give_back_untold((end, written_ns));
+                shared.give_back_untold(end);
             }
         }
     }

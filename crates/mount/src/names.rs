@@ -41,7 +41,14 @@ impl FileSystem {
     /// What a name stands for.
     pub fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         let place = self.place(directory, name)?;
-        let attributes = self.names.stat(&mut w.tracer, &place)?;
+        let mut attributes = self.names.stat(&mut w.tracer, &place)?;
+        let known = self.table.get(self.table.number(attributes.id));
+        if let Some((node, shared)) = known.and_then(|node| node.shared().map(|shared| (node, shared)))
+            && shared.is_untold()
+        {
+            self.settle(&mut w.tracer, &node, &shared);
+            attributes = self.names.stat(&mut w.tracer, &place)?;
+        }
         self.answer_entry(w, &place, &attributes)
     }
 
@@ -182,7 +189,10 @@ impl FileSystem {
         match flags {
             libc::RENAME_EXCHANGE => self.names.exchange(&mut w.tracer, &from, &to)?,
             0 | libc::RENAME_NOREPLACE => {
-                self.names.rename(&mut w.tracer, &from, &to, flags == 0, &SetAttributes::default())?;
+                let moved = self.names.rename(&mut w.tracer, &from, &to, flags == 0, &SetAttributes::default())?;
+                if let Some(node) = self.table.get(self.table.number(moved.id)) {
+                    node.state().name = Some((to.from, to.path));
+                }
             }
             _ => return Err(Refusal::plain(libc::EINVAL)),
         }

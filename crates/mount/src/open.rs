@@ -8,7 +8,6 @@ use crate::errors::{Answered, Refusal};
 use crate::table::Node;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_store::client::{AheadOptions, BehindOptions, DataClient, FileHandle, ReadAhead, StoreFile, View, WriteBehind};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::{Error, Result};
@@ -35,18 +34,13 @@ struct Kept {
 
 #[derive(Default)]
 struct State {
-    /// Where the last byte ends that was written since the service was told, and when it was written.
-    untold: Option<(u64, i64)>,
+    /// Where the last byte ends that was written since the service was told.
+    untold: Option<u64>,
     /// How many losses there were; and the last one's errno.
     losses: u64,
     errno: i32,
     /// Nobody was told of the last loss yet.
     unseen: bool,
-}
-
-/// Nanoseconds since 1970, here.
-fn now_ns() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
 }
 
 impl Shared {
@@ -74,9 +68,9 @@ impl Shared {
         self.kept.as_ref().and_then(|kept| kept.behind.dirty_end())
     }
 
-    /// When something was last written that the service was not told of.
-    pub fn untold_write_ns(&self) -> Option<i64> {
-        self.state().untold.map(|(_, ns)| ns)
+    /// Whether something was written that the service was not told of.
+    pub fn is_untold(&self) -> bool {
+        self.state().untold.is_some()
     }
 
     /// Reads; fewer bytes than asked for only at the end of the file.
@@ -137,19 +131,17 @@ impl Shared {
     /// Bytes have changed, up to `end`: the service is told at the next flush.
     pub fn was_written(&self, end: u64) {
         let mut state = self.state();
-        let end = state.untold.map_or(end, |(before, _)| before.max(end));
-        state.untold = Some((end, now_ns()));
+        state.untold = state.untold.max(Some(end));
     }
 
     /// Where the last byte ends that was written since the service was told; it is being told now.
-    pub fn take_untold(&self) -> Option<(u64, i64)> {
+    pub fn take_untold(&self) -> Option<u64> {
         self.state().untold.take()
     }
 
     /// It could not be told.
-    pub fn give_back_untold(&self, (end, ns): (u64, i64)) {
-        let mut state = self.state();
-        state.untold = Some(state.untold.map_or((end, ns), |(e, n)| (e.max(end), n.max(ns))));
+    pub fn give_back_untold(&self, end: u64) {
+        self.was_written(end);
     }
 
     /// Everything written is at the servers when it returns.

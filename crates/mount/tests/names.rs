@@ -261,3 +261,18 @@ fn a_directory_of_the_store_is_mounted_alone() {
     let read_only = stand.mount_with("ro", |options| options.read_only = true);
     assert_eq!(fs::write(read_only.at("x"), "").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
 }
+
+#[test]
+fn the_time_that_a_program_is_told_before_close_is_the_time_after_it() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let m = stand.mount("m");
+    let times = |f: fs::Metadata| (f.mtime(), f.mtime_nsec(), f.ctime(), f.ctime_nsec(), f.len());
+    let mut file = fs::File::create(m.at("f")).unwrap();
+    std::io::Write::write_all(&mut file, b"what git writes").unwrap();
+    let before = times(file.metadata().unwrap());
+    drop(file);
+    let other = stand.mount("other");
+    assert_eq!(times(fs::metadata(other.at("f")).unwrap()), before);
+    assert_eq!(times(fs::metadata(m.at("f")).unwrap()), before);
+}

@@ -7,6 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_mount::busy::{Condition, condition};
 use thalweg_mount::fuse::mounting::{mounts, unmount};
 use thalweg_mount::session::busy_text;
 
@@ -45,9 +46,10 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
     }
     // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
-    let process = thalweg_mount::busy::process_of(&at);
+    let condition = condition(&at);
+    let process = if let Condition::Serves(pid) = condition { Some(pid) } else { None };
     let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let lazily = arguments.lazy || process.is_none();
+    let lazily = arguments.lazy || condition == Condition::Dead;
     unmount(&at, lazily).map_err(|e| match e.raw_os_error() {
         Some(busy) if busy == rustix::io::Errno::BUSY.raw_os_error() => {
             Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process)))

@@ -1,0 +1,96 @@
+"""One large file in or out through a mounted store, beside the store's own copy and other people's mounts.
+
+All commands on mounts are the same `cp`. Reading, what the kernel kept of the file is dropped before each run and its servers' files
+are in the page cache; writing, the copy has ended when `close` has: all bytes are at the servers.
+"""
+
+import os
+import subprocess
+
+from harness import pairs, result, subjects
+from harness.cases.copies import plan
+from harness.command import CommandFailed
+from harness.pairs import Subject
+from harness.result import Amount, Bar
+from servers.process import Unavailable
+
+BARS = [Bar("thalweg", median=0.60), Bar("sshfs", median=1.0), Bar("nfs-cp", median=1.0)]
+
+
+def mounted(direction, size_bytes, bench):
+    """The mount first, then what it is measured against."""
+    source = bench.source(size_bytes)
+    store = bench.store()
+    here = mount_of(bench, store)
+    cast = [through(bench, "mount", "mounted store", here, direction, source, files_of=store.directory)]
+    cast.append(subjects.thalweg(bench, store, direction, source, sync=False))
+    absent = []
+    try:
+        there = bench.server("sshfs")
+        cast.append(through(bench, "sshfs", "sshfs", there.mounted, direction, source, files_of=there.root))
+    except Unavailable as reason:
+        absent.append({"name": "sshfs", "label": "sshfs", "reason": str(reason)})
+    try:
+        cast.append(subjects.nfs_cp(bench, direction, source, sync=False))
+    except Unavailable as reason:
+        absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
+    outcome = pairs.run(cast, plan(bench, size_bytes), "mount", bench.note, bench.memory(size_bytes))
+    document = result.of_pairs(outcome, cast, "mount", Amount(size_bytes, "bytes"), BARS)
+    return {**document, "absent": absent}
+
+
+def mount_of(bench, store):
+    """The store's mount, which is taken away with the bench."""
+    key = (store.address, "mount")
+    if key not in bench.kept:
+        place = bench.path("mount", "place")
+        os.makedirs(place, exist_ok=True)
+        store.run("mount", store.address, place)
+        bench.closing.callback(subprocess.run, [store.program, "umount", "--lazy", place], capture_output=True, check=False)
+        bench.kept[key] = place
+    return bench.kept[key]
+
+
+def through(bench, name, label, place, direction, source, files_of):
+    """`cp` into or out of a mounted directory whose bytes are in files under `files_of`."""
+    size_bytes = os.path.getsize(source)
+    if direction == "in":
+        target = lambda run: os.path.join(place, f"{name}-{size_bytes}-{run}")  # noqa: E731
+
+        def check(run):
+            try:
+                if os.path.getsize(target(run)) != size_bytes:
+                    raise CommandFailed(f"{target(run)} is not a whole copy of {source}")
+                if run == 0:
+                    drop(target(run))
+                    subjects.whole(target(run), source, run)
+            finally:
+                os.remove(target(run))
+
+        command = lambda run: ["cp", source, target(run)]  # noqa: E731
+        return Subject(name, label, command, before=lambda run: subjects.warm(source), after=check)
+    inside = os.path.join(place, f"source-{os.path.basename(source)}")
+    if not os.path.exists(inside) or os.path.getsize(inside) != size_bytes:
+        subprocess.run(["cp", source, inside], check=True)
+    target = lambda run: bench.path("out", f"{name}-{run}")  # noqa: E731
+
+    def before(_run):
+        drop(inside)
+        subjects.warm(*subjects.files.files_under(files_of, at_least_bytes=1 << 16))
+
+    return Subject(
+        name,
+        label,
+        command=lambda run: ["cp", inside, target(run)],
+        before=before,
+        after=lambda run: subjects.check_and_remove(target(run), source, run),
+    )
+
+
+def drop(path):
+    """What the kernel kept of a file's bytes goes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
