@@ -62,6 +62,22 @@ static void add_info(MPI_Info info, struct hints *hints)
     free(value);
 }
 
+/* Hints from outside, for programs that give none: in THALWEG_HINTS, then in the file that ROMIO is told to read. */
+static void add_environment(struct hints *hints)
+{
+    const char *words = getenv("THALWEG_HINTS"), *name = getenv("ROMIO_HINTS");
+    FILE *file = name ? fopen(name, "re") : NULL;
+    if (words)
+        hints_add_words(hints, words);
+    if (!file)
+        return;
+    char *text = calloc(1, HINTS_LAYOUT_BYTES + 1);
+    if (text && fread(text, 1, HINTS_LAYOUT_BYTES, file))
+        hints_add_lines(hints, text);
+    free(text);
+    fclose(file);
+}
+
 /* 1: the path is in one and the same mounted store at every rank; 0: in none at any; -1: neither. */
 static int is_ours(struct opening *o)
 {
@@ -320,6 +336,7 @@ static int open_ours(struct opening *o, MPI_Info info, MPI_File *file)
     hints_add(&o->hints, AMODE, amode);
     hints_add(&o->hints, WHICH, o->store.id);
     add_info(info, &o->hints);
+    add_environment(&o->hints);
     hints_order(&o->hints);
     if (agree(o) || prepare(o, info)) {
         *file = MPI_FILE_NULL;

@@ -84,6 +84,37 @@ void hints_add(struct hints *hints, const char *key, const char *value)
     hints->length += more;
 }
 
+static void add_new(struct hints *hints, const char *key, size_t in_key, const char *value, size_t in_value)
+{
+    char name[256], *copy = strndup(value, in_value);
+    size_t length;
+    snprintf(name, sizeof name, "%.*s", (int)in_key, key);
+    if (copy && in_key < sizeof name && hints_is_ours(name) && !hints_get(hints, name, &length))
+        hints_add(hints, name, copy);
+    free(copy);
+}
+
+void hints_add_words(struct hints *hints, const char *text)
+{
+    while (*(text += strspn(text, " \t\n"))) {
+        size_t length = strcspn(text, " \t\n"), in_key = strcspn(text, "=");
+        if (in_key < length)
+            add_new(hints, text, in_key, text + in_key + 1, length - in_key - 1);
+        text += length;
+    }
+}
+
+void hints_add_lines(struct hints *hints, const char *text)
+{
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        const char *key = text + strspn(text, " \t");
+        size_t in_key = strcspn(key, " \t\n");
+        const char *value = key + in_key + strspn(key + in_key, " \t");
+        if (*key != '#')
+            add_new(hints, key, in_key, value, strcspn(value, " \t\n"));
+    }
+}
+
 static int by_key(const void *left, const void *right)
 {
     const char *a = *(const char *const *)left, *b = *(const char *const *)right;

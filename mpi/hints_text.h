@@ -22,6 +22,11 @@ struct hints {
 /* Whether a key of an info object is one of ours: reserved by MPI for striping, `thalweg_...`, or a typed parameter. */
 int hints_is_ours(const char *key);
 void hints_add(struct hints *hints, const char *key, const char *value);
+/* Adds what a text asks for and nobody before it did: `key=value` with spaces between. Other keys than ours, and words that are no hints,
+ * are passed over. */
+void hints_add_words(struct hints *hints, const char *text);
+/* The same from the lines of a file of ROMIO's, `key value`; a line that begins with # says nothing. */
+void hints_add_lines(struct hints *hints, const char *text);
 /* Puts the lines in order; call once after the last `hints_add`. */
 void hints_order(struct hints *hints);
 /* A value in an ordered text; null: the key is not there. `length` without the terminator it does not have. */
