@@ -8,7 +8,9 @@ use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::config::{StoreConfig, StorePath};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_store::metadata::locks::client::{Cancel, Wait};
+use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
+use thalweg_store::protocol::metadata::{Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
 use thalweg_store::start::serve;
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
@@ -151,6 +153,62 @@ fn a_client_goes_on_when_the_service_is_back() {
     // A killed process on a machine that stays up loses nothing.
     client.sync(tracer).unwrap();
     drop(service);
+}
+
+#[test]
+fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = store_file(directory.path());
+    let mut service = Served::start(&config);
+    let client = connect(&config);
+    let tracer = &mut Tracer::off();
+    let at = |path: &str| Place::at(path);
+    client.make_symlink(tracer, &at("/link"), b"some/where", OWNER).unwrap();
+    client.make_special(tracer, &at("/pipe"), FileKind::Fifo, 0, OWNER).unwrap();
+    let made = client.make_file(tracer, &at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    client.link(tracer, &at("/f"), &at("/g")).unwrap();
+    client.set_extended(tracer, &at("/g"), b"user.a", &[7; 5000], SetExtended::Create).unwrap();
+    client.exchange(tracer, &at("/link"), &at("/pipe")).unwrap();
+    let open = client.open(tracer, &at("/g")).unwrap();
+    for round in 0..3 {
+        service.kill();
+        service = Served::start(&config);
+        assert_eq!(client.read_symlink(tracer, &at("/pipe")).unwrap(), b"some/where");
+        assert_eq!(client.stat(tracer, &at("/link")).unwrap().kind, FileKind::Fifo);
+        assert_eq!(client.get_extended(tracer, &Place::of(made.id), b"user.a").unwrap(), Some(vec![7; 5000]));
+        assert_eq!(client.stat(tracer, &Place::of(made.id)).unwrap().links, 2 - round);
+        if round < 2 {
+            client.unlink(tracer, &at(["/f", "/g"][round as usize])).unwrap();
+        }
+    }
+    // Its I/O server is never there: the promise to remove it stays, and with it the number.
+    drop(open);
+    assert_eq!(client.status(tracer).unwrap().pending_intents, 1);
+    assert_eq!(client.open(tracer, &at("/g")).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn locks_outlive_a_killed_service_and_die_with_their_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = store_file(directory.path());
+    let service = Served::start(&config);
+    let client = connect(&config);
+    let (holder, other) = (client.locks(), client.locks());
+    let tracer = &mut Tracer::off();
+    let range = LockRange::whole(FileId(9), LockSpace::Flock, 1);
+    let request = LockRequest { range, kind: LockKind::Exclusive, pid: 1 };
+    holder.lock(tracer, &request, Wait::No).unwrap();
+    service.kill();
+    let service = Served::start(&config);
+    assert_eq!(other.lock(tracer, &request, Wait::No).unwrap_err().kind(), ErrorKind::WouldBlock);
+    holder.check(FileId(9)).unwrap();
+    drop(holder);
+    other.lock(tracer, &request, Wait::Until(&Cancel::new())).unwrap();
+    // Killed again while nobody of the dead is there to claim: the living ones do not wait for them.
+    drop(other);
+    service.kill();
+    let _service = Served::start(&config);
+    client.locks().lock(tracer, &request, Wait::Until(&Cancel::new())).unwrap();
 }
 
 #[test]

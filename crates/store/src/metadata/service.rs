@@ -76,11 +76,14 @@ impl MetadataService {
             after = Some(*last);
             pending_intents += page.len() as u64;
         }
+        let (locks, lock_waits) = self.locks.counts();
         Ok(Status {
             size_bytes: fs.f_blocks.saturating_mul(fs.f_frsize),
             free_bytes: fs.f_bavail.saturating_mul(fs.f_frsize),
             pending_intents,
             open_files: self.intents.open_files() as u64,
+            locks: locks as u64,
+            lock_waits: lock_waits as u64,
         })
     }
 }

@@ -519,4 +519,8 @@ pub struct Status {
     pub pending_intents: u64,
     /// Files open at clients.
     pub open_files: u64,
+    /// Locked ranges.
+    pub locks: u64,
+    /// Requests that wait for locks.
+    pub lock_waits: u64,
 }
