@@ -1,6 +1,7 @@
 """MPI-IO on a mounted store, under each MPI implementation that is here: ranks on two nodes write, and another program reads. Run by mpi/tests/run."""
 
 import os
+import shutil
 import struct
 import subprocess
 import unittest
@@ -142,6 +143,23 @@ class OpenMpi(Io, unittest.TestCase):
     def atomic_mode(self):
         # OMPIO has no atomic mode for views with holes, on any file system; Open MPI's own ROMIO has.
         return {"extra": ("--mca", "io", "romio321")}
+
+
+class Fortran(unittest.TestCase):
+    def test_a_fortran_program_gets_its_layout_from_hints(self):
+        for implementation in mounted.IMPLEMENTATIONS:
+            with self.subTest(implementation):
+                program = os.path.join(m.directory, f"fortran-{implementation}")
+                source = os.path.join(mounted.HERE, "local.f90")
+                compiler = shutil.which(f"mpif90.{implementation}")
+                if not compiler or subprocess.run([compiler, "-o", program, source], capture_output=True).returncode:
+                    self.skipTest("there is no Fortran compiler (Debian: gfortran)")
+                done = m.run(implementation, [program], f"{{here}}/fortran-{implementation}")
+                self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+                self.assertEqual(done.stdout.split(), ["layout", "local"] * 2)
+                self.assertEqual(m.bytes_on(f"fortran-{implementation}"), {"a": 65536, "b": 65536})
+                with open(os.path.join(m.at["b"], f"fortran-{implementation}"), "rb") as file:
+                    self.assertEqual(file.read(), b"a" * 65536 + b"b" * 65536)
 
 
 PYTHON = r'''
