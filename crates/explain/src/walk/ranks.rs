@@ -11,6 +11,14 @@ use crate::ranks::{Provider, is_mpi, is_part};
 /// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
 const DATA_BYTES: u64 = 64 << 10;
 
+/// What other ranks in a collective do for this one.
+enum Others {
+    /// This one is blocked in a call on a file.
+    Work(u32),
+    /// None is; the last that was, was so until then.
+    Worked(i64),
+}
+
 impl Walk<'_, '_> {
     /// If the thread is in an MPI call and waits there for another rank, goes there; `false`: any other rule holds.
     pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
@@ -40,7 +48,7 @@ impl Walk<'_, '_> {
                 self.charge_thread_as(Cause::Unknown, What::Blocked(operation.kind), NONE, from);
                 Ok(true)
             }
-            _ => Ok(self.other_rank_works(&operation) || self.slept_in_call(span, &call)),
+            _ => Ok(self.others_work(span, &operation) || self.slept_in_call(span, &call)),
         }
     }
 
@@ -84,11 +92,12 @@ impl Walk<'_, '_> {
 
     /// What came after the other rank had done its part.
     fn own_part(&mut self, span: &LiveSpan, operation: &LiveSpan, since: i64, provider: u32) {
-        if self.other_rank_works(operation) {
-            return;
-        }
-        let from = self.piece_start(span).max(since);
-        let elsewhere = self.cast.actors[provider as usize].machine != self.actor().machine;
+        let worked_until = match self.work_of_others(operation) {
+            Others::Work(track) => return self.jump(track),
+            Others::Worked(until) => until,
+        };
+        let from = self.piece_start(span).max(since).max(worked_until);
+        let elsewhere = self.cast.actors.get(provider as usize).is_some_and(|a| a.machine != self.actor().machine);
         if span.kind == SpanKind::WaitRunqueue {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
             if span.waker != NONE {
@@ -102,24 +111,37 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Ranks in one collective work for each other: if another one is blocked in a call on a file, the walk goes on there.
-    fn other_rank_works(&mut self, operation: &LiveSpan) -> bool {
-        if self.circling() || !matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
-        {
-            return false;
+    /// In a call that waits for nobody who came later: if other ranks work in it, the walk goes to them.
+    fn others_work(&mut self, span: &LiveSpan, operation: &LiveSpan) -> bool {
+        match self.work_of_others(operation) {
+            Others::Work(track) => self.jump(track),
+            Others::Worked(until) if until > self.piece_start(span) => self.own_part(span, operation, until, NONE),
+            Others::Worked(_) => return false,
         }
+        true
+    }
+
+    /// Ranks in one collective work for each other: whether another one is blocked in a call on a file, or when one last was.
+    fn work_of_others(&mut self, operation: &LiveSpan) -> Others {
+        const NEAR_SPANS: usize = 64;
+        let mut until = i64::MIN;
+        let collective = matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
+            && is_part(operation);
+        if self.circling() || !collective {
+            return Others::Worked(until);
+        }
+        let is_work = |s: &LiveSpan| s.kind.name().starts_with("file.") || s.kind == SpanKind::WaitDisk;
         let others: Vec<u32> = self.feed.ranks.parts_of(operation).iter().map(|part| part.track).filter(|&t| t != self.track).collect();
         for track in others {
             self.settle(track);
-            let works = self.feed.lanes[track as usize]
-                .innermost()
-                .is_some_and(|s| s.kind.name().starts_with("file.") || s.kind == SpanKind::WaitDisk);
-            if works {
-                self.jump(track);
-                return true;
+            let lane = &self.feed.lanes[track as usize];
+            if lane.innermost().is_some_and(is_work) {
+                return Others::Work(track);
             }
+            let last = lane.ahead.iter().take(NEAR_SPANS).find(|s| is_work(s) && s.end > operation.start && s.end > s.start);
+            until = until.max(last.map_or(i64::MIN, |s| s.end));
         }
-        false
+        Others::Worked(until)
     }
 
     /// Who it was that was not recorded, as a sentence can say it.
