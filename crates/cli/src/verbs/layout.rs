@@ -1,4 +1,5 @@
-//! `thalweg layout show` and `thalweg layout map`: how a file's bytes are laid out, and where each range of them is.
+//! `thalweg layout show` and `thalweg layout map`: how a file's bytes are laid out, and where each range of them is. (`layout plan` is in a
+//! file of its own.)
 
 use crate::layout_flags::LayoutFlags;
 use crate::operand::StoreFlags;
@@ -20,6 +21,8 @@ enum What {
     Show(Show),
     /// Which datafile, target and physical offset each range of the file has
     Map(Map),
+    /// From a recording of a job: the layout that keeps each writer's bytes on its own node, what share that makes local, and how to set it
+    Plan(Box<super::layout_plan::Arguments>),
 }
 
 #[derive(clap::Args)]
@@ -100,6 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Show(show) => run_show(show),
         What::Map(map) => run_map(map),
+        What::Plan(plan) => super::layout_plan::run(plan),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod layout;
+mod layout_plan;
 pub mod ls;
 pub mod merge;
 pub mod mkdir;
