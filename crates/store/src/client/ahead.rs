@@ -32,7 +32,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, CounterName, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, CounterName, SpanKind, Tracer};
 
 /// What nobody has asked for so long is forgotten.
 const AGE: Duration = Duration::from_secs(5);
@@ -168,7 +168,7 @@ impl ReadAhead {
     /// Names server and file.
     pub fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let whole = tracer.begin();
-        self.inner.notice(tracer, offset, buffer.len() as u64, whole.id())?;
+        self.inner.notice(tracer, offset, buffer.len() as u64)?;
         let have = self.inner.read(tracer, buffer, offset)?;
         let about = About { offset_bytes: Some(offset), size_bytes: Some(have as u64), ..About::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
@@ -182,7 +182,7 @@ impl ReadAhead {
     pub fn view(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
         let whole = tracer.begin();
         let inner = &*self.inner;
-        inner.notice(tracer, offset, length as u64, whole.id())?;
+        inner.notice(tracer, offset, length as u64)?;
         let length = inner.told_size().map_or(length as u64, |size| size.saturating_sub(offset).min(length as u64)) as usize;
         let view = match inner.whole_piece(tracer, offset, length as u64) {
             Some(view) => view,
@@ -252,7 +252,7 @@ impl Chunk {
 
 impl Inner {
     /// Sorts a read into a stream, and sends for what that stream will need.
-    fn notice(&self, tracer: &mut Tracer, offset: u64, length: u64, request: Option<SpanId>) -> Result<()> {
+    fn notice(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Result<()> {
         let mut state = locked(&self.state);
         state.last_read = Instant::now();
         let Some(stream) = state.streams.notice(offset, length) else { return Ok(()) };
@@ -273,7 +273,7 @@ impl Inner {
             let bytes = (wish.range.end - wish.range.start).next_power_of_two().max(SMALLEST_BYTES);
             let Some(memory) = self.share.take(bytes as usize) else { break };
             state.streams.granted(stream, wish.range.clone());
-            sent.extend(self.send_for(&mut state, &wish, memory, request));
+            sent.extend(self.send_for(&mut state, &wish, memory));
         }
         drop(state);
         for (flow, tasks) in sent {
@@ -283,13 +283,7 @@ impl Inner {
     }
 
     /// A new chunk, and what the connections' threads are to be asked for it. `None`: it has bytes that are not on servers yet.
-    fn send_for(
-        &self,
-        state: &mut State,
-        wish: &Wish,
-        memory: Arc<RequestMemory>,
-        request: Option<SpanId>,
-    ) -> Option<(Arc<Flow>, Vec<Sent>)> {
+    fn send_for(&self, state: &mut State, wish: &Wish, memory: Arc<RequestMemory>) -> Option<(Arc<Flow>, Vec<Sent>)> {
         let file = &self.file;
         // A file whose targets are not in the map cannot be read: whoever asks for these bytes is told.
         let tasks = spread(file.data(), file.handle(), std::slice::from_ref(&wish.range)).ok().filter(|tasks| !tasks.is_empty())?;
@@ -298,7 +292,8 @@ impl Inner {
             end: End::ToMemory(Arc::clone(&memory), wish.range.start),
             durability: Durability::Returned,
             verifiers: Arc::clone(file.verifiers()),
-            request,
+            // Nobody has asked for it yet; who does will be seen to wait for the thread that fetches it.
+            request: None,
             moved_bytes: Arc::default(),
         };
         let flow = Flow::new(moving, tasks.len());

@@ -504,7 +504,7 @@ mod tests {
         for range in [10..20, 30..40, 0..5, 20..25, 26..27, 24..31, 5..10] {
             add(&mut pieces, range);
         }
-        assert_eq!(pieces, [0..40]);
+        assert_eq!(pieces, std::slice::from_ref(&(0..40)));
         add(&mut pieces, 50..60);
         add(&mut pieces, 45..48);
         assert_eq!(pieces, [0..40, 45..48, 50..60]);
