@@ -119,7 +119,15 @@ impl Session {
             let found = self.sizes(&handles.iter().map(|(_, handle)| handle).collect::<Vec<_>>())?;
             sizes.extend(handles.iter().map(|(i, _)| *i).zip(found));
         }
-        Ok(entries.iter().enumerate().map(|(i, entry)| Entry::new(entry, sizes.get(&i).copied(), long)).collect())
+        let described = |(i, entry): (usize, &DirectoryEntry)| {
+            let target = if long && entry.kind == FileKind::Symlink {
+                Some(self.names.read_symlink(&mut Tracer::off(), &Place::of(entry.id)).map_err(|e| named(e, directory))?)
+            } else {
+                None
+            };
+            Ok(Entry::new(entry, sizes.get(&i).copied(), target.as_deref(), long))
+        };
+        entries.iter().enumerate().map(described).collect()
     }
 
     /// Sizes of many files: each server is asked about the datafiles of all of them at once.
@@ -176,6 +184,26 @@ impl Session {
     pub fn make_directory(&self, path: &str, parents: bool) -> Result<(), Failure> {
         let made = self.names.make_directory(&mut Tracer::off(), &Place::at(path), owner(0o777), parents);
         made.map(drop).map_err(|e| named(e, path))
+    }
+
+    /// What a symbolic link leads to, and its path; `None`: to nothing, or out of the store.
+    pub fn follow(&self, path: &str) -> Result<Option<(String, Attributes)>, Failure> {
+        match self.names.follow(&mut Tracer::off(), path.as_bytes()) {
+            Ok((place, found)) => Ok(String::from_utf8(place.path).ok().map(|path| (format!("/{path}"), found))),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
+            Err(e) => Err(named(e, path)),
+        }
+    }
+
+    /// Makes a symbolic link.
+    pub fn make_symlink(&self, path: &str, target: &[u8]) -> Result<(), Failure> {
+        let made = self.names.make_symlink(&mut Tracer::off(), &Place::at(path), target, owner(0o777));
+        made.map(drop).map_err(|e| named(e, path))
+    }
+
+    /// A symbolic link's target.
+    pub fn read_symlink(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        self.names.read_symlink(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
     }
 
     /// Removes a file.

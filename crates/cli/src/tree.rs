@@ -1,8 +1,8 @@
 //! Copying a tree: what is in it, and workers that copy its files while one error does not stop the others.
 //!
 //! Directories are made first, parents before children, then files are copied by several workers at once, in order of their
-//! names. What cannot be copied (a symbolic link, a device, a FIFO) is told and counts as not done: a tree that lacks
-//! something must not look like a success.
+//! names; symbolic links are made again as they are, whatever they point to. What cannot be copied (a device, a FIFO) is told
+//! and counts as not done: a tree that lacks something must not look like a success.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -19,7 +19,9 @@ pub struct Tree {
     pub directories: Vec<OsString>,
     /// Files and their sizes.
     pub files: Vec<(OsString, u64)>,
-    /// What is neither, and why it is not copied.
+    /// Symbolic links and their targets, which are copied as they are.
+    pub links: Vec<(OsString, Vec<u8>)>,
+    /// What is none of these, and why it is not copied.
     pub others: Vec<String>,
 }
 
@@ -33,6 +35,7 @@ impl Tree {
     pub fn sorted(mut self) -> Tree {
         self.directories.sort();
         self.files.sort();
+        self.links.sort();
         self
     }
 }
@@ -77,7 +80,8 @@ pub fn walk(root: &Path, follow: bool) -> Result<Tree, Failure> {
             } else if attributes.is_file() {
                 tree.files.push((here, attributes.len()));
             } else if attributes.is_symlink() {
-                tree.others.push(format!("{}: a symbolic link; --follow copies what it points to", entry.path().display()));
+                let target = std::fs::read_link(entry.path()).map_err(|e| Failure::failed(format!("{}: {e}", entry.path().display())))?;
+                tree.links.push((here, target.into_os_string().into_encoded_bytes()));
             } else {
                 tree.others.push(format!("{}: neither a file nor a directory", entry.path().display()));
             }
@@ -136,7 +140,7 @@ mod tests {
         assert_eq!(tree.directories, ["a", "a/b"]);
         assert_eq!(tree.files, [("a/b/file".into(), 5), ("zero".into(), 0)]);
         assert_eq!(tree.size_bytes(), 5);
-        assert_eq!(tree.others.len(), 1, "{:?}", tree.others);
+        assert_eq!((tree.links, tree.others), (vec![("a/up".into(), b"..".to_vec())], Vec::new()));
         let tree = walk(root.path(), true).unwrap();
         assert!(tree.others[0].contains("above"), "{:?}", tree.others);
     }

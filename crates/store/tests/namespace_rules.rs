@@ -125,7 +125,7 @@ fn a_directory_with_the_set_group_bit_gives_its_group_and_to_directories_the_bit
     let made = directory(&n, "/d/sub");
     assert_eq!((made.gid, made.mode), (50, 0o2644));
     let made = n.make_node(w, &Place::at("/d/sub/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
-    assert_eq!((made.gid, made.mode), (50, 0o644));
+    assert_eq!((made.gid, made.mode), (50, 0o777));
     assert_eq!(file(&n, "/plain").gid, 2);
 }
 

@@ -10,6 +10,7 @@ use crate::{failure::Failure, output, size};
 use serde::Serialize;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
@@ -359,6 +360,8 @@ impl Copying<'_> {
             self.copy(&job, &progress).map(drop)
         })?;
         drop(progress);
+        // Last: nothing is written through a link that the tree itself brought.
+        self.make_links(&to, &tree)?;
         let copied = tree.files.len() - failures.len();
         let seconds = begun.elapsed().as_secs_f64();
         let wrong: Vec<&String> = failures.iter().chain(&tree.others).collect();
@@ -414,6 +417,32 @@ impl Copying<'_> {
                     Some(_) => return Err(in_the_way(&root.path)),
                 }
                 tree.directories.iter().try_for_each(|directory| session.make_directory(&join(&root.path, directory)?, merge))
+            }
+        }
+    }
+
+    /// Makes the tree's symbolic links at the target; with `--force`, in place of a link or file of the name.
+    fn make_links(&self, to: &Operand, tree: &Tree) -> Result<(), Failure> {
+        let replace = self.arguments.force;
+        match to {
+            Operand::Pipe => Ok(()),
+            Operand::Local(root) => tree.links.iter().try_for_each(|(link, target)| {
+                let path = root.join(link);
+                if replace && path.symlink_metadata().is_ok_and(|known| !known.is_dir()) {
+                    std::fs::remove_file(&path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+                }
+                std::os::unix::fs::symlink(OsStr::from_bytes(target), &path)
+                    .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+            }),
+            Operand::Store(root) => {
+                let session = self.sessions.of(&root.store)?;
+                tree.links.iter().try_for_each(|(link, target)| {
+                    let path = join(&root.path, link)?;
+                    if replace && session.stat_if_there(&path)?.is_some_and(|known| known.kind != FileKind::Directory) {
+                        session.remove(&path)?;
+                    }
+                    session.make_symlink(&path, target)
+                })
             }
         }
     }
@@ -491,7 +520,7 @@ fn store_tree(session: &Arc<Session>, root: &str) -> Result<Tree, Failure> {
                         open.push(here);
                     }
                     FileKind::File => tree.files.push((here, described.size_bytes.unwrap_or(0))),
-                    FileKind::Symlink => tree.others.push(format!("{path}/{name}: a symbolic link")),
+                    FileKind::Symlink => tree.links.push((here, session.read_symlink(&join(&path, OsStr::new(&name))?)?)),
                     other => tree.others.push(format!("{path}/{name}: a {}", crate::listing::kind_text(other))),
                 }
             }

@@ -44,6 +44,9 @@ pub struct Entry {
     pub size_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     modified: Option<String>,
+    /// What a symbolic link points to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
 }
 
 /// Lists.
@@ -62,7 +65,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn list(session: &Session, path: &StorePath, arguments: &Arguments) -> Result<(), Failure> {
-    let attributes = session.stat(&path.path)?;
+    let mut attributes = session.stat(&path.path)?;
+    let mut path = path.clone();
+    if attributes.kind == FileKind::Symlink && !arguments.long {
+        // As elsewhere: a link that is named stands for its directory, unless more than names is asked for.
+        if let Some((followed, found)) = session.follow(&path.path)?.filter(|(_, found)| found.kind == FileKind::Directory) {
+            (path.path, attributes) = (followed, found);
+        }
+    }
     let mut entries = Vec::new();
     if attributes.kind == FileKind::Directory {
         // Names alone stream as they come; columns and JSON need all of them.
@@ -80,7 +90,7 @@ fn list(session: &Session, path: &StorePath, arguments: &Arguments) -> Result<()
         entries = session.described(parent, vec![entry], arguments.long)?;
     }
     if arguments.json {
-        return output::json(&Document { schema: "thalweg.ls/1", path: path.path.clone(), entries });
+        return output::json(&Document { schema: "thalweg.ls/1", path: path.path, entries });
     }
     if arguments.long {
         return output::result(&columns(&entries));
@@ -98,8 +108,8 @@ pub fn name_text(name: &[u8]) -> String {
 }
 
 impl Entry {
-    /// An entry, with its size where it is a file; `long`: with everything else.
-    pub fn new(entry: &DirectoryEntry, size_bytes: Option<u64>, long: bool) -> Entry {
+    /// An entry, with its size where it is a file and its target where it is a symbolic link; `long`: with everything else.
+    pub fn new(entry: &DirectoryEntry, size_bytes: Option<u64>, target: Option<&[u8]>, long: bool) -> Entry {
         let known = entry.attributes.as_ref().filter(|_| long);
         Entry {
             name: name_text(&entry.name),
@@ -109,6 +119,7 @@ impl Entry {
             gid: known.map(|a| a.gid),
             size_bytes,
             modified: known.map(|a| listing::time_text(a.modified_ns)),
+            target: target.map(name_text),
         }
     }
 }
@@ -124,7 +135,8 @@ fn columns(entries: &[Entry]) -> String {
         .iter()
         .map(|e| {
             let (mode, modified) = (e.mode.as_deref().unwrap_or("?"), e.modified.as_deref().unwrap_or("?"));
-            format!("{mode} {:>uids$} {:>gids$} {:>sizes$} {modified} {}\n", uid(e), gid(e), size(e), e.name)
+            let target = e.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
+            format!("{mode} {:>uids$} {:>gids$} {:>sizes$} {modified} {}{target}\n", uid(e), gid(e), size(e), e.name)
         })
         .collect()
 }

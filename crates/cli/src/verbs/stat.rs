@@ -31,6 +31,9 @@ struct Document {
     /// Absent for what is no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
+    /// What a symbolic link points to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     modified: String,
     changed: String,
     created: String,
@@ -48,6 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let session = Session::connect(&path.store, &arguments.store)?;
     let known = session.stat(&path.path)?;
     let size_bytes = (known.kind == FileKind::File).then(|| session.size(&path.path, &known)).transpose()?;
+    let target = (known.kind == FileKind::Symlink).then(|| session.read_symlink(&path.path)).transpose()?;
     let document = Document {
         schema: "thalweg.stat/1",
         path: path.path,
@@ -58,6 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         gid: known.gid,
         links: known.links,
         size_bytes,
+        target: target.as_deref().map(super::ls::name_text),
         modified: listing::time_text(known.modified_ns),
         changed: listing::time_text(known.changed_ns),
         created: listing::time_text(known.created_ns),
@@ -70,6 +75,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut text = format!("{}: {}, id {}\n", document.path, document.kind, document.id);
     if let Some(bytes) = size_bytes {
         text.push_str(&format!("size      {bytes} bytes ({})\n", size::text(bytes)));
+    }
+    if let Some(target) = &document.target {
+        text.push_str(&format!("target    {target}\n"));
     }
     text.push_str(&format!("mode      {}, uid {}, gid {}, {} links\n", document.mode, document.uid, document.gid, document.links));
     text.push_str(&format!("modified  {}\nchanged   {}\ncreated   {}\n", document.modified, document.changed, document.created));

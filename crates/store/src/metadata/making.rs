@@ -108,8 +108,11 @@ impl Namespace {
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or
     /// [`ErrorKind::Invalid`] for a target that none can be.
     pub fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
+        let mut owner = owner;
         if let NewNode::Symlink(target) = node {
             on(place, check_target(target))?;
+            // Nobody asks for a link's permissions; everywhere they are these.
+            owner.mode = 0o777;
         }
         on(
             place,
