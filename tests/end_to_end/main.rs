@@ -10,6 +10,7 @@ mod copies;
 mod demo;
 mod failures;
 mod interrupts;
+mod mount;
 mod namespaces;
 mod record_command;
 mod record_hard;

@@ -106,7 +106,7 @@ impl FileSystem {
     /// What all here share of a file; of two who open it at a time, one is first.
     fn share(&self, node: &Node, opened: OpenFile) -> Answered<Arc<Shared>> {
         let path = self.table.path(node.id, &node.state());
-        let fresh = Arc::new(Shared::new(&self.data, opened, path, self.options.strict)?);
+        let fresh = Arc::new(Shared::new(&self.data, opened, path, (self.options.strict, self.habit.expects_sync()))?);
         let mut state = node.state();
         match state.open.upgrade() {
             Some(shared) => {
@@ -128,7 +128,8 @@ impl FileSystem {
             open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
         }
         let is_direct = open_flags & abi::fopen::DIRECT_IO != 0;
-        (self.handles.add(Handle::new(Arc::clone(node), shared, is_direct)), open_flags)
+        let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
+        (self.handles.add(Handle::new(Arc::clone(node), shared, is_direct, writes)), open_flags)
     }
 
     /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
@@ -243,19 +244,31 @@ impl FileSystem {
         Ok(())
     }
 
-    /// A descriptor was closed: everything is written, and what went wrong is told.
+    /// A descriptor was closed: what was written is at the servers, and what went wrong is told. Who only read, and held no lock
+    /// that others wait for, has nothing to wait for.
     pub fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
-        self.settle(&mut w.tracer, &handle.node, &handle.shared);
-        self.unlock_owner(w, &handle.node, owner);
-        handle.shared.tell_losses(&handle.told)?;
+        let held = handle.node.state().lock_owners.contains(&owner);
+        if handle.writes || held {
+            self.settle(&mut w.tracer, &handle.node, &handle.shared);
+        }
+        if held {
+            self.unlock_owner(w, &handle.node, owner);
+        }
+        if handle.writes {
+            handle.shared.tell_losses(&handle.told)?;
+        }
         Ok(Answer::Done)
     }
 
     /// The last descriptor of an open file was closed, and its last map has gone.
     pub fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
         if let Some(handle) = self.handles.remove(handle) {
-            self.settle(&mut w.tracer, &handle.node, &handle.shared);
+            // A map outlives the descriptors: its last pages have come since they were closed.
+            if handle.writes {
+                self.settle(&mut w.tracer, &handle.node, &handle.shared);
+                self.habit.note(handle.shared.written_bytes(), handle.shared.synced.load(Ordering::Relaxed));
+            }
             let owners = std::mem::take(&mut *handle.lock_owners.lock().unwrap_or_else(PoisonError::into_inner));
             flock_owner.into_iter().chain(owners).for_each(|owner| self.unlock_owner(w, &handle.node, owner));
         }
@@ -270,6 +283,7 @@ impl FileSystem {
 
     fn sync_handle(&self, tracer: &mut Tracer, handle: &Handle, data_only: bool) -> Answered<()> {
         let shared = &handle.shared;
+        shared.synced.store(true, Ordering::Relaxed);
         self.settle(tracer, &handle.node, shared);
         if let Err(error) = shared.file.sync_traced(tracer) {
             self.log.line(format_args!("sync: {error}"));

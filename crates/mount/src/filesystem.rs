@@ -7,6 +7,7 @@ use crate::fuse::device::Device;
 use crate::fuse::reply::{self, Lifetimes};
 use crate::fuse::request::{Header, Operation};
 use crate::interrupts::UnderWay;
+use crate::open::SyncHabit;
 use crate::options::Options;
 use crate::table::{Node, Table};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct FileSystem {
     pub handles: Handles,
     /// Open directories.
     pub directories: Directories,
+    /// Whether programs here sync what they write.
+    pub habit: SyncHabit,
     /// For telling the kernel to forget.
     pub device: Arc<Device>,
     /// For what an errno does not say.

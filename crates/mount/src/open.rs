@@ -3,15 +3,43 @@
 //! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
 //! place here, so that whoever writes is seen by whoever reads, at once. A write that failed after it was answered is told to
 //! each that had the file open then, once: at its next flush (`close`) or sync.
+//!
+//! Servers can begin to put bytes on media when they arrive, so that a sync at the end finds most of it done, at the price of
+//! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
+//! ([`SyncHabit`]).
 
 use crate::errors::{Answered, Refusal};
 use crate::table::Node;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_store::client::{AheadOptions, BehindOptions, DataClient, FileHandle, ReadAhead, StoreFile, View, WriteBehind};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::{Error, Result};
 use thalweg_trace::Tracer;
+
+/// Less than this is soon on media, whenever it is begun.
+const LARGE_BYTES: u64 = 1 << 20;
+/// How many files decide what the next one is taken for.
+const HABIT: i32 = 4;
+
+/// Whether programs here sync large files that they write: of the last ones, were more synced than not?
+#[derive(Default)]
+pub struct SyncHabit(AtomicI32);
+
+impl SyncHabit {
+    /// A file that was written is closed.
+    pub fn note(&self, written_bytes: u64, synced: bool) {
+        if written_bytes >= LARGE_BYTES {
+            let step = if synced { 1 } else { -1 };
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some((n + step).clamp(-HABIT, HABIT)));
+        }
+    }
+
+    /// Whether the next one will probably be synced.
+    pub fn expects_sync(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
 
 /// A file that is open here.
 pub struct Shared {
@@ -21,6 +49,9 @@ pub struct Shared {
     kept: Option<Kept>,
     /// Says to the service that it is open.
     _opened: OpenFile,
+    written_bytes: AtomicU64,
+    /// It was synced since it was opened.
+    pub synced: AtomicBool,
     /// Its name has been on media since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
@@ -48,15 +79,24 @@ impl Shared {
     ///
     /// # Errors
     /// A layout that this program does not know.
-    pub fn new(data: &Arc<DataClient>, opened: OpenFile, path: String, strict: bool) -> Result<Shared> {
+    pub fn new(data: &Arc<DataClient>, opened: OpenFile, path: String, (strict, will_be_synced): (bool, bool)) -> Result<Shared> {
         let handle = FileHandle::from_attributes(path, &opened.attributes)?;
-        let file = Arc::new(StoreFile::new(Arc::clone(data), handle));
+        let file = StoreFile::new(Arc::clone(data), handle);
+        let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
         let kept = (!strict).then(|| {
             let behind = WriteBehind::new(Arc::clone(&file), &BehindOptions::default());
             let options = AheadOptions { behind: Some(Arc::clone(&behind)), ..AheadOptions::default() };
             Kept { ahead: ReadAhead::new(Arc::clone(&file), &options), behind }
         });
-        Ok(Shared { file, kept, _opened: opened, name_synced: AtomicBool::new(false), state: Mutex::default() })
+        Ok(Shared {
+            file,
+            kept,
+            _opened: opened,
+            written_bytes: AtomicU64::new(0),
+            synced: AtomicBool::new(false),
+            name_synced: AtomicBool::new(false),
+            state: Mutex::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,6 +146,7 @@ impl Shared {
     /// A server's; or that of an earlier write, which had been answered.
     pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let Some(kept) = &self.kept else { return self.write_through(tracer, bytes, offset) };
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let end = offset + bytes.len() as u64;
         // Even of a write that fails a part may be there.
         self.was_written(end);
@@ -120,6 +161,7 @@ impl Shared {
     /// A server's.
     pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let end = offset + bytes.len() as u64;
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.was_written(end);
         let written = self.file.write_traced(tracer, bytes, offset);
         if let Some(kept) = &self.kept {
@@ -142,6 +184,11 @@ impl Shared {
     /// It could not be told.
     pub fn give_back_untold(&self, end: u64) {
         self.was_written(end);
+    }
+
+    /// How many bytes were written since it was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
     }
 
     /// Everything written is at the servers when it returns.
@@ -195,6 +242,8 @@ pub struct Handle {
     pub shared: Arc<Shared>,
     /// The kernel keeps nothing of what goes through it.
     pub is_direct: bool,
+    /// It is open for writing.
+    pub writes: bool,
     /// Owners of locks that were taken through it: those of an open file description are freed with it alone.
     pub lock_owners: Mutex<Vec<u64>>,
     /// Losses it was told of.
@@ -203,8 +252,34 @@ pub struct Handle {
 
 impl Handle {
     /// A new one.
-    pub fn new(node: Arc<Node>, shared: Arc<Shared>, is_direct: bool) -> Handle {
+    pub fn new(node: Arc<Node>, shared: Arc<Shared>, is_direct: bool, writes: bool) -> Handle {
         let told = AtomicU64::new(shared.losses_before());
-        Handle { node, shared, is_direct, lock_owners: Mutex::default(), told }
+        Handle { node, shared, is_direct, writes, lock_owners: Mutex::default(), told }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_habit_is_what_most_of_the_last_files_were() {
+        let habit = SyncHabit::default();
+        assert!(!habit.expects_sync());
+        habit.note(LARGE_BYTES, true);
+        assert!(habit.expects_sync());
+        for _ in 0..100 {
+            habit.note(10, false);
+        }
+        assert!(habit.expects_sync(), "small files say nothing");
+        for _ in 0..100 {
+            habit.note(LARGE_BYTES, false);
+        }
+        for _ in 0..HABIT {
+            assert!(!habit.expects_sync());
+            habit.note(LARGE_BYTES, true);
+        }
+        habit.note(LARGE_BYTES, true);
+        assert!(habit.expects_sync());
     }
 }

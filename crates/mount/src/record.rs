@@ -50,6 +50,18 @@ pub struct Tracing {
     size_bytes: Option<u64>,
 }
 
+/// Begins the wait for the next request.
+pub fn wait(tracer: &mut Tracer) -> Option<Begun> {
+    tracer.is_on().then(|| tracer.begin())
+}
+
+/// Ends it. Whoever makes requests is not recorded, so it is a pause of theirs.
+pub fn waited(tracer: &mut Tracer, begun: Option<Begun>) {
+    if let Some(begun) = begun {
+        tracer.end(begun, SpanKind::WaitTimer, About::default());
+    }
+}
+
 /// Begins a request's span.
 pub fn begin(tracer: &mut Tracer, operation: &Operation<'_>) -> Option<Tracing> {
     if !tracer.is_on() {

@@ -84,6 +84,7 @@ impl Mount {
             table: Table::new(&root),
             handles: Handles::default(),
             directories: Default::default(),
+            habit: Default::default(),
             log,
             options,
             locks: names.locks(),
@@ -190,12 +191,14 @@ pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
 
 /// The place to mount on, without links in its path.
 fn usable(mountpoint: &Path) -> Result<PathBuf> {
-    let there = mountpoint.canonicalize().map_err(|e| match e.raw_os_error() {
-        Some(libc::ENOTCONN) => MountError::at(mountpoint, "a mount whose process is gone is there: thalweg umount takes it away"),
+    let dead = |e: std::io::Error| match e.raw_os_error() {
+        Some(libc::ENOTCONN | libc::ECONNABORTED) => {
+            MountError::at(mountpoint, "a mount whose process is gone is there: thalweg umount takes it away")
+        }
         _ => MountError::at(mountpoint, e),
-    })?;
-    match there.is_dir() {
-        true => Ok(there),
+    };
+    match std::fs::metadata(mountpoint).map_err(dead)?.is_dir() {
+        true => mountpoint.canonicalize().map_err(dead),
         false => Err(MountError::at(mountpoint, "it is no directory: a store is mounted on one")),
     }
 }
@@ -239,7 +242,9 @@ impl Inner {
         let mut worker = Worker::new(tracer);
         let mut memory = vec![0; self.agreed.write_bytes + abi::PAGE_BYTES];
         loop {
+            let waiting = record::wait(&mut worker.tracer);
             let received = device.receive(&mut memory);
+            record::waited(&mut worker.tracer, waiting);
             let was_last = self.idle.fetch_sub(1, Ordering::SeqCst) == 1;
             let length = match received {
                 Ok(Some(length)) => length,

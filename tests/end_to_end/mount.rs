@@ -1,0 +1,282 @@
+//! Mounting and taking away, as the command does it: processes of their own, people without privilege, processes that are killed.
+
+use crate::common::{Running, Said, Servers, Up, content, run, scratch, text, thalweg, wait_until};
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Whether a store can be mounted here; otherwise says why not.
+fn can_mount() -> bool {
+    let can = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok() && rustix::process::geteuid().is_root();
+    if !can {
+        println!("SKIPPED: a store cannot be mounted here (needs root and /dev/fuse)");
+    }
+    can
+}
+
+/// A mount, taken away with its owner.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(store: &Up, at: &Path, more: &[&str]) -> Mounted {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Mounted(at.to_owned());
+        run([&["mount", &store.address, text(at)], more].concat()).done();
+        mounted
+    }
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+    fn umount(&self) -> Said {
+        run(["umount", text(&self.0)])
+    }
+    /// The mount's process.
+    fn process(&self) -> i32 {
+        let mut value = vec![0; 1 << 16];
+        let length = rustix::fs::getxattr(&self.0, "user.thalweg.store", &mut value).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
+        document["pid"].as_i64().unwrap() as i32
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if listed(&self.0).is_some() {
+            let _ = run(["umount", "--lazy", text(&self.0)]);
+        }
+    }
+}
+
+/// Its line of /proc/mounts, if it is mounted.
+fn listed(at: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    mounts.lines().find(|line| line.split(' ').nth(1) == Some(text(at))).map(str::to_owned)
+}
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; the process is the mount's that this test started.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Whether a process is there and not just unburied.
+fn runs(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_mount_is_there_when_the_command_returns_and_written_out_when_it_is_gone() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(3), scratch());
+    let mount = Mounted::new(&store, &here.path().join("m"), &[]);
+    let line = listed(&mount.0).expect("it is mounted");
+    let fields: Vec<&str> = line.split(' ').collect();
+    assert_eq!((fields[0], fields[2]), (store.path("/").as_str(), "fuse.thalweg"), "{line}");
+    assert!(fields[3].contains("default_permissions") && fields[3].contains("allow_other"), "{line}");
+    let bytes = content(1, 5 << 20);
+    fs::write(mount.at("f"), &bytes).unwrap();
+    let process = mount.process();
+    mount.umount().done();
+    assert!(listed(&mount.0).is_none() && !runs(process));
+    assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0);
+    let out = here.path().join("out");
+    run(["cp", "--quiet", &store.path("/f"), text(&out)]).done();
+    assert!(fs::read(&out).unwrap() == bytes);
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said_with_its_reason() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let file = here.path().join("file");
+    fs::write(&file, "").unwrap();
+    run(["mount", &store.address, text(&here.path().join("nowhere"))]).failed(1, &["nowhere", "No such file"]);
+    run(["mount", &store.address, text(&file)]).failed(1, &["it is no directory"]);
+    run(["mount", "thal://127.0.0.1:1", text(here.path())]).failed(1, &["127.0.0.1:1", "refused"]);
+    run(["mount", &store.path("/no/such"), text(here.path())]).failed(1, &["no"]);
+    run(["mount", &store.address]).failed(2, &["expected the directory to mount on"]);
+    run(["umount", text(here.path())]).failed(1, &["no store is mounted there"]);
+    assert!(listed(here.path()).is_none());
+}
+
+#[test]
+fn who_keeps_a_mount_from_being_taken_away_is_named() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let mount = Mounted::new(&store, &here.path().join("m"), &[]);
+    let mut sleeper = Command::new("sleep").arg("60").current_dir(&mount.0).spawn().unwrap();
+    let said = mount.umount();
+    let _ = sleeper.kill();
+    sleeper.wait().unwrap();
+    said.failed(1, &["in use", &sleeper.id().to_string(), "sleep", "works in"]);
+    mount.umount().done();
+}
+
+#[test]
+fn a_mount_that_is_killed_leaves_nothing_locked_and_can_be_taken_away() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let (a, b) = (Mounted::new(&store, &here.path().join("a"), &[]), Mounted::new(&store, &here.path().join("b"), &[]));
+    let held = fs::File::create(a.at("f")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let other = fs::File::open(b.at("f")).unwrap();
+    let free = || rustix::fs::flock(&other, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    assert!(free().is_err());
+    kill(a.process(), libc::SIGKILL);
+    wait_until("the lock is free", || free().is_ok());
+    wait_until("the mount is dead", || fs::metadata(&a.0).is_err_and(|e| e.kind() == ErrorKind::NotConnected));
+    run(["mount", &store.address, text(&a.0)]).failed(1, &["thalweg umount takes it away"]);
+    a.umount().done();
+    assert!(listed(&a.0).is_none());
+    drop(held);
+}
+
+#[test]
+fn a_mount_in_the_foreground_ends_with_a_signal() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let at = here.path().join("m");
+    fs::create_dir(&at).unwrap();
+    let mut command = thalweg(["mount", "-f", &store.address, text(&at)]);
+    command.stderr(Stdio::null());
+    let mut process = Running::start(command);
+    wait_until("it is mounted", || listed(&at).is_some());
+    fs::write(at.join("f"), "x").unwrap();
+    process.signal(libc::SIGINT);
+    assert_eq!(process.wait(), Some(0));
+    assert!(listed(&at).is_none());
+}
+
+/// The device as it is on most machines, where anybody may open it; as it was, with its owner.
+struct DeviceForAll(fs::Permissions);
+
+impl DeviceForAll {
+    fn new() -> DeviceForAll {
+        let before = fs::metadata("/dev/fuse").unwrap().permissions();
+        fs::set_permissions("/dev/fuse", fs::Permissions::from_mode(0o666)).unwrap();
+        DeviceForAll(before)
+    }
+}
+
+impl Drop for DeviceForAll {
+    fn drop(&mut self) {
+        let _ = fs::set_permissions("/dev/fuse", self.0.clone());
+    }
+}
+
+#[test]
+fn a_person_without_privilege_mounts_for_nobody_else() {
+    if !can_mount() {
+        return;
+    }
+    if Command::new("fusermount3").arg("-V").output().is_err() {
+        return println!("SKIPPED: fusermount3 is not there (package fuse3)");
+    }
+    // `nobody`: the helper asks for a name.
+    const PERSON: u32 = 65534;
+    let _device = DeviceForAll::new();
+    let (store, here) = (Up::start(2), scratch());
+    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let all = Mounted::new(&store, &here.path().join("all"), &[]);
+    fs::set_permissions(&all.0, fs::Permissions::from_mode(0o1777)).unwrap();
+    let at = here.path().join("own");
+    fs::create_dir(&at).unwrap();
+    std::os::unix::fs::chown(&at, Some(PERSON), Some(PERSON)).unwrap();
+    // The command itself may lie where the person may not look.
+    let program = here.path().join("thalweg");
+    fs::copy(crate::common::THALWEG, &program).unwrap();
+    let as_person = |program: &Path, arguments: &[&str]| -> Said {
+        let mut command = Command::new(program);
+        command.args(arguments).env_remove("THALWEG_STORE").uid(PERSON).gid(PERSON).current_dir("/").stdin(Stdio::null());
+        command.output().unwrap().into()
+    };
+    let mounted = as_person(&program, &["mount", &store.address, text(&at)]);
+    if mounted.err.contains("/dev/fuse may not be opened") || mounted.err.contains("Operation not permitted") {
+        return println!("SKIPPED: a person cannot mount here: {}", mounted.err.trim());
+    }
+    mounted.done();
+    let script = "cd \"$0\" && echo mine > f && mkdir d && ln -s f d/l && cat f";
+    let said = as_person(Path::new("/bin/sh"), &["-c", script, text(&at)]).done();
+    assert_eq!(said.out, "mine\n");
+    let line = listed(&at).unwrap();
+    assert!(line.contains("nosuid") && line.contains("nodev") && !line.contains("allow_other"), "{line}");
+    assert_eq!(fs::read(at.join("f")).unwrap_err().kind(), ErrorKind::PermissionDenied, "not even root");
+    assert_eq!(fs::metadata(all.at("f")).unwrap().uid(), PERSON);
+    as_person(&program, &["umount", text(&at)]).done();
+    assert!(listed(&at).is_none());
+}
+
+#[test]
+fn a_mount_records_itself_and_its_servers() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(2), scratch());
+    let recording = here.path().join("m.thw");
+    let mount = Mounted::new(&store, &here.path().join("m"), &["--record", text(&recording)]);
+    let mut file = fs::File::create(mount.at("f")).unwrap();
+    let bytes = content(3, 8 << 20);
+    bytes.chunks(1 << 20).for_each(|piece| file.write_all(piece).unwrap());
+    file.sync_all().unwrap();
+    drop(file);
+    assert!(fs::read(mount.at("f")).unwrap() == bytes);
+    mount.umount().done();
+    let document = run(["explain", "--json", text(&recording)]).done().json();
+    let shares: f64 = document["critical_path"].as_array().unwrap().iter().filter_map(|c| c["share"].as_f64()).sum();
+    assert!((shares - 1.0).abs() <= 0.001, "shares sum to {shares}");
+    let roles: Vec<&str> = document["tracks"].as_array().unwrap().iter().filter_map(|t| t["role"].as_str()).collect();
+    assert!(roles.contains(&"client") && roles.contains(&"server"), "{roles:?}");
+}
+
+#[test]
+fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, here) = (Servers::start(2), scratch());
+    let store = text(&servers.store).to_owned();
+    for more in [&["--strict"][..], &[]] {
+        let at = here.path().join(format!("m{}", more.len()));
+        fs::create_dir(&at).unwrap();
+        // A server that is silent is not given up while this test runs.
+        run([&["mount", "--store", &store, "--timeout", "5m", text(&at)], more].concat()).done();
+        let mount = Mounted(at);
+        for target in [0, 1] {
+            let directory = mount.at(&format!("d{target}"));
+            fs::create_dir_all(&directory).unwrap();
+            let layout = format!("basic_dist place=targets:{target}");
+            rustix::fs::setxattr(&directory, "user.thalweg.layout", layout.as_bytes(), rustix::fs::XattrFlags::empty()).unwrap();
+            fs::write(directory.join("f"), content(1, 300_000)).unwrap();
+        }
+        // Nothing of it is kept by the kernel.
+        let file = fs::File::open(mount.at("d0/f")).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        drop(file);
+        servers.process("io0").signal(libc::SIGSTOP);
+        let mut reader = Command::new("cat").arg(mount.at("d0/f")).stdout(Stdio::null()).spawn().unwrap();
+        let sleeps = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") D ") || s.contains(") S "));
+        wait_until("it waits", || sleeps(reader.id()));
+        assert!(fs::read(mount.at("d1/f")).unwrap() == content(1, 300_000), "everything else goes on");
+        kill(reader.id() as i32, libc::SIGINT);
+        let mut ended = None;
+        wait_until("it has ended", || {
+            ended = reader.try_wait().unwrap();
+            ended.is_some()
+        });
+        servers.process("io0").signal(libc::SIGCONT);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.unwrap()), Some(libc::SIGINT));
+        mount.umount().done();
+    }
+}
