@@ -198,9 +198,10 @@ fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
         .unwrap_or(NONE)
 }
 
-/// Recorders call a mount's threads `mount` and `mount/...`; where there are several mounts, `mount:NAME` and so on.
+/// Recorders call a mount's threads `mount` and `mount/...`; where there are several mounts, `mount:NAME` and so on. A mount that
+/// records itself calls them `mount 0` and so on.
 fn is_mount(name: &str) -> bool {
-    name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
+    name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', ' ']))
 }
 
 /// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection

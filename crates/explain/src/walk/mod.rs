@@ -10,6 +10,7 @@
 
 mod connections;
 mod handed;
+mod pool;
 mod ranks;
 mod threads;
 
@@ -169,6 +170,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Work { running, blocked } => self.work(&span, running, blocked)?,
             Rule::Container => self.container(&span),
             Rule::Wait(Activity::Runqueue) => self.queued(&span)?,
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.idle_in_pool(&span)? => {}
             // A sleep that another thread cut short (it was to end) lasted as long as that thread let it.
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling() => {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;

@@ -1,0 +1,42 @@
+//! A mount that recorded itself: threads of a pool that take requests of programs of which nothing is recorded.
+//!
+//! There is no command whose thread the walk could begin on. Whatever thread it stands on, while that one waits for a request it goes on
+//! with one that works on a request; while none does, nobody asked for anything, and it goes on with who answered last.
+
+use super::*;
+
+impl Walk<'_, '_> {
+    /// Stands in a wait for the next request (all of it a pause as far as is known): whether it was dealt with.
+    pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+        let (pid, machine) = (self.actor().pid, self.actor().machine);
+        let is_mount = |track: u32, walk: &Self| walk.cast.actors.get(track as usize).is_some_and(|actor| actor.mount);
+        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.cast.main, self) || self.circling() {
+            return Ok(false);
+        }
+        let others = self.cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.mount && a.pid == pid && a.machine == machine);
+        let others: Vec<u32> = others.map(|(track, _)| track as u32).filter(|&track| track != self.track).collect();
+        // What a thread did before is known once one of its earlier spans was read, or all of the wait.
+        self.ensure(span.start)?;
+        let mut working = None;
+        let mut answered = None;
+        for track in others {
+            self.settle(track);
+            let lane = &self.feed.lanes[track as usize];
+            match lane.innermost() {
+                Some(inner) if inner.kind != SpanKind::WaitTimer => working = working.max(Some((inner.start, track))),
+                _ => answered = answered.max(lane.previous().map(|p| (p.end, track))),
+            }
+        }
+        if let Some((_, track)) = working {
+            self.jump(track);
+            return Ok(true);
+        }
+        let answered = answered.filter(|&(end, _)| end > span.start && end < self.at);
+        let from = answered.map_or(self.piece_start(span), |(end, _)| end);
+        self.charge_thread(Activity::Think, What::Blocked(span.kind), NONE, from);
+        if let Some((_, track)) = answered {
+            self.jump(track);
+        }
+        Ok(true)
+    }
+}
