@@ -40,6 +40,28 @@ struct place {
     uint32_t count, targets[64];
 };
 
+static int by_node(const void *left, const void *right)
+{
+    const struct place *a = *(struct place *const *)left, *b = *(struct place *const *)right;
+    int order = strcmp(a->node, b->node);
+    return order ? order : (a > b) - (a < b);
+}
+
+/* The ranks of each node, in order, take its targets in turn. */
+static void take_turns(struct place *all, int size, uint32_t *target_of)
+{
+    struct place **sorted = calloc((size_t)size, sizeof *sorted);
+    for (int r = 0; sorted && r < size; r++)
+        sorted[r] = &all[r];
+    if (sorted)
+        qsort(sorted, (size_t)size, sizeof *sorted, by_node);
+    for (int i = 0, turn = 0; sorted && i < size; i++) {
+        turn = i && !strcmp(sorted[i]->node, sorted[i - 1]->node) ? turn + 1 : 0;
+        target_of[sorted[i] - all] = sorted[i]->targets[(uint32_t)turn % sorted[i]->count];
+    }
+    free(sorted);
+}
+
 int hints_targets(MPI_Comm comm, const struct store *store, uint32_t **target_of, char *reason, size_t room)
 {
     struct place mine = {.count = (uint32_t)(store->here_count < 64 ? store->here_count : 64)}, *all = NULL;
@@ -54,15 +76,11 @@ int hints_targets(MPI_Comm comm, const struct store *store, uint32_t **target_of
         *target_of = calloc((size_t)size, sizeof **target_of);
     }
     PMPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, comm);
-    for (int r = 0; rank == 0 && r < size && !failed; r++) {
-        uint32_t before = 0;
-        for (int other = 0; other < r; other++)
-            before += !strcmp(all[other].node, all[r].node);
-        if (all[r].count)
-            (*target_of)[r] = all[r].targets[before % all[r].count];
-        else
+    for (int r = 0; rank == 0 && r < size && !failed; r++)
+        if (!all[r].count)
             failed = snprintf(reason, room, "local: no server is on rank %d's node `%s`: the servers' nodes are %s", r, all[r].node, store->nodes);
-    }
+    if (rank == 0 && !failed)
+        take_turns(all, size, *target_of);
     PMPI_Bcast(&failed, 1, MPI_INT, 0, comm);
     if (failed)
         PMPI_Bcast(reason, (int)room, MPI_CHAR, 0, comm);

@@ -73,6 +73,17 @@ static const struct json *server_of(const struct json *servers, const struct jso
     return one;
 }
 
+/* Whether a server before this one is on this node, too. */
+static int is_listed(const struct json *servers, const struct json *server, const char *node)
+{
+    for (const struct json *before = servers->first; before != server; before = before->next) {
+        const char *other = json_text(json_get(before, "node"));
+        if (other && !strcmp(other, node))
+            return 1;
+    }
+    return 0;
+}
+
 static int read_map(const struct json *document, struct store *store)
 {
     const struct json *servers = json_get(document, "servers"), *targets = json_get(document, "targets");
@@ -90,7 +101,7 @@ static int read_map(const struct json *document, struct store *store)
     }
     for (const struct json *server = servers ? servers->first : NULL; server; server = server->next) {
         const char *node = json_text(json_get(server, "node"));
-        if (node && strlen(node) < STORE_LABEL_BYTES && !strstr(store->nodes, node))
+        if (node && strlen(node) < STORE_LABEL_BYTES && !is_listed(servers, server, node))
             sprintf(store->nodes + strlen(store->nodes), "%s%s", *store->nodes ? ", " : "", node);
     }
     return 0;

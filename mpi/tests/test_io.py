@@ -145,6 +145,23 @@ class OpenMpi(Io, unittest.TestCase):
         return {"extra": ("--mca", "io", "romio321")}
 
 
+class Linked(unittest.TestCase):
+    def test_a_program_can_be_linked_with_the_library(self):
+        for implementation in mounted.IMPLEMENTATIONS:
+            with self.subTest(implementation):
+                if mounted.missing(implementation):
+                    self.skipTest(mounted.missing(implementation))
+                name = f"linked-{implementation}"
+                program, build = os.path.join(m.directory, name), os.path.abspath(mounted.BUILD)
+                source = os.path.join(mounted.HERE, "..", "examples", "parts.c")
+                linking = [f"-L{build}", f"-Wl,-rpath,{build}", "-Wl,--no-as-needed", f"-lthalweg-{implementation}"]
+                subprocess.run([f"mpicc.{implementation}", "-o", program, source, *linking], check=True)
+                hints = {"THALWEG_HINTS": "thalweg_layout=local"}
+                done = m.run(implementation, [program], "{here}/" + name, "1", preload=False, environment=hints)
+                self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+                self.assertEqual(m.bytes_on(name), {"a": 1 << 20, "b": 1 << 20})
+
+
 class Fortran(unittest.TestCase):
     def test_a_fortran_program_gets_its_layout_from_hints(self):
         for implementation in mounted.IMPLEMENTATIONS:
