@@ -201,6 +201,9 @@ fn why_unknown(place: Place) -> String {
              (`thalweg doctor`)"
                 .to_owned()
         }
+        Place::Thread { what: What::Blocked(kind), .. } if crate::ranks::is_mpi(kind) => {
+            "waiting for ranks of which nothing was recorded".to_owned()
+        }
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),
         Place::FarEnd { .. } => "nothing was recorded of who was waited for".to_owned(),
         _ => "no rule covers it".to_owned(),

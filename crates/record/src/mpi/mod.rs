@@ -222,7 +222,8 @@ impl MpiRecording {
             let of_job: Vec<&Rank> = ranks.iter().filter(|rank| rank.job == job).collect();
             let world = of_job.first().map_or(0, |rank| rank.header.world_size);
             let have = of_job.len() as i64;
-            if have < i64::from(world) {
+            // Started as a rank, each is in a recording of its own.
+            if have < i64::from(world) && rank_here().is_none() {
                 notes.push(format!("{have} of the job's {world} ranks were recorded: what the others did is not known."));
             }
             let killed = of_job.iter().filter(|rank| !rank.header.ended).count();
