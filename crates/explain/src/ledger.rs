@@ -248,6 +248,7 @@ impl Ledger {
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
                     What::Runnable => queue_name(cast, label),
+                    What::Blocked(SpanKind::WaitTimer) if is_mount(cast, label) => format!("{who}: waiting for requests"),
                     What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
                     What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),

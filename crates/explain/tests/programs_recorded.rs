@@ -26,6 +26,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("curl-get-slow-start", "network.cwnd", 0.6, "server nginx > client"),
     ("gridftp-put-1-sndbuf", "network.sndbuf", 0.75, "client > server globus"),
     ("mount-lock-held", "client.lock", 0.4, "client flock: a lock that the client at 127.0.0.1:"),
+    ("mount-own", "client.think", 0.7, "mount: waiting for requests"),
     ("mount-read-one-slow-server", "server.read", 0.8, "server io2: file.read"),
     ("mount-write-fsync-server-disk", "server.sync", 0.8, "server io0: file.sync"),
     ("mount-write-link", "network.bandwidth", 0.8, "mount > server io"),
