@@ -12,7 +12,8 @@ from laboratory import shell
 from laboratory.hosts import Host
 
 NETWORK = "10.87.{}.{}"
-QUEUE_S = 0.02
+# As much as a switch buffers: enough that streams which share a link fill it.
+QUEUE_S = 0.1
 
 
 class Bridge:

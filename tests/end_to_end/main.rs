@@ -3,6 +3,7 @@
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
 mod bad_input;
+mod bench_layout;
 mod both_ends;
 mod command_line;
 mod common;
@@ -15,6 +16,7 @@ mod namespaces;
 mod record_command;
 mod record_hard;
 mod record_methods;
+mod record_mounted;
 mod recordings;
 mod rpcstat;
 mod terminal;

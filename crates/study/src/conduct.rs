@@ -1,5 +1,6 @@
 //! Conducting: every run on all nodes at once, in the order of the plan, each line kept as soon as it is known.
 
+use crate::access::Sharing;
 use crate::document::{Bonnie, Document, Facts};
 use crate::nodes::Nodes;
 use crate::plan::{Cell, Choice, Known, Peer, Via, cells, order};
@@ -265,7 +266,7 @@ impl<'a> Stage<'a> {
 
     /// The file as a node sees it.
     fn at(&self, cell: &Cell, name: &str, node: usize) -> At {
-        let own_file = cell.access(self.names.len() as u32, 0).sharing == crate::access::Sharing::PerRank;
+        let own_file = cell.access(self.names.len() as u32, 0).sharing == Sharing::PerRank;
         let name = if own_file { format!("{name}.{node}") } else { name.to_owned() };
         match (cell.peer, cell.via) {
             (Some(peer), _) => At::Path(PathBuf::from(self.choice.peers[peer].path.replace("{file}", &format!("{name}.{node}")))),
@@ -289,7 +290,7 @@ impl<'a> Stage<'a> {
             return Ok(datafiles);
         }
         let many = self.names.len() as u32;
-        let shared = cell.access(many, 0).sharing == crate::access::Sharing::Shared;
+        let shared = cell.access(many, 0).sharing == Sharing::Shared;
         for node in 0..if shared { 1 } else { self.names.len() } {
             let layout = cell.series.layout(&self.ground, &cell.access(many, node as u32));
             let order = Order::Make { at: self.at(cell, name, node), layout: layout.clone() };
@@ -357,21 +358,18 @@ impl<'a> Stage<'a> {
         Ok(state.unwrap_or(CacheState::NotVerified { why: "no node has anything of it".into() }))
     }
 
+    /// Removes what a cell made. All are told before any is waited for, so that nothing stays when somebody wants to stop.
     fn remove(&mut self, cell: &Cell, name: &str) -> Result<()> {
+        let ats: Vec<At> = (0..self.names.len()).map(|node| self.at(cell, name, node)).collect();
         if let Some(peer) = cell.peer {
             let on = self.peer_node(&self.choice.peers[peer])?;
-            for node in 0..self.names.len() {
-                let at = self.at(cell, name, node);
-                self.nodes.one(on, &Order::Remove(at))?;
-            }
-            return Ok(());
+            let removed: Vec<Result<Answer>> = ats.into_iter().map(|at| self.nodes.one(on, &Order::Remove(at))).collect();
+            return removed.into_iter().collect::<Result<Vec<_>>>().map(drop);
         }
-        let shared = cell.access(self.names.len() as u32, 0).sharing == crate::access::Sharing::Shared;
-        for node in 0..if shared { 1 } else { self.names.len() } {
-            let at = self.at(cell, name, node);
-            self.nodes.one(node, &Order::Remove(at))?;
+        if cell.access(self.names.len() as u32, 0).sharing == Sharing::Shared {
+            return self.nodes.one(0, &Order::Remove(ats[0].clone())).map(drop);
         }
-        Ok(())
+        self.nodes.each(|node| Order::Remove(ats[node].clone())).map(drop)
     }
 
     fn peer_node(&self, peer: &Peer) -> Result<usize> {

@@ -7,6 +7,7 @@ use crate::plan::Choice;
 use crate::protocol::{Answer, Order};
 use crate::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -142,7 +143,8 @@ fn start_one(choice: &Choice, name: &str) -> Result<Node> {
     let program = choice.program.to_string_lossy().into_owned();
     let words: Vec<String> = prefix.into_iter().chain([program]).chain(WORKER_WORDS.iter().map(|word| (*word).to_owned())).collect();
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // In a process group of its own: Ctrl-C is for us, and it ends when we have nothing more to tell it.
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let failed = |e: std::io::Error| Error::node(name, format!("cannot start `{}`: {e}", words.join(" ")));
     let mut child = command.spawn().map_err(failed)?;
     let orders = child.stdin.take();

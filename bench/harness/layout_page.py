@@ -1,0 +1,70 @@
+"""docs/LAYOUT-BENCH.md and its pictures, from the results of a layout study."""
+
+import os
+import shutil
+
+PREFACE = """# What each layout gives
+
+`make bench-layout` measures it (root; the figures below are its last run), on nodes that are network namespaces of one machine, each
+with a disk and a link of known rates, so that what is possible is known. `thalweg bench layout` does the same on real hosts:
+
+```
+thalweg bench layout --store store.toml --run-on 'ssh {node}' --sizes 64Mi,256Mi,1Gi --repeat 5 --via library,mount
+```
+
+**What is done.** Every node writes its part of one file, all at once, and is timed: the writing alone, and with the sync that puts it
+on media. Then every server's datafiles are put out of the page cache, which the kernel confirms (`cachestat`), and all read their
+parts at once. Every page carries its own offset and is held to it when it is read. All series are measured once, then all again in
+the opposite order; figures are medians with bootstrap 95 % intervals, ratios to the local disk are taken node by node within a
+repetition. Every time is in `raw.jsonl`; every run through the client library is recorded at both ends and explained, and the cause
+stands beside its figure (in the pictures: point at a mark).
+
+**The series.** *local file system*: a file of the node's own disk, which is the ceiling; *caches on*: the same without waiting for
+the disk. *basic_dist*: everything on one server. *simple_stripe* over all nodes, with strips of 64 KiB, 8 MiB, 16 MiB, and as long as
+a part (then a part is on one server, here the neighbour's: what a layout gives that does not know who writes). *varstrip_dist*: each
+part on its writer's own disk. *twod_stripe*: in two groups. *NFS*: a file for each node on one NFS-Ganesha server, by a client
+that keeps 8 calls of 1 MiB in flight.
+
+**What disks and links allow** is arithmetic: all nodes begin at once, whoever shares a disk or link gets a fair share, nothing else
+costs anything. Striped over n nodes, (n - 1) / n of each part crosses a link: {prediction}.
+
+"""
+
+MAPPING = """
+## How the patterns map
+
+| pattern | known as | transfers of rank r of n |
+|---|---|---|
+| `part`, `ior-segmented` | IOR `-b PART -t T -s 1` | one block, at r × PART |
+| `ior-strided` | IOR `-b T -t T -s PART/T` | transfer i at (i × n + r) × T |
+| `ior-random` | IOR `-b PART -t T -s 1 -z` | one block, its transfers shuffled |
+| `ior-file-per-process` | IOR `-b PART -t T -s 1 -F` | a file of its own |
+| `beff-scatter` | `b_eff_io` type 0, strided collective | pieces of T/16; piece i at (i × n + r) × T/16 |
+| `beff-shared` | type 1, shared file pointer | in the ranks' order: transfer i at (i × n + r) × T |
+| `beff-separate` | type 2, separate files | a file of its own |
+| `beff-segmented` | type 3, segmented | one block, at r × PART |
+| `beff-segmented-collective` | type 4, segmented collective | the same |
+
+`b_eff_io` chooses chunk sizes by the machine's memory and runs each pattern for a time; here a pattern moves a stated number of bytes in
+transfers of a stated size. Its means are kept: over the types, scattering counts twice; over first writing, rewriting and reading,
+a quarter, a quarter and a half. Collective calls and shared pointers are MPI-IO's; the client library and a mount make the same
+transfers at the same offsets, each node for itself.
+"""
+
+
+def write(results, repository, prediction):
+    """The page, and beside it the pictures, from the directory of results."""
+    with open(os.path.join(results, "layout.md")) as source:
+        measured = source.read().split("\n", 2)[2]
+    pictures = os.path.join(repository, "docs", "layout")
+    shutil.rmtree(pictures, ignore_errors=True)
+    os.makedirs(pictures)
+    names = sorted(name for name in os.listdir(results) if name.endswith(".svg"))
+    shown = ""
+    for name in names:
+        shutil.copy(os.path.join(results, name), pictures)
+        shown += f"![{name.removesuffix('.svg').replace('-', ' ')}](layout/{name})\n\n"
+    page = os.path.join(repository, "docs", "LAYOUT-BENCH.md")
+    with open(page, "w") as out:
+        out.write(PREFACE.replace("{prediction}", prediction) + shown + measured.rstrip() + "\n" + MAPPING)
+    return page
