@@ -48,11 +48,11 @@ void hints_free(struct opened *opened)
     free(opened);
 }
 
-/* The mount writes back what it holds of a file when one who has it open closes it, and compares what it keeps with what the store has
- * when one opens it. */
+/* The mount writes back what it holds of a file when one who may write to it closes it, and compares what it keeps with what the store
+ * has when one opens it. */
 static void look_again(const struct opened *opened)
 {
-    int descriptor = open(opened->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int descriptor = open(opened->path, (opened->amode & MPI_MODE_RDONLY ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK);
     if (descriptor >= 0)
         close(descriptor);
 }
