@@ -63,6 +63,10 @@ enum Operation {
     Told(bool),
     /// So little memory for windows.
     Budget(u64),
+    /// The same place so many times at once: the last is what counts.
+    Overwrite(u64, usize, u64, u8),
+    /// Reads on, writes to where reading will come to, and reads on there.
+    WriteAhead(u64, u64, u64),
     /// Waits until nothing is dirty, without being told to flush.
     Age,
 }
@@ -92,6 +96,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Allocate::ZeroRange),
         1 => Just(Allocate::ZeroRangeKeepSize)
     ];
+    let offset_again = offset.clone();
     prop_oneof![
         12 => (offset.clone(), length.clone(), any::<u64>(), write_way).prop_map(|(o, l, s, w)| Operation::Write(o, l, s, w)),
         12 => (offset.clone(), length.clone(), read_way).prop_map(|(o, l, w)| Operation::Read(o, l, w)),
@@ -105,6 +110,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Reopen),
         1 => any::<bool>().prop_map(Operation::Told),
         1 => prop_oneof![Just(0_u64), Just(300_000), Just(5 << 20), Just(256 << 20)].prop_map(Operation::Budget),
+        2 => (offset_again, 1_usize..2_000_000, any::<u64>(), 2_u8..5).prop_map(|(o, l, s, n)| Operation::Overwrite(o, l, s, n)),
+        3 => (0..REACH / 2, 0_u64..500_000, any::<u64>()).prop_map(|(o, d, s)| Operation::WriteAhead(o, d, s)),
         1 => Just(Operation::Age),
     ]
 }
@@ -203,6 +210,16 @@ impl Client {
     }
 }
 
+/// Reads, and compares.
+fn check_read(client: &Client, model: &[u8], offset: u64, length: usize, way: ReadWay) {
+    for (offset, length, found) in client.read(offset, length, way) {
+        let right = expected(model, offset, length);
+        assert_eq!(found.len(), right.len(), "bytes of {length} at {offset}, of {}, {way:?}", model.len());
+        let wrong = found.iter().zip(right).position(|(a, b)| a != b);
+        assert!(wrong.is_none(), "byte {} of a read of {length} at {offset}, {way:?}", offset + wrong.unwrap() as u64);
+    }
+}
+
 /// What a read must find.
 fn expected(model: &[u8], offset: u64, length: usize) -> &[u8] {
     let from = (offset.min(model.len() as u64)) as usize;
@@ -272,13 +289,24 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
                 me.write(&bytes, *offset, *way);
                 put(&mut model, &bytes, *offset);
             }
-            Operation::Read(offset, length, way) => {
-                for (offset, length, found) in me.read(*offset, *length, *way) {
-                    let right = expected(&model, offset, length);
-                    assert_eq!(found.len(), right.len(), "bytes of {length} at {offset}, of {}, {way:?}", model.len());
-                    let wrong = found.iter().zip(right).position(|(a, b)| a != b);
-                    assert!(wrong.is_none(), "byte {} of a read of {length} at {offset}, {way:?}", offset + wrong.unwrap() as u64);
+            Operation::Read(offset, length, way) => check_read(me, &model, *offset, *length, *way),
+            Operation::Overwrite(offset, length, seed, times) => {
+                for n in 0..u64::from(*times) {
+                    let bytes = stand::noise(*length, seed.wrapping_add(n));
+                    me.write(&bytes, *offset, WriteWay::Behind);
+                    put(&mut model, &bytes, *offset);
                 }
+                check_read(me, &model, *offset, *length, ReadWay::Direct);
+            }
+            Operation::WriteAhead(offset, distance, seed) => {
+                check_read(me, &model, *offset, 300_000, ReadWay::Pieces(65536));
+                let (at, bytes) = (offset + 300_000 + distance, stand::noise(5000, *seed));
+                me.write(&bytes, at, WriteWay::Behind);
+                put(&mut model, &bytes, at);
+                if seed % 2 == 0 {
+                    me.open.settle(off);
+                }
+                check_read(me, &model, offset + 300_000, 600_000, ReadWay::Pieces(65536));
             }
             Operation::Truncate(size) => {
                 me.open.settle(off);
@@ -343,7 +371,7 @@ fn cases(default: u32) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(60), max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(40), max_shrink_iters: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_read_is_what_was_written_last(
