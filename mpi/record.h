@@ -17,6 +17,8 @@
  *                 that opened it together; count: how many; text: its path as it was given
  *   view          object: the file's number; text: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`, the filetype's runs of bytes, repeated every
  *                 EXTENT bytes from DISPLACEMENT on; without runs they are too many
+ *   store, layout, map  object: the file's number; text: what a file in a mounted store says by the extended attributes of these names when it
+ *                 is closed (`user.thalweg.store`, ...)
  *   completed     the end of what `serial` names and an earlier record began, within the wait that ended at the same instant: peer, tag and
  *                 size as they became known
  */

@@ -23,6 +23,7 @@ struct group {
     int *world;     /* rank in MPI_COMM_WORLD of each (remote) rank, or null */
     _Atomic uint64_t sequence; /* collectives so far */
     _Atomic uint64_t children; /* communicators and files made of it so far */
+    char *path;      /* of a file, as the file system has it */
     _Atomic uint64_t split;    /* serial of the split collective under way */
     int view_etype_bytes;
 };

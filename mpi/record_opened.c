@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 /* A view of more runs is told without them. */
 #define MOST_RUNS 4096
+#define MOST_ATTRIBUTE (64 << 10)
 
 uint64_t record_file_begin(void)
 {
@@ -45,6 +47,9 @@ void record_file_opened(uint64_t begun, MPI_Comm comm, const char *path, int amo
         told.serial = opened->id;
         told.count = (uint32_t)opened->size;
         record_append(&told, path, strlen(path));
+        /* `thal:`, `ufs:` and the like are the implementation's. */
+        const char *colon = strchr(path, ':'), *slash = strchr(path, '/');
+        opened->path = strdup(colon != NULL && colon != path && (slash == NULL || colon < slash) ? colon + 1 : path);
         record_file_add(file, opened);
     }
     record_put(&record);
@@ -98,9 +103,28 @@ void record_file_viewed(uint64_t begun, MPI_File file, MPI_Offset displacement, 
     record_put(&record);
 }
 
+/* What a file in a mounted store says of itself, when its layout is decided. Others say nothing. */
+static void tell_attribute(struct group *group, enum record_call call, const char *name)
+{
+    char *text = malloc(MOST_ATTRIBUTE);
+    ssize_t length = text != NULL ? getxattr(group->path, name, text, MOST_ATTRIBUTE) : -1;
+    if (length > 0) {
+        struct record told = record_blank(call, record_now());
+        told.end_ns = told.start_ns;
+        told.object = group->number;
+        record_append(&told, text, (size_t)length);
+    }
+    free(text);
+}
+
 void *record_file_closing(MPI_File file)
 {
     struct group *group = record_state == 1 ? record_file(file) : NULL;
+    if (group != NULL && group->path != NULL) {
+        tell_attribute(group, CALL_store, "user.thalweg.store");
+        tell_attribute(group, CALL_layout, "user.thalweg.layout");
+        tell_attribute(group, CALL_map, "user.thalweg.map");
+    }
     record_file_gone(file);
     return group;
 }
