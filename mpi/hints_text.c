@@ -275,7 +275,8 @@ static int read_plain(const char *key, const char *value, struct hints_wish *wis
             strcpy(wish->placement, value);
         }
     } else if (!strcmp(key, "thalweg_layout")) {
-        if (strcmp(value, "local") && strcmp(value, "none"))
+        /* What another file's info says of that file is no wish for this one. */
+        if (strcmp(value, "local") && strcmp(value, "none") && strcmp(value, "waiting"))
             REFUSE("hint thalweg_layout: `%.60s`: expected local", value);
         wish->local = !strcmp(value, "local");
     } else {
@@ -292,10 +293,11 @@ static int check_together(struct hints_wish *wish, const char *typed, char *reas
     int has_strips = strstr(wish->parameters, ",strips=") != NULL;
     if (wish->place_local && !strcmp(wish->distribution, "varstrip_dist") && !has_strips)
         wish->local = 1;
+    /* Another file's info, given back as it is, asks for that file's strips. */
+    if (has_strips)
+        wish->local = 0;
     if (wish->local && *wish->distribution && strcmp(wish->distribution, "varstrip_dist"))
         REFUSE("hint thalweg_layout=local: its strips are those of varstrip_dist, and distribution_name is %s", wish->distribution);
-    if (wish->local && has_strips)
-        REFUSE("hint thalweg_layout=local: the strips follow from the ranks' parts, and varstrip_dist:string:strips gives them too");
     if (wish->local && *wish->placement)
         REFUSE("hint thalweg_layout=local: the targets are those of the ranks' nodes, and thalweg_placement names others");
     const char *size = strstr(wish->parameters, ",strip_size=");

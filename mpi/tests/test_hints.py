@@ -144,6 +144,12 @@ class Hints:
         self.opened(self.open("cw", "striping_unit=65536", path=self.path + "-own", environment=outside))
         self.assertTrue(m.layout(self.name + "-own").startswith("simple_stripe,strip_size=65536 datafiles=1 "))
 
+    def test_the_info_of_one_file_makes_another_like_it(self):
+        info = self.opened(self.open("cb", "thalweg_layout=local", "--view", "parts", "--write", "view"))
+        again = [f"{key}={value}" for key, value in info.items() if "romio" not in key and not key.startswith(("cb_", "ind_"))]
+        self.opened(self.open("cb", *again, path=self.path + "-like-it"))
+        self.assertEqual(m.layout(self.name + "-like-it"), m.layout(self.name))
+
     # What cannot be meant, or is not meant by all, fails everywhere and makes nothing.
 
     def test_ranks_that_ask_differently_are_refused_with_the_key_and_both_values(self):
