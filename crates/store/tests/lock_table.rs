@@ -233,7 +233,7 @@ fn play(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn every_byte_is_held_by_whom_it_should_be(steps in prop::collection::vec(step(), 1..60)) {

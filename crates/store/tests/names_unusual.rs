@@ -157,7 +157,7 @@ fn a_removed_file_lives_by_its_number_until_it_is_closed_everywhere() {
     assert_eq!(two.written(t, second.id(), 5).unwrap().links, 0);
     let id = second.id();
     drop(second);
-    two.stat(t, &Place::at("/")).unwrap();
+    two.tell_closed(t).unwrap();
     eventually("the removal", || matches!(two.stat(&mut off(), &place), Err(e) if e.kind() == ErrorKind::Stale));
     assert_eq!(kind(two.open_by_id(t, id)), ErrorKind::Stale);
     assert_eq!(kind(two.get_extended(t, &place, b"user.a")), ErrorKind::Stale);

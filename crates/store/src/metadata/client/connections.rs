@@ -87,6 +87,17 @@ impl Inner {
         }
     }
 
+    /// Tells what is closed on every connection that has something to tell.
+    pub(super) fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
+        for slot in &self.slots {
+            let mut slot = locked(slot);
+            if !slot.closed.is_empty() {
+                self.call_on(&mut slot, tracer, Operation::StoreMap, true)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the connection, unless it is there, and says what is open.
     pub(super) fn ready(&self, slot: &mut Slot) -> Result<()> {
         // Nothing is awaited on an idle connection: what can be read is its end.

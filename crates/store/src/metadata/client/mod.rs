@@ -263,6 +263,15 @@ impl MetadataClient {
         self.done(tracer, Operation::Truncate { place: place.clone(), size_bytes })
     }
 
+    /// Says now which files were closed here; otherwise the next request on their connection does. For whoever closed a file
+    /// without names and has nothing else to ask: its bytes go when the service knows.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
+        self.inner.tell_closed(tracer)
+    }
+
     /// A client of its own for locks and turns at the same service. Its locks are free when its last clone is dropped.
     pub fn locks(&self) -> LockClient {
         LockClient::new(&self.inner.address, &locked(&self.inner.options))

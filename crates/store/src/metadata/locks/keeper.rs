@@ -102,18 +102,21 @@ impl Locks {
         if client == SERVICE {
             return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
         }
+        let life = {
+            let mut state = locked(&self.state);
+            state.next += 1;
+            let life = state.next;
+            state.lives.entry(client).or_default().life = life;
+            Life { locks: Arc::clone(self), client, life }
+        };
+        self.changed.notify_all();
+        // After it is alive here, so that an older life that ends now leaves the row alone.
         write::<_, DatabaseError>(&*self.database, watch, |t| {
             t.put(Rows::State, &key_of(client), Vec::new());
             Ok(())
         })?;
         self.database.sync(watch)?;
-        let mut state = locked(&self.state);
-        state.next += 1;
-        let life = state.next;
-        state.lives.entry(client).or_default().life = life;
-        drop(state);
-        self.changed.notify_all();
-        Ok(Life { locks: Arc::clone(self), client, life })
+        Ok(life)
     }
 
     /// Which of the client's requests have been granted since it last asked: as soon as there are any, at most after
@@ -307,16 +310,17 @@ impl Drop for Life {
             return;
         }
         state.lives.remove(&self.client);
+        // The service ends before its clients do: they come back to what they have, and nobody else gets it meanwhile.
+        if state.stopping && !state.table.is_idle(self.client) {
+            return;
+        }
         let mut granted = Vec::new();
         state.table.forget(self.client, Instant::now(), &mut granted);
         locks.tell(&mut state, granted);
-        let stopping = state.stopping;
+        // Under the same lock, so that a younger life's row is not taken.
+        locks.forget_rows(&[self.client]);
         drop(state);
         locks.changed.notify_all();
-        // The service ends before its clients do: they come back to what they have.
-        if !stopping {
-            locks.forget_rows(&[self.client]);
-        }
     }
 }
 

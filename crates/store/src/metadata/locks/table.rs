@@ -208,6 +208,11 @@ impl Table {
         }
     }
 
+    /// Whether a client neither holds nor waits for anything.
+    pub fn is_idle(&self, client: u64) -> bool {
+        self.clients.get(&client).is_none_or(|known| known.ranges == 0 && known.waits.is_empty())
+    }
+
     /// Who is in the way of a lock.
     pub fn test(&self, client: u64, request: &LockRequest) -> Option<HeldLock> {
         self.in_the_way(client, request)
@@ -326,7 +331,7 @@ impl Table {
     }
 
     fn forget_idle(&mut self, client: u64) {
-        if self.clients.get(&client).is_some_and(|known| known.ranges == 0 && known.waits.is_empty()) {
+        if self.is_idle(client) {
             self.clients.remove(&client);
         }
     }
