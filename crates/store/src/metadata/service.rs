@@ -153,6 +153,7 @@ impl Session for ClientSession {
 }
 
 impl ClientSession {
+    /// Longer than a screen: one arm for each request, most of them a call of the namespace.
     fn answer(&mut self, operation: Operation, watch: &mut Traced<'_>) -> Result<MetadataReply> {
         let service = Arc::clone(&self.service);
         let namespace = &service.namespace;
