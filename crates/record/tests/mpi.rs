@@ -1,10 +1,9 @@
 //! MPI jobs, recorded: both ends of every message and all ranks of every collective have one number, with both implementations.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_record::mpi::{Implementation, Mpi};
 use thalweg_record::{Method, Options, Outcome, run};
 use thalweg_trace::{Recording, RequestId, Source, Span, SpanKind};
@@ -15,6 +14,12 @@ struct Installed {
     launcher: &'static str,
     arguments: &'static [&'static str],
     program: PathBuf,
+}
+
+/// A process records one thing at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Those that are here, with the test's program compiled for each; says which are not.
@@ -71,7 +76,7 @@ fn ranks(recording: &Recording) -> BTreeMap<u64, String> {
 
 #[test]
 fn both_ends_of_a_message_and_all_ranks_of_a_collective_have_one_number() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let (_alone, directory) = (alone(), tempfile::tempdir().expect("a directory"));
     for installed in installed(directory.path()) {
         let (outcome, recording) = recorded(&installed, "ring", directory.path());
         assert_eq!(outcome.exit, Some(thalweg_record::Exit::Code(0)), "{:?}", outcome.notes);
@@ -102,7 +107,7 @@ fn both_ends_of_a_message_and_all_ranks_of_a_collective_have_one_number() {
 
 #[test]
 fn where_ranks_write_is_told_by_offsets_and_their_views() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let (_alone, directory) = (alone(), tempfile::tempdir().expect("a directory"));
     for installed in installed(directory.path()) {
         let (_, recording) = recorded(&installed, "together", directory.path());
         let views: BTreeMap<u64, &str> = recording
@@ -125,7 +130,7 @@ fn where_ranks_write_is_told_by_offsets_and_their_views() {
 
 #[test]
 fn a_killed_rank_leaves_what_it_did_and_the_command_its_own_exit() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let (_alone, directory) = (alone(), tempfile::tempdir().expect("a directory"));
     for installed in installed(directory.path()) {
         let (outcome, recording) = recorded(&installed, "killed", directory.path());
         assert_ne!(outcome.exit, Some(thalweg_record::Exit::Code(0)));
@@ -138,7 +143,7 @@ fn a_killed_rank_leaves_what_it_did_and_the_command_its_own_exit() {
 
 #[test]
 fn a_command_without_mpi_runs_all_the_same_and_it_is_said() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let (_alone, directory) = (alone(), tempfile::tempdir().expect("a directory"));
     let Some(installed) = installed(directory.path()).into_iter().next() else { return };
     let output = directory.path().join("true.thw");
     let mpi = Some(Mpi::Of(installed.implementation));

@@ -98,12 +98,12 @@ fn of_program(path: &Path) -> Option<Implementation> {
     }
 }
 
-/// Our library: where `THALWEG_MPI_LIBRARY` says, beside the command, or where `make -C mpi` puts it.
+/// Our library: where `THALWEG_MPI_LIBRARY` says (itself, or its directory), beside the command, or where `make -C mpi` puts it.
 pub fn library(implementation: Implementation) -> Result<PathBuf, RecordError> {
     let name = format!("libthalweg-{}.so", implementation.name());
     let mut places = Vec::new();
-    if let Some(given) = std::env::var_os("THALWEG_MPI_LIBRARY") {
-        places.push(PathBuf::from(given));
+    if let Some(given) = std::env::var_os("THALWEG_MPI_LIBRARY").map(PathBuf::from) {
+        places.push(if given.is_dir() { given.join(&name) } else { given });
     }
     if let Some(beside) = std::env::current_exe().ok().as_deref().and_then(Path::parent) {
         places.push(beside.join(&name));

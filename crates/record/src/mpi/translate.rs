@@ -11,6 +11,8 @@ use thalweg_trace::{
 
 /// Events that are handed on together.
 const BATCH: usize = 4096;
+/// What files in a mounted store say of themselves.
+const ATTRIBUTES: [&str; 3] = ["store", "layout", "map"];
 /// "Try again", as the result of what found nothing.
 const EAGAIN: i64 = 11;
 
@@ -35,6 +37,8 @@ struct Group {
     path: String,
     view: Option<String>,
     size: u32,
+    /// What a file in a mounted store said of itself.
+    said: Vec<(String, String)>,
     /// What it is called in objects: `world`, `self`, or a number.
     called: String,
 }
@@ -46,6 +50,8 @@ struct Reading<'a> {
     threads: &'a Threads,
     messages: Messages,
     groups: HashMap<u32, Group>,
+    /// By a file's number: attributes that it had when it was closed.
+    said: HashMap<u32, Vec<(String, String)>>,
     tracks: HashMap<u32, TrackId>,
     /// Of each thread: what ended in the wait whose record comes next.
     ended: HashMap<u32, Vec<Record>>,
@@ -107,6 +113,7 @@ impl Translator {
             threads,
             messages: Messages::new(job, header.rank),
             groups: HashMap::new(),
+            said: HashMap::new(),
             tracks: HashMap::new(),
             ended: HashMap::new(),
             posted: HashMap::new(),
@@ -118,6 +125,9 @@ impl Translator {
             match call(&record) {
                 "communicator" | "file" => reading.messages.named(&record),
                 "completed" => reading.messages.completed(&record),
+                name if ATTRIBUTES.contains(&name) => {
+                    reading.said.entry(record.object).or_default().push((name.to_owned(), record.text));
+                }
                 _ => {}
             }
         }
@@ -125,6 +135,7 @@ impl Translator {
         while let Some(record) = records.next()? {
             match call(&record) {
                 "communicator" | "file" | "view" => reading.describe(call(&record), &record),
+                name if ATTRIBUTES.contains(&name) => {}
                 "completed" => reading.ended.entry(record.tid).or_default().push(record),
                 name => self.call(&mut reading, name, &record),
             }
@@ -220,12 +231,13 @@ impl Reading<'_> {
             return;
         }
         let path = if what == "file" { self.path(&record.text) } else { String::new() };
+        let said = self.said.get(&record.object).cloned().unwrap_or_default();
         let called = match record.serial {
             1 if what == "communicator" => "world".to_owned(),
             0 => format!("communicator {} of rank {}", record.object, self.rank.header.rank),
             name => format!("communicator {:08x}", name >> 32),
         };
-        self.groups.insert(record.object, Group { path, view: None, size: record.count, called });
+        self.groups.insert(record.object, Group { path, view: None, size: record.count, said, called });
     }
 
     /// A file's path: as the rank's working directory and the implementation's prefixes have it.
@@ -271,7 +283,7 @@ impl Reading<'_> {
         let group = self.groups.get(&record.object)?;
         let attribute = |name: &str, value: String| (name.to_owned(), value);
         if !group.path.is_empty() {
-            let mut attributes = vec![];
+            let mut attributes = group.said.clone();
             attributes.extend(group.view.clone().map(|view| attribute("view", view)));
             return Some(translator.object(ObjectKind::File, group.path.clone(), attributes));
         }
