@@ -52,8 +52,8 @@ def free_port():
 class Mounted:
     """`with Mounted() as m:` has m.at["a"] and m.at["b"], the two mount points, and m.here, where ranks see their own."""
 
-    def __init__(self):
-        self.processes = []
+    def __init__(self, *options):
+        self.processes, self.options = [], options
         self.directory = tempfile.mkdtemp(prefix="thalweg-mpi-")
         self.at = {node: os.path.join(self.directory, f"mnt-{node}") for node in NODES}
         self.here = os.path.join(self.directory, "here")
@@ -84,7 +84,7 @@ class Mounted:
         os.makedirs(self.here)
         for node, point in self.at.items():
             os.makedirs(point)
-            subprocess.run([THALWEG, "mount", "--store", self.store_toml, "--node", node, point], check=True, timeout=PATIENCE_S)
+            subprocess.run([THALWEG, "mount", "--store", self.store_toml, "--node", node, *self.options, point], check=True, timeout=PATIENCE_S)
 
     def wait_until_it_answers(self):
         end = time.monotonic() + PATIENCE_S

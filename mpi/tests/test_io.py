@@ -145,6 +145,21 @@ class OpenMpi(Io, unittest.TestCase):
         return {"extra": ("--mca", "io", "romio321")}
 
 
+class Strict(unittest.TestCase):
+    def test_strict_mounts_need_no_library_between_nodes(self):
+        names = ["independent", "indexed", "sizes"]
+        with mounted.Mounted("--strict") as strict:
+            for implementation in mounted.IMPLEMENTATIONS:
+                with self.subTest(implementation):
+                    if mounted.missing(implementation):
+                        self.skipTest(mounted.missing(implementation))
+                    done = strict.run(implementation, "io", ",".join(names), "{here}/" + implementation, preload=False)
+                    self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+                    for name in ("independent", "indexed"):
+                        with open(os.path.join(strict.at["b"], implementation + name), "rb") as file:
+                            self.assertEqual(file.read(), pattern(PATTERNED[name](2)), name)
+
+
 class Linked(unittest.TestCase):
     def test_a_program_can_be_linked_with_the_library(self):
         for implementation in mounted.IMPLEMENTATIONS:
