@@ -1,16 +1,16 @@
 //! From who writes which bytes of a file to the strips that put each writer's bytes on a target of its own.
 //!
-//! **In:** parts of a cycle (or views, or where each writer begins), and the target where each writer's bytes belong. **Out:** the parameter
-//! `strips` of `varstrip_dist`, and which target each datafile goes to. The library in `mpi/` computes the same in the same steps when it
-//! lays a file out for its ranks; `mpi/tests/vectors.json` holds both to the same answers.
+//! **In:** parts of a cycle (or views, or where each writer begins), and the target where each writer's bytes belong. **Out:** the
+//! parameter `strips` of `varstrip_dist`, and which target each datafile goes to. The library in `mpi/` computes the same in the
+//! same steps when it lays a file out for its ranks; `mpi/tests/vectors.json` holds both to the same answers.
 //!
 //! 1. A byte claimed by writers of one target is *owned* by it; one that nobody claims, or writers of different targets, is not.
 //! 2. A range that is not owned and shorter than `gap_bytes` goes with the owned range before it (the first: after it). A longer one is
-//!    dealt to all writers' targets in turn, in pieces of `piece_bytes`, [`MOST_PIECES`] at most (then they are larger). The turn goes on from
-//!    range to range, in the order in which the targets first appear among the writers.
+//!    dealt to all writers' targets in turn, in pieces of `piece_bytes`, [`MOST_PIECES`] at most (then they are larger). The turn goes
+//!    on from range to range, in the order in which the targets first appear among the writers.
 //! 3. Neighbours of one target are one strip; a cycle that is a smaller one several times over is that one.
-//! 4. Strips smaller than `smallest_strip_bytes` on average are refused. A text longer than `text_bytes` is made coarser: blocks (a power of
-//!    two) go to who owns most of each, or else to who was dealt most of it.
+//! 4. Strips smaller than `smallest_strip_bytes` on average are refused. A text longer than `text_bytes` is made coarser: blocks (a
+//!    power of two) go to who owns most of each, or else to who was dealt most of it.
 //! 5. Datafiles are numbered in the order in which their targets appear.
 
 mod cycles;
@@ -144,7 +144,8 @@ impl Turn {
     }
 }
 
-/// Strips of a cycle of `cycle_bytes` claimed by `parts` (in any order, they may overlap); `target_of[w]` is where writer `w`'s bytes belong.
+/// Strips of a cycle of `cycle_bytes` claimed by `parts` (in any order, they may overlap); `target_of[w]` is where writer `w`'s
+/// bytes belong.
 ///
 /// # Errors
 /// Nobody writes anything, no byte is one node's alone, or what comes of it is too fine to be a layout.

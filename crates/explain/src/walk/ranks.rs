@@ -2,8 +2,8 @@
 //!
 //! While a rank is in an MPI call that another rank had to do its part for ([`crate::ranks`]), what its thread does by itself (running,
 //! queueing for a processor, sleeping between two looks) is waiting, until the other had done it: there the walk goes on. From then on to
-//! the end of the call it is the rank's own: a copy, a queue, or the message's way. Work on files within a call is work, also that of another
-//! rank in the same collective: ranks write for each other.
+//! the end of the call it is the rank's own: a copy, a queue, or the message's way. Work on files within a call is work, also that
+//! of another rank in the same collective: ranks write for each other.
 
 use super::*;
 use crate::ranks::{Provider, is_mpi, is_part};
@@ -67,8 +67,8 @@ impl Walk<'_, '_> {
         self.lane().open.iter().filter(|s| is_mpi(s.kind)).min_by_key(|s| (s.start, std::cmp::Reverse(s.end), s.id)).copied()
     }
 
-    /// What the call was for: of several messages and collectives, the one that was provided last. A look in vain was for what the thread got in
-    /// its next call that got something.
+    /// What the call was for: of several messages and collectives, the one that was provided last. A look in vain was for what the
+    /// thread got in its next call that got something.
     fn operation(&mut self, call: &LiveSpan) -> Result<Option<(LiveSpan, Provider)>, ExplainError> {
         const EAGAIN: i32 = 11;
         self.ensure(call.start)?;

@@ -14,8 +14,8 @@ pub struct Run {
     pub length: u64,
 }
 
-/// What a writer sees of the file: from `displacement` on, tiles of `extent` bytes of which it has the runs, which are in order and apart from
-/// each other. No runs: it writes nothing.
+/// What a writer sees of the file: from `displacement` on, tiles of `extent` bytes of which it has the runs, which are in order and
+/// apart from each other. No runs: it writes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct View {
@@ -71,9 +71,10 @@ fn from_beginnings(mut beginnings: Vec<(u64, u32)>) -> Option<(Vec<Part>, u64)> 
 
 /// Strips from the writers' views.
 ///
-/// A view without holes says where its writer begins, not where it ends: its part goes on to where the next one begins. Parts that begin at equal
-/// distances are a cycle that repeats; otherwise the last goes on for ever. Views with holes and one extent repeat with it; of
-/// different extents they count once, with their first tile. Bytes before a displacement belong to whom they would if the cycle had begun at 0.
+/// A view without holes says where its writer begins, not where it ends: its part goes on to where the next one begins. Parts that
+/// begin at equal distances are a cycle that repeats; otherwise the last goes on for ever. Views with holes and one extent repeat
+/// with it; of different extents they count once, with their first tile. Bytes before a displacement belong to whom they would if
+/// the cycle had begun at 0.
 ///
 /// # Errors
 /// As [`from_parts`]; and views that do not fit in 63 bits.

@@ -1,9 +1,10 @@
 //! Numbers that all ranks of a message or collective arrive at, each by itself.
 //!
 //! MPI does not let messages overtake each other: the nth message of one rank to another, with one tag in one communicator, is taken by
-//! the nth receive, in the order of posting, that took such a one. So a message's number is made of the job, the communicator (whose name is the
-//! same on all its ranks), both ranks, the tag, and n. What a receive took of what it would have taken is known when it ends, so a rank's file is
-//! read twice: once to see that. A collective's number is made of the communicator's, or file's, name and how many it had before.
+//! the nth receive, in the order of posting, that took such a one. So a message's number is made of the job, the communicator
+//! (whose name is the same on all its ranks), both ranks, the tag, and n. What a receive took of what it would have taken is known
+//! when it ends, so a rank's file is read twice: once to see that. A collective's number is made of the communicator's, or file's,
+//! name and how many it had before.
 
 use super::file::{ANY, COLLECTIVE, POSTED, RECEIVE, Record, SEND};
 use std::collections::HashMap;

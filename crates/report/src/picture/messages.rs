@@ -55,7 +55,8 @@ impl Messages {
         arrows
     }
 
-    /// Draws them over the lanes, whose middles `height_of` gives; `left` is where the panel begins. How many there are, if they are too many.
+    /// Draws them over the lanes, whose middles `height_of` gives; `left` is where the panel begins. How many there are, if they
+    /// are too many.
     pub fn draw(&self, canvas: &mut Canvas, left: f64, height_of: &HashMap<usize, f64>) -> Option<usize> {
         let arrows = self.arrows();
         if self.too_many || arrows.len() > MOST_ARROWS {

@@ -1,5 +1,5 @@
-//! Ranks that poll for each other, as waits: while a rank waited for another in an MPI call, its thread ran and did nothing. In the graph it waits
-//! for the other rank's part instead, and whatever it queued for or slept in meanwhile goes with that.
+//! Ranks that poll for each other, as waits: while a rank waited for another in an MPI call, its thread ran and did nothing. In the
+//! graph it waits for the other rank's part instead, and whatever it queued for or slept in meanwhile goes with that.
 
 use super::rows::{Row, Rows};
 use crate::ExplainError;
