@@ -134,39 +134,41 @@ impl FileSystem {
 
     /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
     fn look_at_change(&self, node: &Node, shared: &Shared, attributes: &Attributes) -> bool {
-        let mut state = node.state();
+        let state = node.state();
         let same = state.cached_change == Some(attributes.change);
         let told = state.told_change == Some(attributes.change);
-        state.cached_change = Some(attributes.change);
         drop(state);
         if !same {
-            shared.forget_all();
-        }
-        if !told {
+            self.forget_bytes(node, Some(shared), attributes.change);
+        } else if !told {
             self.device.forget_cached(self.table.number(node.id), false);
         }
         same && !self.options.strict
     }
 
+    /// Forgets everything that is kept of a file, here and in the kernel. Only then is what will be kept called that of `change`:
+    /// whoever compares meanwhile must not find the old bytes under the new name.
+    fn forget_bytes(&self, node: &Node, shared: Option<&Shared>, change: u64) {
+        if let Some(shared) = shared {
+            shared.forget_all();
+        }
+        self.device.forget_cached(self.table.number(node.id), true);
+        node.state().cached_change = Some(change);
+    }
+
     /// Forgets everything that is kept of a file, and asks whether it has changed: what taking a lock means.
     pub fn revalidate(&self, tracer: &mut Tracer, node: &Node) -> Answered<()> {
         let attributes = self.names.stat(tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
-        let shared = node.shared();
-        let mut state = node.state();
-        let same = state.cached_change == Some(attributes.change);
-        state.cached_change = Some(attributes.change);
-        drop(state);
+        let same = node.state().cached_change == Some(attributes.change);
         if !same {
-            if let Some(shared) = shared {
-                shared.forget_all();
-            }
-            self.device.forget_cached(self.table.number(node.id), true);
+            self.forget_bytes(node, node.shared().as_deref(), attributes.change);
         }
         Ok(())
     }
 
     /// Everything that was written to a file here is at the servers, and the service knows. What was lost is noted.
     pub fn settle(&self, tracer: &mut Tracer, node: &Node, shared: &Shared) {
+        let _settling = shared.settling();
         if let Err(error) = shared.flush(tracer) {
             self.log.line(format_args!("bytes written are lost: {error}"));
             shared.lost(&error);

@@ -63,6 +63,8 @@ impl FileSystem {
             return Ok(Answer::Done);
         };
         let handle = self.handles.get(asked.handle)?;
+        // An exclusive lock may become a shared one: others then see what was written under it.
+        self.settle(tracer, &node, &handle.shared);
         let cancel = Cancel::new();
         let wait = if asked.wait {
             let fires = cancel.clone();

@@ -55,6 +55,8 @@ pub struct Shared {
     /// Its name has been on media since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
+    /// Held by who flushes and tells the service of it: another who must have that done waits for it.
+    settling: Mutex<()>,
 }
 
 /// What is kept of a file here.
@@ -96,6 +98,7 @@ impl Shared {
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
             state: Mutex::default(),
+            settling: Mutex::default(),
         })
     }
 
@@ -148,10 +151,10 @@ impl Shared {
         let Some(kept) = &self.kept else { return self.write_through(tracer, bytes, offset) };
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let end = offset + bytes.len() as u64;
-        // Even of a write that fails a part may be there.
-        self.was_written(end);
         let written = kept.behind.write(tracer, bytes, offset);
         kept.ahead.forget(&(offset..end));
+        // Even of a write that fails a part may be there. Noted only now: who tells the service has flushed these bytes.
+        self.was_written(end);
         written
     }
 
@@ -162,11 +165,11 @@ impl Shared {
     pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let end = offset + bytes.len() as u64;
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.was_written(end);
         let written = self.file.write_traced(tracer, bytes, offset);
         if let Some(kept) = &self.kept {
             kept.ahead.forget(&(offset..end));
         }
+        self.was_written(end);
         written
     }
 
@@ -174,6 +177,11 @@ impl Shared {
     pub fn was_written(&self, end: u64) {
         let mut state = self.state();
         state.untold = state.untold.max(Some(end));
+    }
+
+    /// One at a time flushes and tells the service: who finds nothing to tell must not go on while another is telling it.
+    pub fn settling(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the last byte ends that was written since the service was told; it is being told now.
