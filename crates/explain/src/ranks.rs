@@ -61,6 +61,11 @@ impl Ranks {
         Ranks { parts: HashMap::new(), by_name: ranks.map(|(i, a)| (a.name.clone(), i as u32)).collect() }
     }
 
+    /// The tracks of ranks.
+    pub fn tracks(&self) -> impl Iterator<Item = u32> {
+        self.by_name.values().copied()
+    }
+
     /// A span, as it is read.
     pub fn note(&mut self, span: &LiveSpan) {
         if is_part(span) {

@@ -22,7 +22,7 @@ enum Others {
 impl Walk<'_, '_> {
     /// If the thread is in an MPI call and waits there for another rank, goes there; `false`: any other rule holds.
     pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
-        let Some(call) = self.mpi_call() else { return Ok(false) };
+        let Some(call) = self.mpi_call() else { return self.launcher_waits(span) };
         if !is_mpi(span.kind) && !is_idle_wait(span) {
             return Ok(false);
         }
@@ -50,6 +50,52 @@ impl Walk<'_, '_> {
             }
             _ => Ok(self.others_work(span, &operation) || self.slept_in_call(span, &call)),
         }
+    }
+
+    /// The command's own process, where it started ranks, waits for them, by whatever means: for the one that ended last.
+    fn launcher_waits(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+        let main = &self.cast.actors[self.cast.main as usize];
+        let ranks: Vec<u32> = self.feed.ranks.tracks().collect();
+        let is_launcher = self.actor().pid == main.pid && main.pid != 0 && !ranks.is_empty() && !ranks.contains(&self.cast.main);
+        if !is_launcher || !is_idle_wait(span) || span.kind == SpanKind::WaitRunqueue || self.circling() {
+            return Ok(false);
+        }
+        // Spans come by descending end: the first that is read of any rank is the end of the one that ended last.
+        let last_end = |walk: &Self, rank: u32| walk.feed.lanes[rank as usize].passed.last_end;
+        while ranks.iter().all(|&rank| last_end(self, rank) == i64::MIN) && !self.cannot_look_further() {
+            self.feed.read(self.cast, self.at, self.observer)?;
+        }
+        // Of several that go on, one that does something: the others may wait for each other through the launcher.
+        ranks.iter().for_each(|&rank| self.settle(rank));
+        let works = |rank: u32| {
+            let lane = &self.feed.lanes[rank as usize];
+            lane.innermost().is_none_or(|s| !is_mpi(s.kind) && !is_idle_wait(s)) && lane.passed.last_end > self.at
+        };
+        let latest = |&rank: &u32| (last_end(self, rank).min(self.at), works(rank), last_end(self, rank), rank);
+        let Some(rank) = ranks.iter().copied().max_by_key(latest) else { return Ok(false) };
+        let until = last_end(self, rank).min(self.at);
+        if until <= span.start {
+            return Ok(false);
+        }
+        if until < self.at {
+            let from = self.piece_start(span).max(until);
+            self.charge_thread(Activity::Lock, What::Blocked(span.kind), NONE, from);
+            return Ok(true);
+        }
+        let has_begun = |walk: &Self| {
+            let lane = &walk.feed.lanes[rank as usize];
+            lane.innermost().is_some() || lane.previous().is_some()
+        };
+        self.settle(rank);
+        while !has_begun(self) && self.feed.position >= span.start && !self.cannot_look_further() {
+            self.feed.read(self.cast, self.at, self.observer)?;
+            self.settle(rank);
+        }
+        if has_begun(self) {
+            self.came_from.insert(rank, self.track);
+            self.jump(rank);
+        }
+        Ok(has_begun(self))
     }
 
     /// A sleep between two looks within a call is no pause of the program's: it waited for something that was not recorded.
