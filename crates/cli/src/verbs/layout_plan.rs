@@ -1,7 +1,8 @@
 //! `thalweg layout plan RECORDING`: from who wrote which bytes of a file to the layout that keeps each writer's bytes on its own node.
 //!
-//! Writers are what a recording has of them: ranks of an MPI job with the offsets, sizes and views of their writes; or processes whose calls were
-//! recorded one by one. Which node a writer is on is told by the mounted store it wrote through, else by its machine's label.
+//! Writers are what a recording has of them: ranks of an MPI job with the offsets, sizes and views of their writes; or processes
+//! whose calls were recorded one by one. Which node a writer is on is told by the mounted store it wrote through, else by its
+//! machine's label.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session, size};
@@ -110,7 +111,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cycle = parts.iter().map(|part| part.end).max().unwrap_or(0);
     let plan = from_parts(&parts, cycle, &target_of, &Options::default())
         .map_err(|refused| Failure::failed(format!("{path}: no layout makes its writers' bytes local: {refused}")))?;
-    let local_now = now(&path, arguments)?.map(|(layout, on)| share(&layout, &on, &parts, &target_of));
+    let local_now = then(&recording, &path)
+        .map_or_else(|| now(&path, arguments), |then| Ok(Some(then)))?
+        .map(|(layout, on)| share(&layout, &on, &parts, &writers, &targets));
     let document = document(path, cycle, writers, local_now, &plan);
     if arguments.json {
         return output::json(&document);
@@ -119,12 +122,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The mounted stores of a recording, by where they were mounted.
+///
+/// Of files that a job's ranks opened, each says it itself: a rank may see another mount at the same path.
 fn mounts(source: &dyn Source) -> Vec<(String, Mounted)> {
+    let of_files = source.objects().iter().filter_map(|object| Some((object.name.clone(), mounted_of(object)?)));
     let said = source.meta().attributes.iter().filter_map(|(name, value)| {
         let point = name.rsplit_once("mount.").filter(|(before, _)| before.is_empty() || before.ends_with('.'))?.1;
         Some((point.to_owned(), serde_json::from_str(value).ok()?))
     });
-    said.collect()
+    of_files.chain(said).collect()
+}
+
+fn attribute<'a>(object: &'a thalweg_trace::Object, name: &str) -> Option<&'a str> {
+    object.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+fn mounted_of(object: &thalweg_trace::Object) -> Option<Mounted> {
+    serde_json::from_str(attribute(object, "store")?).ok()
 }
 
 fn mount_of<'a>(mounts: &'a [(String, Mounted)], path: &str) -> Option<&'a (String, Mounted)> {
@@ -180,7 +194,8 @@ fn push(ranges: &mut Vec<(u64, u64)>, range: (u64, u64)) {
 fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap<String, Written>, Failure> {
     let objects: HashMap<u64, &thalweg_trace::Object> =
         source.objects().iter().filter(|o| o.kind == ObjectKind::File).map(|o| (o.object.number(), o)).collect();
-    let view = |o: &thalweg_trace::Object| o.attributes.iter().find(|(name, _)| name == "view").and_then(|(_, text)| View::read(text));
+    let view = |o: &thalweg_trace::Object| View::read(attribute(o, "view")?);
+    let own_nodes: HashMap<u64, String> = objects.iter().filter_map(|(number, object)| Some((*number, mounted_of(object)?.node))).collect();
     let views: HashMap<u64, View> = objects.iter().filter_map(|(number, object)| Some((*number, view(object)?))).collect();
     let nodes: HashMap<u16, &str> = source.hosts().iter().map(|host| (host.host.0, host.node.as_str())).collect();
     let tracks: HashMap<u64, &thalweg_trace::Track> = source.tracks().iter().map(|t| (t.track.number(), t)).collect();
@@ -205,7 +220,8 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
                 file.elsewhere += size;
                 continue;
             };
-            let own = mount_of(mounts, &object.name).map(|(_, mounted)| mounted.node.as_str()).filter(|node| !node.is_empty());
+            let said = own_nodes.get(&object.object.number()).map(String::as_str);
+            let own = said.or_else(|| Some(mount_of(mounts, &object.name)?.1.node.as_str())).filter(|node| !node.is_empty());
             let node = own.or_else(|| nodes.get(&track.host.0).copied()).unwrap_or("");
             let name = if by_rank { track.name.clone() } else { format!("{} ({})", track.name, track.pid.unwrap_or(0)) };
             let ranges = file.of_writer.entry((name, node.to_owned())).or_default();
@@ -233,7 +249,7 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
 fn base(mounts: &[(String, Mounted)], path: &str) -> String {
     let below = mount_of(mounts, path).and_then(|(point, _)| Path::new(path).strip_prefix(point).ok());
     match below {
-        Some(below) if mounts.len() > 1 => format!("/{}", below.display()),
+        Some(below) if mounts.len() > 1 && !below.as_os_str().is_empty() => format!("/{}", below.display()),
         _ => path.to_owned(),
     }
 }
@@ -336,23 +352,34 @@ fn now(path: &str, arguments: &Arguments) -> Result<Option<(Layout, Vec<u32>)>, 
         let length = rustix::fs::getxattr(path, name, &mut value).ok()?;
         String::from_utf8(value[..length.min(1 << 16)].to_vec()).ok()
     };
-    let (Some(layout), Some(map)) = (attribute("user.thalweg.layout"), attribute("user.thalweg.map")) else { return Ok(None) };
-    let targets: Option<Vec<u32>> = map.lines().map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect();
-    let spec = layout.split_whitespace().next().and_then(|spec| spec.parse::<Spec>().ok());
-    Ok(spec.zip(targets.filter(|targets| !targets.is_empty())).and_then(|(spec, targets)| {
-        let count = targets.len() as u32;
-        Some((Layout::new(&spec, Some(count), count).ok()?, targets))
-    }))
+    let said = attribute("user.thalweg.layout").zip(attribute("user.thalweg.map"));
+    Ok(said.and_then(|(layout, map)| laid_out(&layout, &map)))
 }
 
-/// The share of the writers' bytes that a layout has on their targets.
-fn share(layout: &Layout, on: &[u32], parts: &[Part], target_of: &[u32]) -> f64 {
+/// How the file was laid out when the job closed it, as it said itself.
+fn then(source: &dyn Source, path: &str) -> Option<(Layout, Vec<u32>)> {
+    let said = |object: &thalweg_trace::Object| laid_out(attribute(object, "layout")?, attribute(object, "map")?);
+    source.objects().iter().filter(|object| object.name == path).find_map(said)
+}
+
+/// A layout from what a mounted file says of it.
+fn laid_out(layout: &str, map: &str) -> Option<(Layout, Vec<u32>)> {
+    let targets: Option<Vec<u32>> = map.lines().map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect();
+    let spec = layout.split_whitespace().next().and_then(|spec| spec.parse::<Spec>().ok());
+    let (spec, targets) = spec.zip(targets.filter(|targets| !targets.is_empty()))?;
+    let count = targets.len() as u32;
+    Some((Layout::new(&spec, Some(count), count).ok()?, targets))
+}
+
+/// The share of the writers' bytes that a layout has on targets of their nodes.
+fn share(layout: &Layout, on: &[u32], parts: &[Part], writers: &[Writer], targets: &BTreeMap<String, Vec<u32>>) -> f64 {
     let (mut local, mut all) = (0_u64, 0_u64);
     for part in parts {
-        let target = target_of[part.writer as usize];
+        let own = targets.get(&writers[part.writer as usize].node).map_or(&[][..], Vec::as_slice);
         all += part.end - part.start;
-        let mine = layout.pieces(part.start, part.end - part.start).take(MOST_RANGES);
-        local += mine.filter(|piece| on.get(piece.datafile as usize) == Some(&target)).map(|piece| piece.length).sum::<u64>();
+        let pieces = layout.pieces(part.start, part.end - part.start).take(MOST_RANGES);
+        let mine = pieces.filter(|piece| on.get(piece.datafile as usize).is_some_and(|target| own.contains(target)));
+        local += mine.map(|piece| piece.length).sum::<u64>();
     }
     local as f64 / all.max(1) as f64
 }
