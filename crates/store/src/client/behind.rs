@@ -511,4 +511,30 @@ mod tests {
         add(&mut pieces, 47..52);
         assert_eq!(pieces, [0..40, 45..60]);
     }
+
+    #[test]
+    fn what_overlaps_something_on_its_way_waits_for_it_and_nothing_else_does() {
+        use crate::client::{DataClient, FileHandle};
+        use crate::protocol::io::{FileId, TargetId};
+        use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry};
+        // Takes connections, and never answers: what has left stays on its way.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = ServerEntry { name: "io0".into(), node: String::new(), address: silent.local_addr().unwrap().to_string() };
+        let target = TargetEntry { target: TargetId(0), server: 0, directory: String::new() };
+        let data = Arc::new(DataClient::new(StoreMap { store: 1, servers: vec![server], targets: vec![target] }, &Default::default()));
+        let layout = thalweg_layout::Layout::new(&thalweg_layout::Spec::new("basic_dist"), None, 1).unwrap();
+        let handle = FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0)]).unwrap();
+        let behind = WriteBehind::new(Arc::new(StoreFile::new(data, handle)), &BehindOptions::default());
+        let chunk = vec![1; behind.inner.chunk_bytes as usize];
+        let mut off = Tracer::off();
+        for offset in [0, 0, chunk.len() as u64, 0] {
+            behind.write(&mut off, &chunk, offset).unwrap();
+        }
+        let has_left: Vec<bool> = locked(&behind.inner.state).sent.iter().map(|extent| extent.has_left).collect();
+        assert_eq!(has_left, [true, false, true, false]);
+        let first = locked(&behind.inner.state).sent[0].number;
+        behind.inner.arrived(first, Ok(()), None);
+        let has_left: Vec<bool> = locked(&behind.inner.state).sent.iter().map(|extent| extent.has_left).collect();
+        assert_eq!(has_left, [true, true, false]);
+    }
 }
