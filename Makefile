@@ -28,7 +28,7 @@ bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/results/layout and docs/LAYOUT-BENCH.md
-	@tools/setup bench && tools/setup lab && tools/build --release && $(MAKE) -s -C lab && bench/layout
+	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout
 
 lab:            ## faults with known causes, and what explain says of them (root; long; LAB='NAME ...' for some); writes docs/LAB.md
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(LAB)

@@ -16,6 +16,8 @@ use thalweg_store::protocol::metadata::{LayoutChoice, Placement, StoreMap};
 
 /// The file of raw times in the directory of results.
 pub const RAW: &str = "raw.jsonl";
+/// Where in it nodes mount the store.
+const MOUNTS: &str = "mounts";
 /// How long a link is streamed over.
 const LINK_S: f64 = 1.5;
 
@@ -44,6 +46,14 @@ pub struct Progress<'a> {
     pub cell: &'a Cell,
     /// Its repetition.
     pub repeat: usize,
+}
+
+/// What one rank took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ran {
+    pub transfer_s: f64,
+    pub sync_s: Option<f64>,
+    pub bytes: u64,
 }
 
 /// A store on nodes that answer.
@@ -107,6 +117,8 @@ pub fn run(choice: &Choice, observer: &dyn Observer) -> Result<Document> {
         }
     }
     drop(stage);
+    // Where the nodes had their mounts; they are taken down, and their directories gone.
+    let _ = std::fs::remove_dir(choice.out.join(MOUNTS));
     let problems = broken.into_iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
     Ok(Document::new(choice, &cells, &known, facts, problems))
 }
@@ -128,7 +140,7 @@ impl<'a> Stage<'a> {
         if let Some(taken) = local.iter().enumerate().find(|(n, path)| local[..*n].contains(path)) {
             return Err(Error::Choice(format!("{}: two nodes' targets are one directory: a bug", taken.1.display())));
         }
-        if choice.vias.contains(&Via::Mount) {
+        if choice.vias.iter().any(|via| via.is_mounted()) {
             let store = format!("thal://{}", choice.store);
             stage.nodes.each(|node| Order::Mount { store: store.clone(), mount_point: mount_point(&choice.out, &choice.nodes[node]) })?;
         }
@@ -228,28 +240,47 @@ impl<'a> Stage<'a> {
                 (Way::Read, false) => Some(self.evict(cell, name, &datafiles)?),
                 _ => None,
             };
+            if cell.via.is_some_and(Via::is_mpi) {
+                let ran = crate::job::run(self.choice, cell, name, way, &self.names)?;
+                lines.extend(ran.into_iter().enumerate().map(|(node, ran)| self.line(cell, way, repeat, node, ran, cache.clone(), None)));
+                continue;
+            }
             let works: Vec<Work> = (0..self.names.len()).map(|node| self.work(cell, name, node, way)).collect();
             self.nodes.each(|node| Order::Prepare(works[node].clone()))?;
             let ran = self.nodes.each(|_| Order::Go)?;
             let told = if self.choice.explain && cell.via == Some(Via::Library) { self.explained()? } else { Vec::new() };
             for (node, ran) in ran.into_iter().enumerate() {
                 let Answer::Ran { transfer_s, sync_s, bytes, .. } = ran else { return Err(strange()) };
-                let bytes = bytes.min(cell.access(many, node as u32).bytes());
-                lines.push(Line {
-                    point: cell.point.clone(),
-                    way,
-                    repeat,
-                    node: self.names[node].clone(),
-                    bytes,
-                    transfer_s,
-                    sync_s,
-                    cache: cache.clone(),
-                    explanation: told.get(node).cloned().flatten(),
-                    at_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-                });
+                let ran = Ran { transfer_s, sync_s, bytes: bytes.min(cell.access(many, node as u32).bytes()) };
+                lines.push(self.line(cell, way, repeat, node, ran, cache.clone(), told.get(node).cloned().flatten()));
             }
         }
         Ok(lines)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn line(
+        &self,
+        cell: &Cell,
+        way: Way,
+        repeat: usize,
+        node: usize,
+        ran: Ran,
+        cache: Option<CacheState>,
+        explanation: Option<Digest>,
+    ) -> Line {
+        Line {
+            point: cell.point.clone(),
+            way,
+            repeat,
+            node: self.names[node].clone(),
+            bytes: ran.bytes,
+            transfer_s: ran.transfer_s,
+            sync_s: ran.sync_s,
+            cache,
+            explanation,
+            at_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        }
     }
 
     fn explained(&mut self) -> Result<Vec<Option<Digest>>> {
@@ -272,7 +303,7 @@ impl<'a> Stage<'a> {
             (Some(peer), _) => At::Path(PathBuf::from(self.choice.peers[peer].path.replace("{file}", &format!("{name}.{node}")))),
             (None, None) => At::Path(self.local_directory(node).join(name)),
             (None, Some(Via::Library)) => At::Store(format!("/{name}")),
-            (None, Some(Via::Mount)) => At::Path(mount_point(&self.choice.out, &self.names[node]).join(name)),
+            (None, Some(_)) => At::Path(mount_point(&self.choice.out, &self.names[node]).join(name)),
         }
     }
 
@@ -336,7 +367,7 @@ impl<'a> Stage<'a> {
     /// Puts the file out of every cache there is, and says what the kernels answer.
     fn evict(&mut self, cell: &Cell, name: &str, datafiles: &[Vec<PathBuf>]) -> Result<CacheState> {
         let mut files = datafiles.to_vec();
-        if cell.via == Some(Via::Mount) {
+        if cell.via.is_some_and(Via::is_mounted) {
             // The client's own kernel has a cache too.
             for (node, files) in files.iter_mut().enumerate() {
                 if let At::Path(path) = self.at(cell, name, node) {
@@ -386,7 +417,7 @@ fn is_more_than_nothing(state: &CacheState) -> bool {
 /// Where a node mounts the store.
 fn mount_point(out: &Path, node: &str) -> PathBuf {
     let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
-    out.join("mounts").join(node)
+    out.join(MOUNTS).join(node)
 }
 
 fn strange() -> Error {

@@ -15,6 +15,7 @@
 //! | [`raw`] | the lines that keep every time |
 //! | [`protocol`], [`worker`] | one process on each node, told over a pipe what to do |
 //! | [`nodes`], [`conduct`] | starting them, and conducting a run on all of them at once |
+//! | `job` | a run by an MPI job |
 //! | [`document`], [`markdown`] | what came of it |
 //!
 //! A run is conducted so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
@@ -26,6 +27,7 @@ pub mod access;
 pub mod conduct;
 pub mod document;
 mod error;
+mod job;
 pub mod markdown;
 pub mod nodes;
 pub mod pattern;

@@ -36,6 +36,8 @@ pub struct Choice {
     pub in_flight: u32,
     /// Repetitions.
     pub repeat: usize,
+    /// How MPI jobs are run.
+    pub mpi: Option<Mpi>,
     /// Other systems.
     pub peers: Vec<Peer>,
     /// What the disks are known to give, instead of what the local series measures.
@@ -64,6 +66,19 @@ pub enum Via {
     Library,
     /// A mount on each node.
     Mount,
+    /// MPI-IO of MPICH, over the mounts.
+    Mpich,
+    /// MPI-IO of Open MPI, over the mounts.
+    Openmpi,
+}
+
+/// How jobs of an MPI are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mpi {
+    /// The words that start the program of the patterns, its arguments to follow; `{mpi}` and `{ranks}` stand for what they say.
+    pub run: String,
+    /// Where every rank sees the mount of its own node.
+    pub directory: PathBuf,
 }
 
 impl Via {
@@ -72,7 +87,19 @@ impl Via {
         match self {
             Via::Library => "library",
             Via::Mount => "mount",
+            Via::Mpich => "mpich",
+            Via::Openmpi => "openmpi",
         }
+    }
+
+    /// Whether the nodes mount the store for it.
+    pub fn is_mounted(self) -> bool {
+        self != Via::Library
+    }
+
+    /// Whether a job of all ranks moves the bytes.
+    pub fn is_mpi(self) -> bool {
+        matches!(self, Via::Mpich | Via::Openmpi)
     }
 }
 
@@ -147,6 +174,9 @@ pub fn cells(choice: &Choice) -> Result<Vec<Cell>> {
     let patterns: Vec<&'static Pattern> = choice.patterns.iter().map(found).collect::<Result<_>>()?;
     if choice.sizes.is_empty() || choice.repeat == 0 || choice.transfer_bytes == 0 || choice.sizes.contains(&0) {
         return Err(Error::Choice("at least one size, one repetition, and transfers of at least one byte".into()));
+    }
+    if choice.mpi.is_none() && choice.vias.iter().any(|via| via.is_mpi()) {
+        return Err(Error::Choice("MPI jobs must be started somehow: say how with --mpi-run".into()));
     }
     let part = &pattern::PATTERNS[0];
     let mut cells = Vec::new();
@@ -231,6 +261,7 @@ mod tests {
             transfer_bytes: 1 << 20,
             in_flight: 4,
             repeat: 2,
+            mpi: None,
             peers: Vec::new(),
             disk_bytes_per_s: None,
             link_bytes_per_s: None,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_report::plot;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_study::plan::{Peer, Via};
+use thalweg_study::plan::{Mpi, Peer, Via};
 use thalweg_study::{Choice, Document, Observer, conduct, markdown};
 
 /// Arguments of `thalweg bench`.
@@ -83,6 +83,12 @@ struct Layout {
     /// The part's size in those
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size::positive)]
     pattern_size: u64,
+    /// What starts an MPI job, up to the program of the patterns (mpi/patterns), like 'mpiexec.{mpi} -n {ranks} patterns-{mpi}'
+    #[arg(long, value_name = "WORDS", requires = "mpi_directory")]
+    mpi_run: Option<String>,
+    /// Where its ranks see the mounts of their nodes
+    #[arg(long, value_name = "DIR", requires = "mpi_run")]
+    mpi_directory: Option<PathBuf>,
     /// Other systems that the same parts are written to: a TOML file
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
@@ -121,6 +127,21 @@ enum Through {
     Library,
     /// A mount on each node
     Mount,
+    /// MPI-IO of MPICH, over the mounts
+    Mpich,
+    /// MPI-IO of Open MPI, over the mounts
+    Openmpi,
+}
+
+impl Through {
+    fn named(self) -> Via {
+        match self {
+            Through::Library => Via::Library,
+            Through::Mount => Via::Mount,
+            Through::Mpich => Via::Mpich,
+            Through::Openmpi => Via::Openmpi,
+        }
+    }
 }
 
 /// Measures, or serves as a node's process.
@@ -205,7 +226,8 @@ fn choice(arguments: &Layout) -> Result<Choice, Failure> {
         run_on: arguments.run_on.clone(),
         program,
         series: arguments.series.clone(),
-        vias: arguments.via.iter().map(|via| if *via == Through::Library { Via::Library } else { Via::Mount }).collect(),
+        vias: arguments.via.iter().map(|via| via.named()).collect(),
+        mpi: arguments.mpi_run.clone().zip(arguments.mpi_directory.clone()).map(|(run, directory)| Mpi { run, directory }),
         patterns: if arguments.patterns.iter().any(|p| p == "all") { all() } else { arguments.patterns.clone() },
         sizes: arguments.sizes.clone(),
         pattern_bytes: arguments.pattern_size,

@@ -2,7 +2,7 @@
 
 use crate::raw::Digest;
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::Path;
 use thalweg_explain::{Explanation, Options};
 use thalweg_store::client::Store;
 use thalweg_store::copy::{Recorder, Recording as Asked};
@@ -48,7 +48,7 @@ impl Recorded {
     }
 }
 
-fn explained(path: &PathBuf, start: Time) -> Option<Explanation> {
+fn explained(path: &Path, start: Time) -> Option<Explanation> {
     let recording = Recording::open(path).ok()?;
     let meta = Meta { start, ..recording.meta().clone() };
     thalweg_explain::explain(&From { recording, meta }, &Options { what_if: false }).ok()

@@ -187,7 +187,10 @@ fn ourselves(words: &[&std::ffi::OsStr]) -> Result<()> {
 }
 
 fn unmount(mount_point: &Path) -> Result<()> {
-    ourselves(&["umount".as_ref(), mount_point.as_os_str()])
+    ourselves(&["umount".as_ref(), mount_point.as_os_str()])?;
+    // Only an empty directory goes.
+    let _ = std::fs::remove_dir(mount_point);
+    Ok(())
 }
 
 /// A new file by its path; on a mount, made with its layout before anybody opens it.

@@ -1,0 +1,80 @@
+//! One run by an MPI job: all ranks begin at its own barrier, and each says what it took.
+
+use crate::access::{Order, Sharing};
+use crate::conduct::Ran;
+use crate::pattern::Calls;
+use crate::plan::{Cell, Choice};
+use crate::raw::Way;
+use crate::{Error, Result};
+use serde::Deserialize;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the program of the patterns prints for each rank.
+#[derive(Deserialize)]
+struct Said {
+    rank: usize,
+    bytes: u64,
+    transfer_s: f64,
+    sync_s: f64,
+}
+
+/// Runs it; what each rank took, in their order.
+pub(crate) fn run(choice: &Choice, cell: &Cell, name: &str, way: Way, nodes: &[String]) -> Result<Vec<Ran>> {
+    let words = words(choice, cell, name, way, nodes.len())?;
+    let line = words.join(" ");
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    let ran = command.output().map_err(Error::file(Path::new(&line), "starting it"))?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        return Err(Error::Choice(format!("{line}: {}: {}", ran.status, said.trim())));
+    }
+    told(&String::from_utf8_lossy(&ran.stdout), nodes.len(), way)
+        .ok_or_else(|| Error::Choice(format!("{line}: printed what is not one line for each rank")))
+}
+
+fn words(choice: &Choice, cell: &Cell, name: &str, way: Way, ranks: usize) -> Result<Vec<String>> {
+    let (Some(mpi), Some(via)) = (&choice.mpi, cell.via) else { return Err(Error::Choice("an MPI job without a launcher: a bug".into())) };
+    let access = cell.access(ranks as u32, 0);
+    let mut words: Vec<String> =
+        mpi.run.split_whitespace().map(|word| word.replace("{mpi}", via.name()).replace("{ranks}", &ranks.to_string())).collect();
+    words.push(mpi.directory.join(name).display().to_string());
+    words.push(if way == Way::Read { "read" } else { "write" }.into());
+    words.push(
+        match cell.pattern.calls {
+            Calls::Independent => "independent",
+            Calls::Collective => "collective",
+            Calls::SharedPointer => "shared_pointer",
+        }
+        .into(),
+    );
+    words.push(if access.sharing == Sharing::Shared { "shared" } else { "per_rank" }.into());
+    words.push(if access.order == Order::Ascending { "ascending" } else { "random" }.into());
+    words.extend([access.block_bytes, access.transfer_bytes, access.segments].map(|number| number.to_string()));
+    Ok(words)
+}
+
+fn told(output: &str, ranks: usize, way: Way) -> Option<Vec<Ran>> {
+    let said: Vec<Said> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |rank: usize| {
+        let said = said.iter().find(|said| said.rank == rank)?;
+        let sync_s = (way != Way::Read).then_some(said.sync_s);
+        Some(Ran { transfer_s: said.transfer_s, sync_s, bytes: said.bytes })
+    };
+    (0..ranks).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_must_say_what_it_took() {
+        let line = |rank: usize| format!("{{\"rank\":{rank},\"bytes\":8,\"transfer_s\":0.5,\"sync_s\":0.25}}\n");
+        let both = format!("a warning\n{}{}", line(1), line(0));
+        assert_eq!(told(&both, 2, Way::Write).unwrap()[1], Ran { transfer_s: 0.5, sync_s: Some(0.25), bytes: 8 });
+        assert_eq!(told(&both, 2, Way::Read).unwrap()[0].sync_s, None);
+        assert!(told(&line(0), 2, Way::Write).is_none());
+    }
+}
