@@ -121,6 +121,25 @@ fn who_keeps_a_mount_from_being_taken_away_is_named() {
 }
 
 #[test]
+fn a_mount_that_goes_on_in_another_namespace_is_said_to() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let mount = Mounted::new(&store, &here.path().join("m"), &[]);
+    let mut other = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "60"]).spawn().unwrap();
+    let has_copy = || fs::read_to_string(format!("/proc/{}/comm", other.id())).is_ok_and(|comm| comm.trim() == "sleep");
+    wait_until("a namespace of its own", has_copy);
+    fs::write(mount.at("f"), "written").unwrap();
+    let said = mount.umount();
+    let _ = other.kill();
+    other.wait().unwrap();
+    assert!(said.done().err.contains("goes on in the mount namespace of process"));
+    assert!(listed(&mount.0).is_none());
+    assert_eq!(run(["cat", &store.path("/f")]).done().out, "written");
+}
+
+#[test]
 fn a_mount_that_is_killed_leaves_nothing_locked_and_can_be_taken_away() {
     if !can_mount() {
         return;

@@ -83,6 +83,16 @@ pub fn condition(mountpoint: &Path) -> Condition {
     told.recv_timeout(PATIENCE).unwrap_or(Condition::Unknown)
 }
 
+/// A process in whose mount namespace a mount is, by its number among the kernel's devices (`MAJOR:MINOR`).
+pub fn elsewhere(device: &str) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_there = |pid: &u32| {
+        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        mounts.lines().any(|line| line.split(' ').nth(2) == Some(device))
+    };
+    pids.into_iter().find(is_there)
+}
+
 /// One line for each.
 pub fn described(users: &[User]) -> String {
     users.iter().map(|u| format!("{} {} {}", u.pid, u.name, u.what)).collect::<Vec<_>>().join("; ")

@@ -79,8 +79,8 @@ impl Node {
     /// After a change of our own: if it was the only one since the last look, what the kernel has stays true.
     pub fn changed_here(&self, attributes: &Attributes) {
         let mut state = self.state();
-        let alone = |known: Option<u64>| known.filter(|known| known.checked_add(1) == Some(attributes.change)).map(|_| attributes.change);
-        state.cached_change = alone(state.cached_change);
+        let alone = state.cached_change.is_some_and(|known| known.checked_add(1) == Some(attributes.change));
+        state.cached_change = alone.then_some(attributes.change);
         state.mode = attributes.mode;
         state.gid = attributes.gid;
     }

@@ -6,9 +6,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use thalweg_mount::busy::{Condition, condition};
-use thalweg_mount::fuse::mounting::{mounts, unmount};
+use std::time::{Duration, Instant};
+use thalweg_mount::busy::{Condition, condition, elsewhere};
+use thalweg_mount::fuse::mounting::{Mounted, mounts, unmount};
 use thalweg_mount::session::busy_text;
 
 /// Arguments of `thalweg umount`.
@@ -42,9 +42,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
     let at = without_links(mountpoint)?;
     let listed = mounts().map_err(|e| Failure::failed(format!("mounts: {e}")))?;
-    if !listed.iter().any(|m| m.at == at) {
+    let Some(mounted) = listed.iter().rfind(|m| m.at == at) else {
         return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
-    }
+    };
     // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
     let condition = condition(&at);
     let process = if let Condition::Serves(pid) = condition { Some(pid) } else { None };
@@ -57,18 +57,32 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
         _ => Failure::failed(format!("{}: {e}", at.display())),
     })?;
     match watched {
-        Some(ending) if !arguments.lazy => wait_for(&ending, arguments.timeout, &at),
+        Some(ending) if !arguments.lazy => wait_for(&ending, arguments.timeout, mounted),
         _ => Ok(()),
     }
 }
 
-/// The mount's process has written everything when it ends.
-fn wait_for(process: &OwnedFd, timeout: Duration, at: &Path) -> Result<(), Failure> {
-    let timeout = Timespec::try_from(timeout).ok();
-    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], timeout.as_ref()).map_err(std::io::Error::from)?;
-    match ready {
-        0 => Err(Failure::failed(format!("{}: it is taken away, and its process is still writing", at.display()))),
-        _ => Ok(()),
+/// How often it is looked whether something else than writing keeps a mount's process.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The mount's process has written everything when it ends. It does not end while the mount is in another namespace still, which
+/// whoever started one while it was mounted has copied; what was closed has been written then, too.
+fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(), Failure> {
+    let began = Instant::now();
+    let look = Timespec::try_from(LOOK).ok();
+    loop {
+        let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], look.as_ref()).map_err(std::io::Error::from)?;
+        if ready > 0 {
+            return Ok(());
+        }
+        if let Some(pid) = elsewhere(&mounted.device) {
+            let at = mounted.at.display();
+            output::note(&format!("{at}: it is taken away here, and goes on in the mount namespace of process {pid}"));
+            return Ok(());
+        }
+        if began.elapsed() > timeout {
+            return Err(Failure::failed(format!("{}: it is taken away, and its process is still writing", mounted.at.display())));
+        }
     }
 }
 
