@@ -259,6 +259,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     assert_eq!((error.kind(), error.server()), (ErrorKind::Io, Some("io1")), "{error}");
     let error = names.open(&mut off(), &Place::at("/kept")).unwrap_err();
     assert_eq!(error.server(), Some("io1"), "nobody sees a half truncated file: {error}");
+    let promised = names.stat(&mut off(), &Place::at("/kept")).unwrap().change;
     // The metadata service is restarted too: its promises are in its log.
     let address = store.address();
     let config = StoreConfig::read(&store.config().path).unwrap();
@@ -271,6 +272,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     eventually("the promises", || names.status(&mut off()).unwrap().pending_intents == 0);
     let kept = names.open(&mut off(), &Place::at("/kept")).unwrap();
     assert_eq!(datafile_sizes(&names, &kept).iter().sum::<u64>(), 3);
+    assert!(kept.attributes.change > promised, "what was read while it was cut off is not of the file as it is now");
     assert_eq!(datafiles_on_disk(directory.path()), 2, "those of /kept");
 }
 

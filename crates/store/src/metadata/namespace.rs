@@ -208,8 +208,13 @@ impl Namespace {
                     continue;
                 }
                 t.delete(Table::Intents, &key);
-                let orphan = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
-                match (intent, orphan.filter(|inode| inode.links == 0)) {
+                let mut inode = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
+                if let (Intent::Truncate { .. }, Some(inode)) = (intent, &mut inode) {
+                    // Who read while it was under way may keep bytes that are gone, under the change it was promised with.
+                    inode.change += 1;
+                    put_inode(t, *id, inode);
+                }
+                match (intent, inode.filter(|inode| inode.links == 0)) {
                     (Intent::Remove { .. }, Some(orphan)) => erase(t, *id, &orphan)?,
                     (Intent::Truncate { layout, .. }, Some(_)) => {
                         t.put(Table::Intents, &key, encode(&Intent::Remove { targets: layout.targets.clone() }));
