@@ -266,7 +266,7 @@ fn check_seek(model: &[u8], offset: u64, what: Seek, found: Option<u64>) {
 fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, Operation)]) {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     // One server has two connections, which may overtake each other.
-    let (servers, targets) = if first % 2 == 0 { (3, 2) } else { (1, 6) };
+    let (servers, targets) = if first.is_multiple_of(2) { (3, 2) } else { (1, 6) };
     let servers = stand::servers(directory.path(), servers, targets);
     let layout = Layout::new(spec, *datafiles, TARGETS).unwrap();
     let targets = (0..layout.num_datafiles()).map(|n| TargetId((first + n) % 6)).collect();

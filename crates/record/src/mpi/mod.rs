@@ -251,7 +251,7 @@ pub(crate) struct Rank {
 
 /// Which job each rank is of. Launchers tell their jobs apart by name; where they do not, a rank's nth file is of the nth job.
 fn number_jobs(ranks: &mut [Rank]) {
-    ranks.sort_by(|a, b| (a.header.start_ns, a.header.rank).cmp(&(b.header.start_ns, b.header.rank)));
+    ranks.sort_by_key(|a| (a.header.start_ns, a.header.rank));
     let mut seen: HashMap<(String, i32, i32), u32> = HashMap::new();
     let mut jobs: Vec<(String, i32, u32)> = Vec::new();
     for rank in ranks.iter_mut() {

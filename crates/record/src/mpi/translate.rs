@@ -19,6 +19,9 @@ const EAGAIN: i64 = 11;
 /// Ranks' main threads, by job and rank: track and name.
 type Ranks = HashMap<(u32, i32), (TrackId, String)>;
 
+/// What tells objects apart: kind, name and attributes.
+type ObjectKey = (ObjectKind, String, Vec<(String, String)>);
+
 /// Makes rows.
 pub(super) struct Translator {
     host: HostId,
@@ -26,8 +29,7 @@ pub(super) struct Translator {
     next: u64,
     sink: Arc<dyn Sink>,
     batch: Vec<Event>,
-    /// By kind, name and attributes.
-    objects: HashMap<(ObjectKind, String, Vec<(String, String)>), ObjectId>,
+    objects: HashMap<ObjectKey, ObjectId>,
 }
 
 /// One communicator or file of a rank.
