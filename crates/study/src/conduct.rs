@@ -183,31 +183,22 @@ impl<'a> Stage<'a> {
         median(&rates).filter(|rate| *rate > 0.0).ok_or_else(|| Error::Choice("nothing arrived over the links".into()))
     }
 
-    /// What bonnie++ says of the first node's disk: with each file put on media, and as it comes.
+    /// What bonnie++ says of the first node's disk. It syncs what it has written; what it reads is in memory still, unless the file is
+    /// larger than that.
     fn bonnie(&mut self) -> Result<Bonnie> {
         let directory = self.local_directory(0);
         let largest = self.choice.sizes.iter().copied().max().unwrap_or(0);
-        let mut ask = |megabytes: u64, synced: bool| -> Result<(Option<f64>, Option<f64>)> {
-            let mut argv: Vec<String> = ["bonnie++", "-d"].map(String::from).to_vec();
-            argv.push(directory.display().to_string());
-            argv.extend(["-u", "0", "-q", "-f", "-n", "0", "-r", "0", "-s"].map(String::from));
-            argv.push(megabytes.to_string());
-            argv.extend(synced.then(|| "-D".to_owned()));
-            self.nodes.one(0, &Order::Prepare(Work::Command { argv, bytes: megabytes << 20 }))?;
-            let Answer::Ran { output: Some(output), .. } = self.nodes.one(0, &Order::Go)? else { return Err(strange()) };
-            bonnie_rates(&output).ok_or_else(|| Error::Choice(format!("bonnie++ said what is not understood: {}", output.trim())))
-        };
         let megabytes = (largest >> 20).max(64);
-        let (write, read) = ask(megabytes, true)?;
-        let (cached_write, cached_read) = ask(megabytes, false)?;
-        Ok(Bonnie {
-            node: self.names[0].clone(),
-            size_bytes: megabytes << 20,
-            write_bytes_per_s: write,
-            read_bytes_per_s: read,
-            cached_write_bytes_per_s: cached_write,
-            cached_read_bytes_per_s: cached_read,
-        })
+        let mut argv: Vec<String> = ["bonnie++", "-d"].map(String::from).to_vec();
+        argv.push(directory.display().to_string());
+        argv.extend(["-u", "0", "-q", "-f", "-n", "0", "-r", "0", "-s"].map(String::from));
+        argv.push(megabytes.to_string());
+        self.nodes.one(0, &Order::Prepare(Work::Command { argv, bytes: megabytes << 20 }))?;
+        let Answer::Ran { output: Some(output), .. } = self.nodes.one(0, &Order::Go)? else { return Err(strange()) };
+        let (write, read) =
+            bonnie_rates(&output).ok_or_else(|| Error::Choice(format!("bonnie++ said what is not understood: {}", output.trim())))?;
+        let node = self.names[0].clone();
+        Ok(Bonnie { node, size_bytes: megabytes << 20, write_bytes_per_s: write, cached_read_bytes_per_s: read })
     }
 
     /// Where a node's local files are: on the disk of its first target.

@@ -42,13 +42,9 @@ pub struct Bonnie {
     pub node: String,
     /// The file's size.
     pub size_bytes: u64,
-    /// Blocks written past the page cache.
+    /// Blocks written, its own sync included.
     pub write_bytes_per_s: Option<f64>,
-    /// Blocks read past it.
-    pub read_bytes_per_s: Option<f64>,
-    /// Blocks written with caches on.
-    pub cached_write_bytes_per_s: Option<f64>,
-    /// Blocks read with caches on.
+    /// Blocks read, out of the page cache.
     pub cached_read_bytes_per_s: Option<f64>,
 }
 
@@ -78,6 +74,9 @@ pub struct Document {
     pub points: Vec<PointResult>,
     /// The means of `b_eff_io`'s patterns, by series.
     pub means: Vec<Mean>,
+    /// How many times as fast as other systems, at the largest parts.
+    #[serde(default)]
+    pub against_peers: Vec<Against>,
     /// What was promised, and whether it was kept.
     pub bars: Vec<Bar>,
     /// What could not be measured, and why.
@@ -143,6 +142,23 @@ pub struct Mean {
     pub all: f64,
 }
 
+/// A layout beside another system: how many times as fast, node by node within a repetition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// The series' name in a legend.
+    pub title: String,
+    /// Through what.
+    pub via: String,
+    /// The other system.
+    pub peer: String,
+    /// Which way.
+    pub way: Way,
+    /// The parts' size.
+    pub part_bytes: u64,
+    /// The ratio.
+    pub ratio: Estimate,
+}
+
 /// A promise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
@@ -192,6 +208,7 @@ impl Document {
             bonnie: facts.bonnie,
             means: means(&points),
             points,
+            against_peers: against_peers(cells, &groups),
             bars: Vec::new(),
             problems,
         };
@@ -239,6 +256,25 @@ impl Document {
         }
         bars
     }
+}
+
+/// Every layout at the largest parts beside every peer.
+fn against_peers(cells: &[Cell], groups: &BTreeMap<(Point, Way), Group<'_>>) -> Vec<Against> {
+    let largest = cells.iter().filter(|cell| cell.pattern.name == "part").map(|cell| cell.point.part_bytes).max();
+    let at_largest = || cells.iter().filter(|cell| cell.pattern.name == "part" && Some(cell.point.part_bytes) == largest);
+    let mut all = Vec::new();
+    for peer in at_largest().filter(|cell| cell.peer.is_some()) {
+        for cell in at_largest().filter(|cell| cell.peer.is_none() && !cell.series.is_local()) {
+            for &way in cell.ways() {
+                let lines = |cell: &Cell| groups.get(&(cell.point.clone(), way));
+                let (Some(of), Some(to)) = (lines(cell), lines(peer)) else { continue };
+                let Some(ratio) = ratio(&seconds(of, None), &seconds(to, None)) else { continue };
+                let (title, via, peer) = (cell.title(), cell.point.via.clone(), peer.title());
+                all.push(Against { title, via, peer, way, part_bytes: cell.point.part_bytes, ratio });
+            }
+        }
+    }
+    all
 }
 
 /// Seconds by repetition and node.

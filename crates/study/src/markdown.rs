@@ -44,6 +44,7 @@ pub fn markdown(document: &Document) -> String {
     );
     bonnie(&mut out, document);
     bars(&mut out, document);
+    peers(&mut out, document);
     for (way, title) in [(Way::Write, "Writing, sync included"), (Way::Read, "Reading, caches emptied")] {
         let _ = writeln!(out, "## {title}\n");
         for size_bytes in document.sizes().into_iter().rev() {
@@ -69,12 +70,10 @@ fn bonnie(out: &mut String, document: &Document) {
     let said = |r: Option<f64>| r.map_or_else(|| "faster than it can say".to_owned(), |r| format!("{} MiB/s", rate(r)));
     let _ = writeln!(
         out,
-        "bonnie++ on the disk of {}, {}, past the page cache: {} written, {} read; with caches on: {} written, {} read.\n",
+        "bonnie++ on the disk of {}, {}: {} written, its own sync included; read with caches on: {}.\n",
         b.node,
         size(b.size_bytes),
         said(b.write_bytes_per_s),
-        said(b.read_bytes_per_s),
-        said(b.cached_write_bytes_per_s),
         said(b.cached_read_bytes_per_s)
     );
 }
@@ -88,6 +87,19 @@ fn bars(out: &mut String, document: &Document) {
         let promised = bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least));
         let kept = if bar.kept { "kept" } else { "**missed**" };
         let _ = writeln!(out, "| {} | {} | {promised} | {kept} |", cell(&bar.what), ratio(&bar.found));
+    }
+    out.push('\n');
+}
+
+fn peers(out: &mut String, document: &Document) {
+    if document.against_peers.is_empty() {
+        return;
+    }
+    out.push_str("## Beside other systems\n\nHow many times as fast, node by node:\n\n| | through | beside | parts | | times |\n|---|---|---|---|---|--:|\n");
+    for a in &document.against_peers {
+        let times = format!("{:.2} ({:.2} – {:.2})", a.ratio.median, a.ratio.low, a.ratio.high);
+        let _ =
+            writeln!(out, "| {} | {} | {} | {} | {} | {times} |", cell(&a.title), a.via, cell(&a.peer), size(a.part_bytes), a.way.name());
     }
     out.push('\n');
 }
