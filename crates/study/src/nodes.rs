@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a process has to end by itself once it is told nothing more.
-const END_WITHIN: Duration = Duration::from_secs(20);
+/// How long a process has to end by itself once it is told nothing more: what it has mounted is flushed first, over slow links too.
+const END_WITHIN: Duration = Duration::from_secs(120);
 
 /// The words with which the process on a node is started.
 pub const WORKER_WORDS: &[&str] = &["bench", "node"];

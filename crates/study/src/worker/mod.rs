@@ -177,8 +177,9 @@ impl Worker {
 
 /// Runs this very program with these words.
 fn ourselves(words: &[&std::ffi::OsStr]) -> Result<()> {
-    let program = std::env::current_exe().map_err(Error::file(Path::new("/proc/self/exe"), "finding this program"))?;
-    let ran = Command::new(&program).args(words).output().map_err(Error::file(&program, "starting it"))?;
+    // By this name it is found even when the file it was started from has been replaced meanwhile: a mount must come down.
+    let program = Path::new("/proc/self/exe");
+    let ran = Command::new(program).args(words).output().map_err(Error::file(program, "starting it"))?;
     if ran.status.success() {
         return Ok(());
     }
