@@ -15,7 +15,7 @@ def cases(visit):
     visit.debian(**{"bonnie++": "bonnie++"})
     yield attempt("256 MiB, 1,024 files", _run, visit, ["-s", "256", "-r", "128", "-n", "1"])
     yield attempt("files of 1 B to 64 KiB in 8 directories", _run, visit, ["-s", "0", "-n", "2:65536:1:8"])
-    yield attempt("synced after each write", _run, visit, ["-s", "64", "-r", "32", "-n", "0", "-b"])
+    yield attempt("synced after each write", _run, visit, ["-s", "16", "-r", "8", "-n", "0", "-b"])
 
 
 def _run(visit, options):

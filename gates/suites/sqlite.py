@@ -60,7 +60,7 @@ class Worker:
     def last_words(self):
         """The end of its error output."""
         with open(os.path.join(self.visit.scratch, f"worker-{self.number}.log"), errors="replace") as source:
-            return " | ".join(source.read().strip().splitlines()[-2:])
+            return (source.read().strip().splitlines() or ["it said nothing"])[-1]
 
     def kill(self):
         """From one moment to the next; what it had printed counts."""
