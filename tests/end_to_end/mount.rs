@@ -288,14 +288,15 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
         let sleeps = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") D ") || s.contains(") S "));
         wait_until("it waits", || sleeps(reader.id()));
         assert!(fs::read(mount.at("d1/f")).unwrap() == content(1, 300_000), "everything else goes on");
-        kill(reader.id() as i32, libc::SIGINT);
+        // Not SIGINT: whoever runs this in the background may ignore that one, and the program would inherit it.
+        kill(reader.id() as i32, libc::SIGTERM);
         let mut ended = None;
         wait_until("it has ended", || {
             ended = reader.try_wait().unwrap();
             ended.is_some()
         });
         servers.process("io0").signal(libc::SIGCONT);
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.unwrap()), Some(libc::SIGINT));
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.unwrap()), Some(libc::SIGTERM));
         mount.umount().done();
     }
 }
