@@ -124,7 +124,7 @@ fn a_wait_for_a_lock_ends_when_its_program_is_told_to() {
     let m = stand.mount("m");
     let holder = opened(&m.at("f"));
     flock(&holder, FlockOperation::LockExclusive).unwrap();
-    for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
         let mut waiter = Waiter::new(&m.at("f"));
         wait_until("a program that waits", || waiter.waits() || waiter.0.try_wait().unwrap().is_some());
         assert!(waiter.0.try_wait().unwrap().is_none(), "it did not wait");
