@@ -273,6 +273,8 @@ impl FileSystem {
             }
             let owners = std::mem::take(&mut *handle.lock_owners.lock().unwrap_or_else(PoisonError::into_inner));
             flock_owner.into_iter().chain(owners).for_each(|owner| self.unlock_owner(w, &handle.node, owner));
+            drop(handle);
+            self.closes.closed();
         }
         Ok(Answer::Done)
     }

@@ -1,5 +1,6 @@
 //! Which room answers which request.
 
+use crate::closes::Closes;
 use crate::data::Handles;
 use crate::directories::Directories;
 use crate::errors::{Answered, Log, Refusal};
@@ -31,6 +32,8 @@ pub struct FileSystem {
     pub table: Table,
     /// Open files.
     pub handles: Handles,
+    /// What was closed and is not told yet.
+    pub closes: Closes,
     /// Open directories.
     pub directories: Directories,
     /// Whether programs here sync what they write.

@@ -17,6 +17,7 @@
 //! | [`directories`] | reading directories |
 //! | [`open`] | open files: what is shared by all who have one open |
 //! | [`data`] | read, write, flush, sync, allocate |
+//! | [`closes`] | what was closed is told when nothing else is asked |
 //! | [`locks`] | `flock` and `fcntl` locks |
 //! | [`extended`] | extended attributes, those that are made up among them |
 //! | [`layout_text`] | a layout as one line of text |
@@ -26,6 +27,7 @@
 
 pub mod attributes;
 pub mod busy;
+pub mod closes;
 pub mod data;
 pub mod directories;
 pub mod errors;

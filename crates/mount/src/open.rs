@@ -165,6 +165,10 @@ impl Shared {
     pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let end = offset + bytes.len() as u64;
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if let Some(kept) = &self.kept {
+            // What was written there before and has not left must not overtake these bytes.
+            kept.behind.flush_range(tracer, &(offset..end));
+        }
         let written = self.file.write_traced(tracer, bytes, offset);
         if let Some(kept) = &self.kept {
             kept.ahead.forget(&(offset..end));

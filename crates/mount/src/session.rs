@@ -37,7 +37,7 @@ const READAHEAD_BYTES: u64 = 4 << 20;
 pub struct Mount {
     inner: Arc<Inner>,
     mountpoint: PathBuf,
-    watcher: Option<std::thread::JoinHandle<()>>,
+    watchers: Vec<std::thread::JoinHandle<()>>,
     recording: Option<Recording>,
 }
 
@@ -83,6 +83,7 @@ impl Mount {
         let files = FileSystem {
             table: Table::new(&root),
             handles: Handles::default(),
+            closes: Default::default(),
             directories: Default::default(),
             habit: Default::default(),
             log,
@@ -104,7 +105,12 @@ impl Mount {
         let started = spawn(&inner, device).map_err(failed);
         let watching = Arc::clone(&inner);
         let watcher = std::thread::Builder::new().name("interrupts".into()).spawn(move || watching.interrupts.watch());
-        let mount = Mount { inner, mountpoint, watcher: watcher.ok(), recording };
+        let telling = Arc::clone(&inner);
+        let teller = std::thread::Builder::new().name("closes".into()).spawn(move || {
+            // What cannot be told now is told with the next request.
+            telling.files.closes.watch(|| drop(telling.files.names.tell_closed(&mut Tracer::off())));
+        });
+        let mount = Mount { inner, mountpoint, watchers: [watcher, teller].into_iter().flatten().collect(), recording };
         started.map(|()| mount)
     }
 
@@ -141,22 +147,28 @@ impl Mount {
             threads = self.inner.changed.wait(threads).unwrap_or_else(PoisonError::into_inner);
         }
         drop(threads);
-        self.inner.interrupts.finish();
-        if let Some(watcher) = self.watcher.take() {
-            let _ = watcher.join();
-        }
+        self.end_watchers();
         let settled = self.inner.files.settle_all();
         let recorded = self.recording.take().map_or(Ok(()), Recording::finish);
         settled.and(recorded)
+    }
+
+    fn end_watchers(&mut self) {
+        self.inner.interrupts.finish();
+        self.inner.files.closes.finish();
+        for watcher in self.watchers.drain(..) {
+            let _ = watcher.join();
+        }
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
         // After a wait nothing is mounted any more, and something else may be at its place.
-        if self.watcher.is_some() {
+        if !self.watchers.is_empty() {
             let _ = mounting::unmount(&self.mountpoint, true);
             self.inner.interrupts.finish();
+            self.inner.files.closes.finish();
         }
     }
 }

@@ -190,6 +190,10 @@ fn a_removed_file_that_is_open_is_read_and_written_until_it_is_closed() {
     assert_eq!((stat.nlink(), stat.len()), (0, 70_010));
     rustix::fs::ftruncate(&file, 5).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 5);
+    // Its bytes go when it is closed, though nobody asks the mount for anything else.
+    assert!(!stand.datafiles().is_empty());
+    drop(file);
+    stand::wait_until("its bytes are gone", || stand.datafiles().is_empty());
 }
 
 #[test]

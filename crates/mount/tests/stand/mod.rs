@@ -70,6 +70,21 @@ impl Stand {
         Mounted { mount: Some(mount), path }
     }
 
+    /// The datafiles on all servers.
+    pub fn datafiles(&self) -> Vec<PathBuf> {
+        let (mut found, mut look) = (Vec::new(), vec![self.directory.path().join("store")]);
+        while let Some(directory) = look.pop() {
+            for entry in std::fs::read_dir(directory).unwrap().flatten() {
+                match entry.file_type().unwrap().is_dir() {
+                    true => look.push(entry.path()),
+                    false if entry.path().components().any(|part| part.as_os_str() == "datafiles") => found.push(entry.path()),
+                    false => {}
+                }
+            }
+        }
+        found
+    }
+
     pub fn store(&self) -> MutexGuard<'_, Option<RunningStore>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
