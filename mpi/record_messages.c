@@ -269,6 +269,18 @@ THALWEG_WRAPPER int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, M
     return result;
 }
 
+/* Says of a receive what was said of its message when it was matched. */
+static void of_held(struct record *record, MPI_Request as_request)
+{
+    struct pending held;
+    if (!record_pending_end(as_request, &held))
+        return;
+    record->object = held.object;
+    record->peer = held.peer;
+    record->tag = held.tag;
+    record->size_bytes = held.size_bytes;
+}
+
 THALWEG_WRAPPER int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
 {
     uint64_t begun = record_begin();
@@ -276,14 +288,8 @@ THALWEG_WRAPPER int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Messa
     int result = PMPI_Mrecv(buf, count, type, message, status);
     if (begun != 0) {
         struct record record = record_blank(CALL_MPI_Mrecv, begun);
-        struct pending held;
         record.end_ns = record_now();
-        if (record_pending_end(as_request, &held)) {
-            record.object = held.object;
-            record.peer = held.peer;
-            record.tag = held.tag;
-            record.size_bytes = held.size_bytes;
-        }
+        of_held(&record, as_request);
         record.flags = RECORD_RECEIVE;
         record.result = record_class(result);
         record_put(&record);
@@ -300,14 +306,8 @@ THALWEG_WRAPPER int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Mess
     int result = PMPI_Imrecv(buf, count, type, message, request);
     if (begun != 0) {
         struct record record = record_blank(CALL_MPI_Imrecv, begun);
-        struct pending held;
         record.end_ns = record_now();
-        if (record_pending_end(as_request, &held)) {
-            record.object = held.object;
-            record.peer = held.peer;
-            record.tag = held.tag;
-            record.size_bytes = held.size_bytes;
-        }
+        of_held(&record, as_request);
         begun_operation(&record, MPI_COMM_NULL, *request, 1, result);
     } else {
         record_end_unrecorded();

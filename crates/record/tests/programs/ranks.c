@@ -104,8 +104,12 @@ int main(int argc, char **argv)
         together(path);
     else if (strcmp(what, "ring") == 0)
         ring();
-    else if (strcmp(what, "killed") == 0 && rank == 1)
-        kill(getpid(), 9);
+    else if (strcmp(what, "killed") == 0) {
+        /* The launcher ends the others when one dies: not before all have come out of MPI_Init. */
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1)
+            kill(getpid(), 9);
+    }
     MPI_Finalize();
     return 0;
 }
