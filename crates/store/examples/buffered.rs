@@ -3,27 +3,18 @@
 //!
 //! `buffered serve DIR SERVERS` | `buffered run DIR SERVERS ROUNDS MEBIBYTES [PIECE_BYTES]`
 
+#[path = "served/mod.rs"]
+mod served;
 #[path = "../tests/stand/mod.rs"]
 mod stand;
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_store::client::{BufferedFile, BufferedOptions, FileHandle, Store, StoreFile};
 use thalweg_store::copy::{CopyJob, Quiet, Sink, Source, run};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice};
 use thalweg_trace::Tracer;
-
-fn serve(directory: &Path, servers: u32) {
-    let servers = stand::servers(directory, servers, 1);
-    for server in &servers.map.servers {
-        println!("{}", server.address);
-    }
-    let mut line = String::new();
-    let _ = std::io::stdin().read_line(&mut line);
-}
 
 fn open(store: &Store, path: &str) -> BufferedFile {
     let off = &mut Tracer::off();
@@ -51,23 +42,12 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let (directory, servers) = (PathBuf::from(&arguments[2]), arguments[3].parse().expect("servers"));
     if arguments[1] == "serve" {
-        return serve(&directory, servers);
+        return served::serve(&directory, servers);
     }
     let (rounds, mebibytes): (usize, u64) = (arguments[4].parse().expect("rounds"), arguments[5].parse().expect("MiB"));
     let piece: usize = arguments.get(6).map_or(1 << 20, |text| text.parse().expect("bytes"));
     let size = mebibytes << 20;
-    let mut child = Command::new(&arguments[0])
-        .args(["serve", &arguments[2], &arguments[3]])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("servers");
-    let mut map = StoreMap { store: stand::STORE, servers: Vec::new(), targets: Vec::new() };
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    for (server, address) in (0..servers).zip(lines) {
-        map.servers.push(ServerEntry { name: format!("io{server}"), node: "here".into(), address: address.expect("address") });
-        map.targets.push(TargetEntry { target: TargetId(server), server, directory: format!("t{server}") });
-    }
+    let (mut child, map) = served::start(&arguments[0], &directory, servers);
     let (store, _) = stand::store(&map, Duration::from_secs(30));
     let off = &mut Tracer::off();
     let bytes = stand::noise(piece, 1);

@@ -4,24 +4,15 @@
 //! `copies serve DIR SERVERS` | `copies run DIR SERVERS RUNS FILE [in|out] [name=value ...]`, with the names of the command's flags
 //! (request, requests, buffer, depth, streams, path=buffered|direct, sync=true, record=PATH).
 
+#[path = "served/mod.rs"]
+mod served;
 #[path = "../tests/stand/mod.rs"]
 mod stand;
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::copy::{CopyJob, DataPath, Quiet, Recording, Sink, Source, Tuning, run};
-use thalweg_store::protocol::metadata::{LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
-
-fn serve(directory: &Path, servers: u32) {
-    let servers = stand::servers(directory, servers, 1);
-    for server in &servers.map.servers {
-        println!("{}", server.address);
-    }
-    let mut line = String::new();
-    let _ = std::io::stdin().read_line(&mut line);
-}
+use thalweg_store::protocol::metadata::LayoutChoice;
 
 fn cpu_s() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -39,7 +30,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let (directory, servers) = (PathBuf::from(&arguments[2]), arguments[3].parse().expect("servers"));
     if arguments[1] == "serve" {
-        return serve(&directory, servers);
+        return served::serve(&directory, servers);
     }
     let (runs, file): (usize, PathBuf) = (arguments[4].parse().expect("runs"), arguments[5].clone().into());
     let out = arguments.get(6).is_some_and(|word| word == "out");
@@ -60,18 +51,7 @@ fn main() {
             other => panic!("no parameter {other}"),
         }
     }
-    let mut child = Command::new(&arguments[0])
-        .args(["serve", &arguments[2], &arguments[3]])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("servers");
-    let mut map = StoreMap { store: stand::STORE, servers: Vec::new(), targets: Vec::new() };
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    for (server, address) in (0..servers).zip(lines) {
-        map.servers.push(ServerEntry { name: format!("io{server}"), node: "here".into(), address: address.expect("address") });
-        map.targets.push(TargetEntry { target: TargetId(server), server, directory: format!("t{server}") });
-    }
+    let (mut child, map) = served::start(&arguments[0], &directory, servers);
     let (store, _) = stand::store(&map, Duration::from_secs(30));
     let layout =
         || LayoutChoice { spec: Some(thalweg_layout::Spec::new("simple_stripe").with("strip_size", strip)), ..LayoutChoice::default() };
