@@ -5,12 +5,10 @@ directory that is read while others change it shows what was there all along exa
 """
 
 import os
-import subprocess
-import sys
 import threading
 import time
 
-from gatehouse import shell
+from gatehouse import together
 from gatehouse.case import Wrong, attempt
 
 TITLE = "many names, made and removed by two clients"
@@ -18,7 +16,6 @@ SHORT = True
 ORDER = 55
 
 WORKERS = 4
-WAIT_S = 300
 
 
 def cases(visit):
@@ -27,23 +24,6 @@ def cases(visit):
     yield attempt("a shared directory", _patterns, visit, count, True)
     yield attempt("a directory for each process", _patterns, visit, count, False)
     yield attempt("listed while others change it", _listed, visit, count)
-
-
-def _all(visit, argvs):
-    logs = [os.path.join(visit.scratch, f"maker-{number}.log") for number in range(len(argvs))]
-    started = [shell.start([sys.executable, visit.worker("maker.py"), *argv], log) for argv, log in zip(argvs, logs)]
-    try:
-        for process, log in zip(started, logs):
-            try:
-                code = process.wait(WAIT_S)
-            except subprocess.TimeoutExpired:
-                raise Wrong(f"{process.args[-1]}: not done after {WAIT_S} s") from None
-            if code != 0:
-                with open(log, errors="replace") as source:
-                    raise Wrong(f"{process.args[-1]}: exit code {code}: {(source.read().strip().splitlines() or ['no message'])[-1]}")
-    finally:
-        for process in started:
-            shell.end(process, visit.place.give_up)
 
 
 def _patterns(visit, count, shared):
@@ -59,7 +39,7 @@ def _patterns(visit, count, shared):
             number = (worker + shift) % WORKERS
             directory = views[worker % 2] if shared else os.path.join(views[worker % 2], str(number))
             argvs.append([directory, str(number), str(count), what])
-        _all(visit, argvs)
+        together.run(visit, [[visit.worker("maker.py"), *argv] for argv in argvs])
 
     def expect(prefix, how_many):
         for view in views:

@@ -11,17 +11,15 @@ import os
 import random
 import stat
 import struct
-import sys
 import time
 
-from gatehouse import shell
+from gatehouse import together
 from gatehouse.case import Wrong, attempt
 
 TITLE = "two clients, one truth"
 SHORT = True
 ORDER = 50
 
-WAIT_S = 300
 NAMES_S = 5.0
 
 
@@ -143,28 +141,10 @@ def _compare(view, model, where):
             raise Wrong(f"{where}: {name} ({len(held)} bytes, {len(data)} read) differs at byte {at}")
 
 
-def _all(visit, argvs):
-    """Run programs at once; `Wrong` if one fails."""
-    logs = [os.path.join(visit.scratch, f"worker-{number}.log") for number in range(len(argvs))]
-    started = [shell.start([sys.executable, *argv], log) for argv, log in zip(argvs, logs)]
-    try:
-        for process, log in zip(started, logs):
-            try:
-                code = process.wait(WAIT_S)
-            except shell.subprocess.TimeoutExpired:
-                raise Wrong(f"{' '.join(process.args[1:3])}: not done after {WAIT_S} s") from None
-            if code != 0:
-                with open(log, errors="replace") as source:
-                    raise Wrong(f"exit code {code}: {(source.read().strip().splitlines() or ['no message'])[-1]}")
-    finally:
-        for process in started:
-            shell.end(process, visit.place.give_up)
-
-
 def _appends(visit, length, count):
     views = visit.inside(f"append-{length}")
     writers = 6
-    _all(visit, [[visit.worker("appender.py"), os.path.join(views[n % 2], "log"), str(n), str(count), str(length)] for n in range(writers)])
+    together.run(visit, [[visit.worker("appender.py"), os.path.join(views[n % 2], "log"), str(n), str(count), str(length)] for n in range(writers)])
     for view in views:
         with open(os.path.join(view, "log"), "rb") as source:
             lines = source.read().split(b"\n")
@@ -187,7 +167,7 @@ def _counter(visit, how, count):
     views = visit.inside(f"counter-{how}")
     with open(os.path.join(views[0], "n"), "wb") as out:
         out.write(struct.pack("<Q", 0))
-    _all(visit, [[visit.worker("counter.py"), how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    together.run(visit, [[visit.worker("counter.py"), how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
     for view in views:
         with open(os.path.join(view, "n"), "rb") as source:
             told = struct.unpack("<Q", source.read())[0]
@@ -214,7 +194,7 @@ def _creators(visit, how, count):
         )
     with open(os.path.join(views[0], "n"), "wb") as out:
         out.write(struct.pack("<Q", 0))
-    _all(visit, [[program, how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    together.run(visit, [[program, how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
     with open(os.path.join(views[1], "n"), "rb") as source:
         told = struct.unpack("<Q", source.read())[0]
     if told != 4 * count:
