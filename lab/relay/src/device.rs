@@ -6,10 +6,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::options::End;
 
@@ -24,6 +25,9 @@ const IFF_VNET_HDR: libc::c_short = 0x4000;
 const OFFLOADS: libc::c_ulong = 0x01 | 0x02 | 0x04 | 0x08;
 /// Packets the device itself may hold for us: enough that only the relay's own queue drops.
 const DEVICE_QUEUE_PACKETS: libc::c_int = 20_000;
+/// How long an address may take until sockets can have it.
+const ADDRESS_WAIT: Duration = Duration::from_secs(5);
+const ADDRESS_PAUSE: Duration = Duration::from_millis(1);
 
 /// What could not be done, to what, and why.
 #[derive(Debug)]
@@ -215,7 +219,20 @@ fn add_v6(name: &str, octets: [u8; 16], prefix: u8) -> Result<(), Error> {
         // SAFETY: the kernel has just filled the index in.
         ifr6_ifindex: unsafe { indexed.ifr_ifru.ifru_ifindex },
     };
-    control(&socket, libc::SIOCSIFADDR as _, &mut request, || format!("address {}/{prefix} of {name}", std::net::Ipv6Addr::from(octets)))
+    let what = || format!("address {}/{prefix} of {name}", std::net::Ipv6Addr::from(octets));
+    control(&socket, libc::SIOCSIFADDR as _, &mut request, what)?;
+    usable(octets.into()).map_err(failed(what()))
+}
+
+/// Waits until the kernel lets sockets have a new address: it takes an IPv6 address into use in a thread of its own.
+fn usable(address: std::net::Ipv6Addr) -> io::Result<()> {
+    let deadline = Instant::now() + ADDRESS_WAIT;
+    loop {
+        match UdpSocket::bind((address, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && Instant::now() < deadline => std::thread::sleep(ADDRESS_PAUSE),
+            bound => return bound.map(drop),
+        }
+    }
 }
 
 /// A request about the interface `name`, whose length the options have bounded.
