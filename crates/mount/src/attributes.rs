@@ -190,7 +190,7 @@ impl FileSystem {
         }
         if let Some(size_bytes) = set.size_bytes {
             if set.handle.is_none() {
-                self.as_found(&node, |place| self.names.stat(&mut w.tracer, place), |attributes| attributes.id)?;
+                self.check_found(w, &node)?;
             }
             self.truncate(&mut w.tracer, &node, shared.as_deref(), size_bytes)?;
         }
@@ -220,7 +220,8 @@ impl FileSystem {
         self.answer_attributes(w, &node, &attributes)
     }
 
-    fn truncate(&self, tracer: &mut Tracer, node: &Node, shared: Option<&Shared>, size_bytes: u64) -> Answered<()> {
+    /// Sets a file's size.
+    pub fn truncate(&self, tracer: &mut Tracer, node: &Node, shared: Option<&Shared>, size_bytes: u64) -> Answered<()> {
         if size_bytes > limits::FILE_BYTES {
             return Err(Refusal::plain(libc::EFBIG));
         }

@@ -6,6 +6,7 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::found::{self, Meant};
 use crate::fuse::{abi, reply};
 use crate::open::{Handle, Shared};
 use crate::table::Node;
@@ -51,20 +52,31 @@ impl Handles {
 }
 
 impl FileSystem {
-    /// Opens a file.
-    pub fn open(&self, w: &mut Worker, node: u64, flags: u32) -> Answered<Answer> {
+    /// Opens a file, and empties it if it is asked to.
+    pub fn open(&self, w: &mut Worker, node: u64, flags: u32, open_flags: u32) -> Answered<Answer> {
         let node = self.node(node)?;
-        let (handle, open_flags) = self.opened(w, &node, flags)?;
+        let drop_privileges = open_flags & abi::OPEN_KILL_SUIDGID != 0;
+        let meant = self.retries.comes(w.thread, node.id);
+        let (handle, open_flags) = self.opened(w, &node, flags, meant)?;
+        if drop_privileges {
+            // The file is open and empty already: at worst it keeps the bits until somebody writes.
+            let dropped = self.drop_privileges(&mut w.tracer, &node);
+            dropped.unwrap_or_else(|refusal| self.log_refusal("privileges", &refusal));
+        }
         reply::opened(&mut w.out, handle, open_flags);
         Ok(Answer::Out)
     }
 
-    /// The same: its handle, and how it behaves.
-    pub fn opened(&self, w: &mut Worker, node: &Arc<Node>, flags: u32) -> Answered<(u64, u32)> {
-        let (shared, attributes) = match node.shared() {
-            Some(shared) => (shared, self.as_found(node, |place| self.names.stat(&mut w.tracer, place), |attributes| attributes.id)?),
+    /// The same, where it may be known what is meant: its handle, and how it behaves.
+    pub fn opened(&self, w: &mut Worker, node: &Arc<Node>, flags: u32, meant: Option<Meant>) -> Answered<(u64, u32)> {
+        let (shared, mut attributes) = match node.shared() {
+            Some(shared) => {
+                let attributes =
+                    self.as_meant(w, node, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id)?;
+                (shared, attributes)
+            }
             None => {
-                let opened = self.as_found(node, |place| self.names.open(&mut w.tracer, place), OpenFile::id)?;
+                let opened = self.as_meant(w, node, meant, |tracer, place| self.names.open(tracer, place), OpenFile::id)?;
                 let attributes = opened.attributes.clone();
                 if attributes.links == 0 {
                     // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.
@@ -73,27 +85,66 @@ impl FileSystem {
                 (self.share(node, opened)?, attributes)
             }
         };
+        if flags & libc::O_TRUNC as u32 != 0 {
+            self.settle(&mut w.tracer, node, &shared);
+            self.truncate(&mut w.tracer, node, Some(&shared), 0)?;
+            attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        }
         let keep = self.look_at_change(node, &shared, &attributes);
         Ok(self.handle(node, shared, flags, keep))
     }
 
-    /// Asks the service something of a file by the name it was found under: within the lifetime of names, the kernel takes a
-    /// name for a file that another client has moved away, and who opens a name to empty it must not empty that. If it is
-    /// another's name by now, or nobody's, the file is stale, and the kernel looks the name up again; who still means this file (as
-    /// through a descriptor's name in /proc) comes once more, and it is asked for by its number.
-    pub fn as_found<T>(&self, node: &Node, ask: impl FnOnce(&Place) -> Result<T, Error>, which: impl FnOnce(&T) -> FileId) -> Answered<T> {
-        let name = node.state().name.clone();
-        let Some((directory, name)) = name.filter(|_| !self.options.strict) else {
-            return ask(&Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file());
+    /// Checks that a file is what the program means (see [`crate::found`]).
+    ///
+    /// # Errors
+    /// ESTALE: the kernel looks its name up again.
+    pub fn check_found(&self, w: &mut Worker, node: &Node) -> Answered<()> {
+        let meant = self.retries.comes(w.thread, node.id);
+        self.as_meant(w, node, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id).map(drop)
+    }
+
+    /// Asks the service something of a file by the names that it may have been meant by.
+    fn as_meant<T>(
+        &self,
+        w: &mut Worker,
+        node: &Node,
+        meant: Option<Meant>,
+        ask: impl FnOnce(&mut Tracer, &Place) -> Result<T, Error>,
+        which: impl FnOnce(&T) -> FileId,
+    ) -> Answered<T> {
+        let mut places = match meant {
+            Some(Meant::Name(place)) => vec![place],
+            Some(Meant::File) => Vec::new(),
+            // Names of strict mounts are looked up each time.
+            None if self.options.strict => Vec::new(),
+            None => node.state().names.believed(self.options.lifetime()),
         };
-        let told = match ask(&Place { from: directory, path: name }) {
-            Ok(told) if which(&told) == node.id => return Ok(told),
-            Ok(_) => Refusal::plain(libc::ESTALE),
-            Err(error) => Refusal::from(error).of_known_file(),
+        let Some(last) = places.pop() else {
+            return ask(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file());
         };
-        node.state().name = None;
-        // Whatever else is behind the name now, such as a directory, it is not what was found there.
-        Err(if told.errno == libc::EIO { told } else { Refusal::plain(libc::ESTALE) })
+        let stale = |told: Refusal| {
+            if told.errno == libc::EIO {
+                return told;
+            }
+            self.retries.refused(w.thread, node.id);
+            // Whatever else is behind the name now, such as a directory, it is not what was found there.
+            Refusal::plain(libc::ESTALE)
+        };
+        if places.len() >= found::NAMES_ASKED {
+            return Err(stale(Refusal::plain(libc::ESTALE)));
+        }
+        for place in places {
+            match self.names.stat(&mut w.tracer, &place) {
+                Ok(attributes) if attributes.id == node.id => {}
+                Ok(_) => return Err(stale(Refusal::plain(libc::ESTALE))),
+                Err(error) => return Err(stale(error.into())),
+            }
+        }
+        match ask(&mut w.tracer, &last) {
+            Ok(told) if which(&told) == node.id => Ok(told),
+            Ok(_) => Err(stale(Refusal::plain(libc::ESTALE))),
+            Err(error) => Err(stale(Refusal::from(error).of_known_file())),
+        }
     }
 
     /// A file that was just made, and is open at the service already.

@@ -128,7 +128,7 @@ impl FileSystem {
         let known = attr(attributes, size);
         let fits = reply::name_with_attributes(&mut w.out, room, &name, Some((entry.id.0, &known, self.lifetimes())));
         if fits {
-            self.table.remember(attributes, Some((directory, &entry.name)));
+            self.table.remember(attributes, (directory, &entry.name), self.options.lifetime());
         }
         fits
     }

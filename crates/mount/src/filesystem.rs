@@ -4,6 +4,7 @@ use crate::closes::Closes;
 use crate::data::Handles;
 use crate::directories::Directories;
 use crate::errors::{Answered, Log, Refusal};
+use crate::found::Retries;
 use crate::fuse::device::Device;
 use crate::fuse::reply::{self, Lifetimes};
 use crate::fuse::request::{Header, Operation};
@@ -30,6 +31,8 @@ pub struct FileSystem {
     pub data: Arc<DataClient>,
     /// What the kernel knows.
     pub table: Table,
+    /// Threads that are on their way to look a name up again.
+    pub retries: Retries,
     /// Open files.
     pub handles: Handles,
     /// What was closed and is not told yet.
@@ -52,12 +55,14 @@ pub struct Worker {
     pub tracer: Tracer,
     /// Answers are put together here.
     pub out: Vec<u8>,
+    /// The program's thread that asks now; 0 where it is not seen from here.
+    pub thread: u32,
 }
 
 impl Worker {
     /// One without anything yet.
     pub fn new(tracer: Tracer) -> Worker {
-        Worker { tracer, out: Vec::new() }
+        Worker { tracer, out: Vec::new(), thread: 0 }
     }
 }
 
@@ -102,6 +107,7 @@ impl FileSystem {
     pub fn serve(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
         use Operation as O;
         w.out.clear();
+        w.thread = header.pid;
         let node = header.node;
         match operation {
             O::Lookup { name } => self.lookup(w, node, name),
@@ -119,7 +125,7 @@ impl FileSystem {
             O::RemoveDirectory { name } => self.remove_directory(w, node, name),
             O::Rename { name, to, to_name, flags } => self.rename(w, (node, name), (to, to_name), flags),
             O::Link { file, name } => self.link(w, file, node, name),
-            O::Open { flags } => self.open(w, node, flags),
+            O::Open { flags, open_flags } => self.open(w, node, flags, open_flags),
             O::Create { name, flags, mode } => self.create(w, header, name, flags, mode),
             O::Read { handle, offset, length, flags: _ } => self.read(w, handle, offset, length),
             O::Write { handle, offset, bytes, write_flags, flags } => self.write(w, handle, bytes, offset, (write_flags, flags)),

@@ -13,6 +13,7 @@
 //! | [`filesystem`] | which room answers which request |
 //! | [`table`] | the files and directories the kernel knows |
 //! | [`attributes`] | attributes and sizes, from both kinds of server |
+//! | [`found`] | the names that files were found under, and which of them a program means |
 //! | [`names`] | lookup, create, link, rename, remove |
 //! | [`directories`] | reading directories |
 //! | [`open`] | open files: what is shared by all who have one open |
@@ -33,6 +34,7 @@ pub mod directories;
 pub mod errors;
 pub mod extended;
 pub mod filesystem;
+pub mod found;
 pub mod fuse;
 pub mod interrupts;
 pub mod layout_text;

@@ -3,6 +3,7 @@
 use crate::attributes::Size;
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::found::Meant;
 use crate::fuse::reply::{self, Lifetimes};
 use crate::fuse::request::Header;
 use crate::table::Node;
@@ -15,7 +16,7 @@ impl FileSystem {
     /// Tells the kernel of a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
     /// for when somebody wants it.
     pub fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        let node = self.table.remember(attributes, Some((place.from, &place.path)));
+        let node = self.table.remember(attributes, (place.from, &place.path), self.options.lifetime());
         let shared = node.shared();
         let number = self.table.number(attributes.id);
         match self.full_attr(&mut w.tracer, attributes, shared.as_deref()) {
@@ -32,7 +33,7 @@ impl FileSystem {
 
     /// The same for one that has no bytes yet.
     fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        self.table.remember(attributes, Some((place.from, &place.path)));
+        self.table.remember(attributes, (place.from, &place.path), self.options.lifetime());
         let attr = crate::attributes::attr(attributes, Size::default());
         reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
         Ok(Answer::Out)
@@ -41,7 +42,12 @@ impl FileSystem {
     /// What a name stands for.
     pub fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         let place = self.place(directory, name)?;
-        let mut attributes = self.names.stat(&mut w.tracer, &place)?;
+        let found = self.names.stat(&mut w.tracer, &place);
+        match &found {
+            Ok(found) => self.retries.looked_up(w.thread, &place, (found.kind == FileKind::File).then_some(found.id)),
+            Err(_) => self.retries.left(w.thread),
+        }
+        let mut attributes = found?;
         let known = self.table.get(self.table.number(attributes.id));
         if let Some((node, shared)) = known.and_then(|node| node.shared().map(|shared| (node, shared)))
             && shared.is_untold()
@@ -118,6 +124,7 @@ impl FileSystem {
 
     /// Makes a file, or finds it there, and opens it.
     pub fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> Answered<Answer> {
+        self.retries.left(w.thread);
         let parent = self.node(header.node)?;
         let place = self.place(header.node, name)?;
         let owner = self.owner_in(&parent, header, mode, FileKind::File);
@@ -152,11 +159,16 @@ impl FileSystem {
             _ => return Err(Refusal::plain(libc::ESTALE)),
         }
         let number = self.table.number(attributes.id);
-        if flags & libc::O_TRUNC as u32 != 0 {
+        let empty = flags & libc::O_TRUNC as u32;
+        if empty != 0 {
+            // The kernel is told of it as it is then.
             self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?;
+            let attributes = self.names.stat(&mut w.tracer, &Place::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            self.answer_entry(w, place, &attributes)?;
+        } else {
+            self.answer_entry(w, place, attributes)?;
         }
-        self.answer_entry(w, place, attributes)?;
-        let opened = self.node(number).and_then(|node| self.opened(w, &node, flags));
+        let opened = self.node(number).and_then(|node| self.opened(w, &node, flags & !empty, Some(Meant::Name(place.clone()))));
         match opened {
             Ok((handle, open_flags)) => {
                 reply::opened(&mut w.out, handle, open_flags);
@@ -191,7 +203,9 @@ impl FileSystem {
             0 | libc::RENAME_NOREPLACE => {
                 let moved = self.names.rename(&mut w.tracer, &from, &to, flags == 0, &SetAttributes::default())?;
                 if let Some(node) = self.table.get(self.table.number(moved.id)) {
-                    node.state().name = Some((to.from, to.path));
+                    let mut state = node.state();
+                    state.names.lost(from.from, &from.path);
+                    state.names.found(to.from, &to.path, self.options.lifetime());
                 }
             }
             _ => return Err(Refusal::plain(libc::EINVAL)),

@@ -8,6 +8,7 @@ use crate::attributes::kind_bits;
 use crate::data::Handles;
 use crate::errors::{Answered, Log, MountError, Refusal, Result};
 use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::found::Retries;
 use crate::fuse::abi;
 use crate::fuse::device::Device;
 use crate::fuse::handshake::{Agreed, shake_hands};
@@ -82,6 +83,7 @@ impl Mount {
         }
         let files = FileSystem {
             table: Table::new(&root),
+            retries: Retries::default(),
             handles: Handles::default(),
             closes: Default::default(),
             directories: Default::default(),

@@ -2,10 +2,12 @@
 //! it has forgotten and nobody has open is not kept here either, so that the table is as large as the kernel's caches and
 //! no larger.
 
+use crate::found::Names;
 use crate::open::Shared;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind};
+use std::time::Duration;
+use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
 use thalweg_trace::ObjectId;
 
 /// Parts of the table, each with a lock of its own.
@@ -42,8 +44,8 @@ pub struct NodeState {
     pub directory: Option<Attributes>,
     /// See there.
     pub open_directories: u64,
-    /// The directory and the name it was last found under.
-    pub name: Option<(FileId, Vec<u8>)>,
+    /// The names it was found under.
+    pub names: Names,
     /// Its row in the mount's recording of itself.
     pub object: Option<ObjectId>,
     /// Why the last layout that was asked for it was refused.
@@ -128,8 +130,8 @@ impl Table {
         self.part(id).get(&id).map(|entry| Arc::clone(&entry.node))
     }
 
-    /// One that the kernel is told of now, under a name in a directory.
-    pub fn remember(&self, attributes: &Attributes, name: Option<(FileId, &[u8])>) -> Arc<Node> {
+    /// One that the kernel is told of now, under a name in a directory, which it believes for `lifetime`.
+    pub fn remember(&self, attributes: &Attributes, (directory, name): (FileId, &[u8]), lifetime: Duration) -> Arc<Node> {
         if attributes.id == self.root.id {
             self.root.tell(attributes);
             return Arc::clone(&self.root);
@@ -140,25 +142,20 @@ impl Table {
         let node = Arc::clone(&entry.node);
         drop(part);
         node.tell(attributes);
-        if let Some((directory, name)) = name {
-            let mut state = node.state();
-            if state.name.as_ref().is_none_or(|(d, n)| *d != directory || n != name) {
-                state.name = Some((directory, name.to_vec()));
-            }
-        }
+        node.state().names.found(directory, name, lifetime);
         node
     }
 
     /// What a file or directory was last called, from the mounted directory on: for people only. `known` is its state.
     pub fn path(&self, id: FileId, known: &NodeState) -> String {
         let mut names = Vec::new();
-        let mut place = known.name.clone();
-        while let Some((directory, name)) = place {
+        let mut place = known.names.last().cloned();
+        while let Some(Place { from: directory, path: name }) = place {
             names.push(String::from_utf8_lossy(&name).into_owned());
             if directory == self.root.id || names.len() > MOST_NAMES {
                 break;
             }
-            place = self.part(directory).get(&directory).and_then(|entry| entry.node.state().name.clone());
+            place = self.part(directory).get(&directory).and_then(|entry| entry.node.state().names.last().cloned());
         }
         names.reverse();
         if names.is_empty() { id.to_string() } else { format!("/{}", names.join("/")) }

@@ -126,6 +126,34 @@ fn emptying_a_name_that_another_mount_moved_away_spares_the_file_that_was_moved(
 }
 
 #[test]
+fn a_name_that_another_mount_moved_away_is_a_new_file_though_the_old_one_was_found_again_under_others() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    for round in 0..5 {
+        let name = |what: &str| format!("{what}.{round}");
+        fs::write(a.at(&name("first")), "old").unwrap();
+        // b takes the first name for this file for a while, finds it under a second, and moves it to a third itself.
+        assert!(b.at(&name("first")).exists());
+        fs::rename(a.at(&name("first")), a.at(&name("second"))).unwrap();
+        assert!(b.at(&name("second")).exists());
+        fs::rename(b.at(&name("second")), b.at(&name("third"))).unwrap();
+        fs::write(b.at(&name("first")), "new").unwrap();
+        assert_eq!(fs::read_to_string(a.at(&name("third"))).unwrap(), "old");
+        assert_eq!(fs::read_to_string(a.at(&name("first"))).unwrap(), "new");
+    }
+    // Links are names of the same file as well, and stay so: more of them than anybody asks about.
+    fs::write(b.at("l0"), "linked").unwrap();
+    for number in 1..20 {
+        fs::hard_link(b.at("l0"), b.at(&format!("l{number}"))).unwrap();
+        assert_eq!(fs::read_to_string(b.at(&format!("l{}", number / 2))).unwrap(), "linked");
+    }
+    fs::remove_file(a.at("l3")).unwrap();
+    fs::write(b.at("l3"), "by itself").unwrap();
+    assert_eq!(fs::read_to_string(a.at("l4")).unwrap(), "linked");
+}
+
+#[test]
 fn a_file_that_was_moved_while_open_is_opened_again_through_its_descriptor() {
     needs_mounts!();
     let stand = Stand::new(1);

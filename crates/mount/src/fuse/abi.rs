@@ -63,6 +63,7 @@ pub mod opcode {
 pub mod init {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const POSIX_LOCKS: u64 = 1 << 1;
+    pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
@@ -101,6 +102,8 @@ pub const GETATTR_FH: u32 = 1 << 0;
 pub const LK_FLOCK: u32 = 1 << 0;
 pub const WRITE_CACHE: u32 = 1 << 0;
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// See [`WRITE_KILL_SUIDGID`]: of an open that empties the file.
+pub const OPEN_KILL_SUIDGID: u32 = 1 << 0;
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 

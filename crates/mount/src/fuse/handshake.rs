@@ -57,6 +57,7 @@ pub fn shake_hands(device: &Device, strict: bool) -> Result<Agreed> {
             return Err(Error::new(ErrorKind::Unsupported, problem));
         }
         let mut wanted = init::ASYNC_READ
+            | init::ATOMIC_O_TRUNC
             | init::POSIX_LOCKS
             | init::FLOCK_LOCKS
             | init::BIG_WRITES

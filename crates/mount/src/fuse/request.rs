@@ -108,6 +108,7 @@ pub enum Operation<'a> {
     },
     Open {
         flags: u32,
+        open_flags: u32,
     },
     Create {
         name: &'a [u8],
@@ -284,7 +285,7 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
             O::Rename { name: f.name()?, to, to_name: f.name()?, flags }
         }
         opcode::LINK => O::Link { file: f.u64()?, name: f.name()? },
-        opcode::OPEN => O::Open { flags: f.u32()? },
+        opcode::OPEN => O::Open { flags: f.u32()?, open_flags: f.u32()? },
         opcode::CREATE => {
             let (flags, mode) = (f.u32()?, f.u32()?);
             f.u64()?;
