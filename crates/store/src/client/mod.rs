@@ -11,6 +11,7 @@
 //! | [`link`] | one server, and the connections to it that are not in use |
 //! | [`engine`] | threads, one for each connection, that work on flow buffers |
 //! | [`names`] | the names of a store, as the data path needs them |
+//! | [`walk`] | directories and trees, fetched before they are read |
 
 pub mod ahead;
 pub mod behind;
@@ -26,6 +27,7 @@ pub mod names;
 mod request;
 mod streams;
 pub(crate) mod verifiers;
+pub mod walk;
 mod window;
 mod worker;
 

@@ -1,0 +1,24 @@
+//! Walking directories: entries in order, with what is known of them, fetched before the reader asks for them.
+//!
+//! A listing that asks for one thing at a time costs round trips: one for a file's attributes, one more for its size. Here a
+//! page of a directory brings the attributes of all its entries (*statahead*), and the sizes of its files are asked of the I/O
+//! servers at once, the questions of many files in one message (*glimpse-ahead*). The metadata service answers a size itself
+//! where it can prove it; then nobody else is asked. A walk runs ahead of its reader by a window of entries, which
+//! grows while the reader asks for what is there already, and is bounded, as is all memory.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`options`] | what to ask for, how far ahead, and what is counted |
+//! | [`entry`] | what comes out |
+//! | [`walker`] | the walker: its walks, and single files that join them |
+//! | [`tree`] | whole trees |
+
+mod entry;
+mod options;
+mod tree;
+mod walker;
+
+pub use entry::{Known, Size, SizeFrom, WalkEntry};
+pub use options::{Detail, WalkCounters, WalkMode, WalkOptions};
+pub use tree::{Tree, TreeEntry, TreeOptions, Visit};
+pub use walker::{Walk, Walker};
