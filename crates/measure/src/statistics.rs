@@ -95,10 +95,10 @@ pub fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Estimate, 
 }
 
 /// Steele, Lea and Flood's SplitMix64: good enough to draw a sample again, and the same everywhere.
-struct SplitMix(u64);
+pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,7 +107,7 @@ impl SplitMix {
     }
 
     /// A number below `bound` (> 0); the bias of 2⁻⁶⁴ × bound does not matter here.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }
