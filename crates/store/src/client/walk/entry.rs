@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::protocol::metadata::{Attributes, FileId, FileKind};
+use std::time::Instant;
 
 /// One name of a directory.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct WalkEntry {
     pub attributes: Option<Attributes>,
     /// A file's size, or why it could not be had. `None`: not asked for, or no file.
     pub size: Option<Result<Size>>,
+    /// When the oldest request was sent whose answer is in here: what is known is of no earlier moment.
+    pub asked: Instant,
 }
 
 /// How large a file is.
@@ -45,4 +48,6 @@ pub struct Known {
     pub attributes: Attributes,
     /// A file's size; `None`: not asked for, or no file.
     pub size: Option<Size>,
+    /// When the oldest request was sent whose answer is in here.
+    pub asked: Instant,
 }

@@ -10,6 +10,7 @@ use crate::sync::locked;
 use crate::wire::unexpected;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use thalweg_layout::Distribution;
 use thalweg_trace::Tracer;
 
@@ -74,13 +75,14 @@ impl Walker {
     /// # Errors
     /// The service's, or that of an I/O server which was asked for its size.
     pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<Known> {
+        let asked = Instant::now();
         let attributes = self.shared.names.stat(tracer, &Place::of(id))?;
-        let mut entry = WalkEntry { name: Vec::new(), id, kind: attributes.kind, attributes: Some(attributes), size: None };
+        let mut entry = WalkEntry { name: Vec::new(), id, kind: attributes.kind, attributes: Some(attributes), size: None, asked };
         if self.shared.options.detail == Detail::Sizes {
             self.shared.fill_sizes(tracer, std::slice::from_mut(&mut entry), &mut Dead::new());
         }
         let attributes = entry.attributes.take().expect("put there above");
-        Ok(Known { attributes, size: entry.size.transpose()? })
+        Ok(Known { attributes, size: entry.size.transpose()?, asked })
     }
 
     /// What was done so far.
@@ -125,13 +127,14 @@ impl Walk {
         }
         let options = &self.shared.options;
         let with_attributes = options.detail != Detail::Names;
+        let asked = Instant::now();
         let listed = self.shared.names.list(tracer, &self.place, self.after.as_deref(), options.page_names, with_attributes);
         let (entries, more) = listed.inspect_err(|_| self.more = false)?;
         self.more = more && !entries.is_empty();
         if let Some(last) = entries.last() {
             self.after = Some(last.name.clone());
         }
-        let mut page: Vec<WalkEntry> = entries.into_iter().map(WalkEntry::from).collect();
+        let mut page: Vec<WalkEntry> = entries.into_iter().map(|entry| WalkEntry::of(entry, asked)).collect();
         if options.detail == Detail::Sizes {
             let at_once = if options.mode >= WalkMode::GlimpseAhead { page.len().max(1) } else { 1 };
             for some in page.chunks_mut(at_once) {
@@ -143,9 +146,9 @@ impl Walk {
     }
 }
 
-impl From<DirectoryEntry> for WalkEntry {
-    fn from(entry: DirectoryEntry) -> WalkEntry {
-        WalkEntry { name: entry.name, id: entry.id, kind: entry.kind, attributes: entry.attributes, size: None }
+impl WalkEntry {
+    fn of(entry: DirectoryEntry, asked: Instant) -> WalkEntry {
+        WalkEntry { name: entry.name, id: entry.id, kind: entry.kind, attributes: entry.attributes, size: None, asked }
     }
 }
 
