@@ -35,6 +35,14 @@ pub const SESSION_QUIET: Duration = Duration::from_secs(2);
 pub const DATAFILES: usize = 4096;
 /// Datafiles in one batched request (glimpse, sync, remove).
 pub const BATCH: usize = 4096;
+/// Operations in one request of many to the metadata service.
+pub const MANY: usize = 512;
+/// Files that one request to the metadata service may say are closed.
+pub const CLOSED: usize = 4096;
+/// Bytes of all reads, or all writes, in one request of many.
+pub const MANY_BYTES: u64 = 4 << 20;
+/// Datafiles of one target whose sizes are kept in memory (32 bytes each).
+pub const SIZES_KEPT: usize = 1 << 18;
 /// Targets of one I/O server.
 pub const TARGETS: usize = 256;
 /// Largest file: offsets are 63 bits.

@@ -12,8 +12,13 @@
 //! Memory: one flow buffer of at most [`crate::limits::CONNECTION_MEMORY_BYTES`] for each connection, and
 //! [`crate::limits::SERVER_MEMORY_BYTES`] of larger ones in all.
 
+mod datafile;
+mod home;
+mod many;
 mod memory;
+mod open;
 mod service;
+mod sizes;
 mod target;
 
 pub use service::{IoServer, IoServerOptions};

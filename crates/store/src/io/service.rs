@@ -1,7 +1,8 @@
 //! What an I/O server does with each request.
 
 use super::memory::Pool;
-use super::target::{Datafile, Target};
+use super::datafile::Datafile;
+use super::target::Target;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -38,7 +39,7 @@ impl IoServerOptions {
 pub struct IoServer {
     options: IoServerOptions,
     boot_id: String,
-    verifier: BootVerifier,
+    pub(super) verifier: BootVerifier,
     targets: HashMap<TargetId, Target>,
     memory: Pool,
 }
@@ -72,7 +73,7 @@ impl IoServer {
         serve(listener, Arc::new(server), serve_options).map_err(|e| e.at_server(name))
     }
 
-    fn target(&self, datafile: DatafileId) -> Result<&Target> {
+    pub(super) fn target(&self, datafile: DatafileId) -> Result<&Target> {
         self.targets.get(&datafile.target).ok_or_else(|| {
             let mut here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
             here.sort();
@@ -112,10 +113,10 @@ impl Service for IoServer {
 }
 
 /// One connection's state.
-struct IoSession {
-    server: Arc<IoServer>,
+pub(super) struct IoSession {
+    pub(super) server: Arc<IoServer>,
     /// The payload being worked on.
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Datafiles named in the recording with this number.
     objects: HashMap<DatafileId, (u32, ObjectId)>,
 }
@@ -185,6 +186,8 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
+            IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
+            IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }
     }
 }
@@ -192,7 +195,7 @@ impl Session for IoSession {
 impl IoSession {
     /// Works with `length` bytes of memory: the connection's own, or, past that, of the server's for large payloads, to
     /// which they are given back.
-    fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {
+    pub(super) fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {
         if length <= limits::CONNECTION_MEMORY_BYTES {
             return work(self);
         }
@@ -209,27 +212,7 @@ impl IoSession {
         let server = Arc::clone(&self.server);
         let target = server.target(id)?;
 
-        let receiving = exchange.tracer.begin();
-        self.buffer.resize(length as usize, 0);
-        exchange.receive(&mut self.buffer)?;
-        let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
-        exchange.tracer.end(receiving, SpanKind::NetReceive, about);
-
-        let checking = exchange.tracer.begin();
-        let found = crc32c(&self.buffer);
-        let about = About { size_bytes: Some(length), ..exchange.about() };
-        exchange.tracer.end(checking, SpanKind::AppChecksum, about);
-        let expected = exchange.header().payload_crc;
-        if length > 0 && expected != found {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                format!(
-                    "{length} bytes for target {} at {offset} have checksum {found:08x}, and should have {expected:08x}: \
-                     damaged on their way, and not stored",
-                    id.target
-                ),
-            ));
-        }
+        self.receive(exchange, length, || format!("{length} bytes for target {} at {offset}", id.target))?;
         if length > 0 {
             let writing = exchange.tracer.begin();
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
@@ -245,6 +228,26 @@ impl IoSession {
             self.sync_one(exchange, id)?;
         }
         exchange.reply(&IoReply::Written { verifier: self.server.verifier })
+    }
+
+    /// Fills the connection's memory with a payload of `length` bytes, and verifies it. `what`: for the error.
+    pub(super) fn receive(&mut self, exchange: &mut Exchange<'_>, length: u64, what: impl FnOnce() -> String) -> Result<()> {
+        let receiving = exchange.tracer.begin();
+        self.buffer.resize(length as usize, 0);
+        exchange.receive(&mut self.buffer)?;
+        let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
+        exchange.tracer.end(receiving, SpanKind::NetReceive, about);
+
+        let checking = exchange.tracer.begin();
+        let found = crc32c(&self.buffer);
+        let about = About { size_bytes: Some(length), ..exchange.about() };
+        exchange.tracer.end(checking, SpanKind::AppChecksum, about);
+        let expected = exchange.header().payload_crc;
+        if length == 0 || expected == found {
+            return Ok(());
+        }
+        let problem = format!("{} have checksum {found:08x}, and should have {expected:08x}", what());
+        Err(Error::new(ErrorKind::Corrupt, format!("{problem}: damaged on their way, and not stored")))
     }
 
     fn read(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, length: u64) -> Result<()> {
@@ -319,18 +322,18 @@ impl IoSession {
     }
 }
 
-fn at_target(error: Error, target: &Target) -> Error {
+pub(super) fn at_target(error: Error, target: &Target) -> Error {
     Error::new(error.kind(), format!("target {}: {}", target.number(), error.message()))
 }
 
-fn bounded(many: usize) -> Result<()> {
+pub(super) fn bounded(many: usize) -> Result<()> {
     if many <= limits::BATCH {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Invalid, format!("{many} datafiles in one request: at most {}", limits::BATCH)))
 }
 
-fn within_a_file(offset: u64, length: u64) -> Result<()> {
+pub(super) fn within_a_file(offset: u64, length: u64) -> Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= limits::FILE_BYTES => Ok(()),
         _ => Err(Error::new(ErrorKind::TooLarge, format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)"))),

@@ -8,23 +8,21 @@
 //!
 //! Datafiles are plain sparse files: a person can look at them, and the kernel serves them without our help.
 
+use super::datafile::{Datafile, Make};
+use super::home::{Home, sync_directory};
+use super::open::OpenDatafiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
 
 /// The version of a target's layout on disk.
 const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
-/// Open datafiles kept for the next request.
-const OPEN_DATAFILES: usize = 512;
 
 /// What a target's directory says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,18 +63,10 @@ impl TargetIdentity {
 /// One directory of datafiles, being served.
 pub struct Target {
     number: TargetId,
-    directory: PathBuf,
-    open: Mutex<HashMap<DatafileId, Arc<Datafile>>>,
+    home: Arc<Home>,
+    open: OpenDatafiles,
     /// Locked as long as the target is served, so that no other process serves it.
     _lock: File,
-}
-
-/// An open datafile.
-pub struct Datafile {
-    file: File,
-    path: PathBuf,
-    /// Its name is not on the medium yet.
-    name_unsynced: AtomicBool,
 }
 
 fn make_directory(path: &Path) -> Result<()> {
@@ -84,10 +74,6 @@ fn make_directory(path: &Path) -> Result<()> {
         Ok(()) => Ok(()),
         Err(e) => Err(Error::system(path.display(), e)),
     }
-}
-
-fn sync_directory(path: &Path) -> Result<()> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::system(format!("{}: syncing the directory", path.display()), e))
 }
 
 impl Target {
@@ -127,7 +113,7 @@ impl Target {
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
-        Ok(Target { number, directory: directory.to_owned(), open: Mutex::default(), _lock: lock })
+        Ok(Target { number, home: Arc::new(Home::open(directory)?), open: OpenDatafiles::default(), _lock: lock })
     }
 
     /// The identity appears whole or not at all.
@@ -151,105 +137,42 @@ impl Target {
 
     /// Its directory.
     pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    fn path(&self, id: DatafileId) -> PathBuf {
-        self.directory.join(format!("datafiles/{:02x}/{}.{}", id.file.0 & 0xff, id.file, id.index))
-    }
-
-    fn opened(&self) -> MutexGuard<'_, HashMap<DatafileId, Arc<Datafile>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        &self.home.directory
     }
 
     /// A datafile that exists.
     pub fn existing(&self, id: DatafileId) -> Result<Option<Arc<Datafile>>> {
-        self.find(id, false)
+        self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::Not))
     }
 
     /// A datafile that is to exist.
     pub fn created(&self, id: DatafileId) -> Result<Arc<Datafile>> {
-        self.find(id, true).map(|found| found.expect("created"))
+        self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::IfMissing)).map(|found| found.expect("created"))
     }
 
-    fn find(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
-        let mut open = self.opened();
-        if let Some(found) = open.get(&id) {
-            return Ok(Some(Arc::clone(found)));
+    /// A datafile for one request of many: kept open no longer than that, since it is one of very many. `create`: it is probably
+    /// not there yet, and is made.
+    pub fn briefly(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
+        match self.open.get(id) {
+            Some(datafile) => Ok(Some(datafile)),
+            None => Ok(Datafile::open(&self.home, id, if create { Make::Surely } else { Make::Not })?.map(Arc::new)),
         }
-        let path = self.path(id);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600);
-        let (file, is_new) = match options.open(&path) {
-            Ok(file) => (file, false),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !create => return Ok(None),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                options.create(true);
-                let made = options.open(&path).or_else(|e| {
-                    if e.kind() != std::io::ErrorKind::NotFound {
-                        return Err(e);
-                    }
-                    let parent = path.parent().expect("it has one");
-                    DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-                    options.open(&path)
-                });
-                (made.map_err(|e| Error::system(path.display(), e))?, true)
-            }
-            Err(e) => return Err(Error::system(path.display(), e)),
-        };
-        if open.len() >= OPEN_DATAFILES {
-            // Any one will do: whoever needs it again opens it again. One whose name is not on the medium is kept, since
-            // that is remembered nowhere else.
-            let victim =
-                open.iter().find(|(_, d)| !d.name_unsynced.load(Ordering::Relaxed) && Arc::strong_count(d) == 1).map(|(id, _)| *id);
-            let victim = victim.or_else(|| open.iter().find(|(_, d)| Arc::strong_count(d) == 1).map(|(id, _)| *id));
-            if let Some(datafile) = victim.and_then(|victim| open.remove(&victim))
-                && datafile.name_unsynced.load(Ordering::Relaxed)
-            {
-                self.sync_name(&datafile)?;
-            }
-        }
-        let datafile = Arc::new(Datafile { file, path, name_unsynced: AtomicBool::new(is_new) });
-        open.insert(id, Arc::clone(&datafile));
-        Ok(Some(datafile))
     }
 
     /// Puts a datafile on the medium, and its name, if that is not there yet.
     pub fn sync(&self, id: DatafileId) -> Result<()> {
-        let Some(datafile) = self.existing(id)? else { return Ok(()) };
-        datafile.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", datafile.path.display()), e))?;
-        if datafile.name_unsynced.load(Ordering::Acquire) {
-            self.sync_name(&datafile)?;
-        }
-        Ok(())
-    }
-
-    fn sync_name(&self, datafile: &Datafile) -> Result<()> {
-        sync_directory(datafile.path.parent().expect("it has one"))?;
-        sync_directory(&self.directory.join("datafiles"))?;
-        datafile.name_unsynced.store(false, Ordering::Release);
-        Ok(())
+        self.briefly(id, false)?.map_or(Ok(()), |datafile| datafile.sync())
     }
 
     /// Its size; 0 if it does not exist.
     pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
-        let found = self.opened().get(&id).cloned();
-        let metadata = match &found {
-            Some(datafile) => datafile.file.metadata(),
-            None => std::fs::symlink_metadata(self.path(id)),
-        };
-        match metadata {
-            Ok(m) => Ok(DatafileSize { size_bytes: m.len(), allocated_bytes: m.blocks() * 512 }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(DatafileSize::default()),
-            Err(e) => Err(Error::system(self.path(id).display(), e)),
-        }
+        self.home.glimpse(id)
     }
 
     /// Cuts it off or extends it with a hole.
     pub fn truncate(&self, id: DatafileId, size_bytes: u64) -> Result<()> {
         let datafile = if size_bytes == 0 { self.existing(id)? } else { Some(self.created(id)?) };
-        let Some(datafile) = datafile else { return Ok(()) };
-        datafile.file.set_len(size_bytes).map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", datafile.path.display()), e))
+        datafile.map_or(Ok(()), |datafile| datafile.truncate(size_bytes))
     }
 
     /// Gives a range of it space, or takes it away. One that does not exist has nothing that could be taken away.
@@ -270,22 +193,16 @@ impl Target {
 
     /// Removes it. Requests that are working on it finish on what nobody can find any more.
     pub fn remove(&self, id: DatafileId) -> Result<()> {
-        let mut open = self.opened();
-        open.remove(&id);
-        match std::fs::remove_file(self.path(id)) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(Error::system(self.path(id).display(), e)),
-        }
+        self.open.without(id, || self.home.remove(id))
     }
 
     /// Space on it.
     pub fn space(&self) -> Result<TargetSpace> {
-        let s = rustix::fs::statvfs(&self.directory).map_err(|e| Error::system(self.directory.display(), e))?;
-        let directory = std::fs::metadata(&self.directory).map_err(|e| Error::system(self.directory.display(), e))?;
+        let s = rustix::fs::statvfs(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
+        let directory = std::fs::metadata(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
         Ok(TargetSpace {
             target: self.number,
-            directory: self.directory.display().to_string(),
+            directory: self.directory().display().to_string(),
             total_bytes: s.f_blocks.saturating_mul(s.f_frsize),
             available_bytes: s.f_bavail.saturating_mul(s.f_frsize),
             available_files: s.f_favail,
@@ -294,94 +211,9 @@ impl Target {
     }
 }
 
-impl Datafile {
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Fills `buffer` from `offset` on; how many bytes there were before its end.
-    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let mut have = 0;
-        while have < buffer.len() {
-            match self.file.read_at(&mut buffer[have..], offset + have as u64) {
-                Ok(0) => break,
-                Ok(n) => have += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::system(format!("{}: reading at {offset}", self.path.display()), e)),
-            }
-        }
-        Ok(have)
-    }
-
-    /// Writes all of `bytes`. If that fails in the middle (the disk is full), the range becomes a hole again, so that no
-    /// part of a write that failed is read as data.
-    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let failed = match self.file.write_all_at(bytes, offset) {
-            Ok(()) => return Ok(()),
-            Err(e) => e,
-        };
-        use rustix::fs::FallocateFlags;
-        let punched = rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes.len() as u64);
-        let note = match punched {
-            Ok(()) => String::new(),
-            Err(e) => format!(" (and what was stored of it could not be taken back: {e})"),
-        };
-        let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path.display(), bytes.len()), failed);
-        let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
-        Err(Error::new(error.kind(), format!("{}{note}{advice}", error.message())))
-    }
-
-    /// Gives a range space, or takes it away.
-    fn allocate(&self, offset: u64, length: u64, how: Allocate) -> Result<()> {
-        use rustix::fs::{FallocateFlags as Flags, fallocate};
-        let keep = Flags::KEEP_SIZE;
-        let flags = match how {
-            Allocate::Extend => Flags::empty(),
-            Allocate::KeepSize => keep,
-            Allocate::PunchHole => Flags::PUNCH_HOLE | keep,
-            Allocate::ZeroRange => Flags::ZERO_RANGE,
-            Allocate::ZeroRangeKeepSize => Flags::ZERO_RANGE | keep,
-        };
-        let mut done = fallocate(&self.file, flags, offset, length);
-        if done == Err(rustix::io::Errno::OPNOTSUPP) && flags.contains(Flags::ZERO_RANGE) {
-            // A file system that cannot do it in one step (tmpfs) can in two: nobody is promised that a range is zeroed
-            // at one instant. Extending by allocation never shortens what another request extends meanwhile.
-            done = fallocate(&self.file, Flags::PUNCH_HOLE | keep, offset, length);
-            if done.is_ok() && how == Allocate::ZeroRange {
-                done = fallocate(&self.file, Flags::empty(), offset, length);
-            }
-        }
-        done.map_err(|e| Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path.display()), e))
-    }
-
-    /// Looks for data or a hole.
-    fn seek(&self, offset: u64, what: Seek) -> Result<Found> {
-        use rustix::fs::{SeekFrom, seek};
-        let failed = |e| Error::system(format!("{}: seeking from {offset}", self.path.display()), e);
-        let size_bytes = self.file.metadata().map_err(|e| Error::system(self.path.display(), e))?.len();
-        // Nothing else uses the descriptor's own position, so that moving it is harmless.
-        let at = match what {
-            Seek::Data => seek(&self.file, SeekFrom::Data(offset)),
-            Seek::Hole => seek(&self.file, SeekFrom::Hole(offset)),
-        };
-        match (at, what) {
-            (Ok(at), _) => Ok(Found { at: Some(at), size_bytes }),
-            (Err(rustix::io::Errno::NXIO), Seek::Data) => Ok(Found { at: None, size_bytes }),
-            (Err(rustix::io::Errno::NXIO), Seek::Hole) => Ok(Found { at: Some(offset), size_bytes }),
-            (Err(e), _) => Err(failed(e)),
-        }
-    }
-
-    /// Begins to put a range on the medium. Only a hint: what fails here fails again, and is told, in a sync.
-    pub fn start_writeback(&self, offset: u64, length: u64) {
-        // SAFETY: takes numbers only, and an open descriptor.
-        unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::open::OPEN_DATAFILES;
     use super::*;
     use crate::protocol::io::FileId;
 

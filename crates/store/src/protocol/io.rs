@@ -1,9 +1,10 @@
 //! What is said to an I/O server: about datafiles, never about names.
 
 use super::common::BootVerifier;
+use super::packed;
 use serde::{Deserialize, Serialize};
 
-pub use super::metadata::{FileId, TargetId};
+pub use super::metadata::{FileId, Refusal, TargetId};
 
 /// The part of a file on one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -62,6 +63,7 @@ pub enum IoRequest {
     /// Sizes of datafiles: [`IoReply::Sizes`], in the same order. One that does not exist has size 0.
     Glimpse {
         /// Which.
+        #[serde(with = "packed::datafiles")]
         datafiles: Vec<DatafileId>,
     },
     /// Cuts datafiles off, or extends them with a hole: [`IoReply::Done`].
@@ -89,6 +91,20 @@ pub enum IoRequest {
         datafiles: Vec<(DatafileId, u64)>,
         /// For what.
         what: Seek,
+    },
+    /// Many short writes: [`IoReply::WrittenMany`]. The payload holds their bytes one after the other, at most
+    /// [`crate::limits::MANY_BYTES`], and is verified before any of it is stored; then each succeeds or fails by itself.
+    WriteMany {
+        /// Where each goes: the datafile, the offset, how many bytes.
+        writes: Vec<(DatafileId, u64, u64)>,
+        /// When to answer.
+        durability: Durability,
+    },
+    /// Many short reads, at most [`crate::limits::MANY_BYTES`] in all: [`IoReply::ReadMany`] with the bytes that there were as
+    /// payload, one after the other.
+    ReadMany {
+        /// From where each comes: the datafile, the offset, how many bytes.
+        reads: Vec<(DatafileId, u64, u64)>,
     },
 }
 
@@ -166,8 +182,15 @@ pub enum IoReply {
     Synced {
         verifier: BootVerifier,
     },
-    Sizes(Vec<DatafileSize>),
+    Sizes(#[serde(with = "packed::sizes")] Vec<DatafileSize>),
     Space(Vec<TargetSpace>),
     Done,
     Found(Vec<Found>),
+    /// By which start of the server those were taken that are not refused, in the order asked.
+    WrittenMany {
+        verifier: BootVerifier,
+        each: Vec<Result<(), Refusal>>,
+    },
+    /// How many bytes each read has in the payload, in the order asked: fewer than asked for where the datafile ends.
+    ReadMany(Vec<Result<u64, Refusal>>),
 }

@@ -5,3 +5,4 @@ pub mod common;
 pub mod io;
 pub mod locks;
 pub mod metadata;
+mod packed;

@@ -1,0 +1,206 @@
+//! Where a target's datafiles are: their names, which of those are on the medium, and what is known of their sizes.
+
+use super::sizes::Sizes;
+use crate::error::{Error, Result};
+use crate::protocol::io::{DatafileId, DatafileSize};
+use crate::sync::locked;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Directories that datafiles are spread over.
+const PARTS: usize = 256;
+
+/// A datafile's name below `datafiles/`, made without an allocation: it is needed for each of thousands of glimpses.
+pub(super) struct Name {
+    bytes: [u8; Name::MOST],
+    part: u8,
+}
+
+impl Name {
+    /// `xx/`, 16 digits, a dot, at most 10 digits, and the byte that ends it.
+    const MOST: usize = 3 + 16 + 1 + 10 + 1;
+
+    pub fn of(id: DatafileId) -> Name {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut bytes = [0; Name::MOST];
+        let hexadecimal = |bytes: &mut [u8], number: u64| {
+            let many = bytes.len();
+            for (place, byte) in bytes.iter_mut().enumerate() {
+                *byte = DIGITS[(number >> (4 * (many - 1 - place)) & 0xf) as usize];
+            }
+        };
+        hexadecimal(&mut bytes[..2], id.file.0 & 0xff);
+        bytes[2] = b'/';
+        hexadecimal(&mut bytes[3..19], id.file.0);
+        bytes[19] = b'.';
+        let digits = id.index.checked_ilog10().unwrap_or(0) as usize + 1;
+        let mut rest = id.index;
+        for byte in bytes[20..20 + digits].iter_mut().rev() {
+            *byte = DIGITS[(rest % 10) as usize];
+            rest /= 10;
+        }
+        Name { bytes, part: id.file.0 as u8 }
+    }
+
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).expect("its last byte is 0")
+    }
+
+    /// Which of the directories it is in.
+    pub fn part(&self) -> usize {
+        self.part.into()
+    }
+}
+
+/// Which names are not on the medium yet, by directory: that is what can be synced. All of a directory's that were made before one
+/// sync share it.
+pub(super) struct UnsyncedNames {
+    /// For each part, and for the parts' own names (the last).
+    directories: Vec<Directory>,
+}
+
+struct Directory {
+    /// Names made so far. Begins at 1: those that were there at the start may be of a process that was killed before it synced them.
+    made: AtomicU64,
+    /// Of those, on the medium.
+    synced: Mutex<u64>,
+}
+
+impl UnsyncedNames {
+    fn new() -> UnsyncedNames {
+        let directory = |_| Directory { made: AtomicU64::new(1), synced: Mutex::new(0) };
+        UnsyncedNames { directories: (0..=PARTS).map(directory).collect() }
+    }
+
+    /// A name was made in this directory.
+    pub fn made(&self, directory: usize) {
+        self.directories[directory].made.fetch_add(1, Ordering::Release);
+    }
+
+    /// Syncs a directory, unless all of its names are on the medium.
+    fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let names = &self.directories[directory];
+        let wanted = names.made.load(Ordering::Acquire);
+        let mut synced = locked(&names.synced);
+        if *synced >= wanted {
+            return Ok(());
+        }
+        let made = names.made.load(Ordering::Acquire);
+        sync()?;
+        *synced = made;
+        Ok(())
+    }
+}
+
+/// The directory of a target's datafiles.
+pub(super) struct Home {
+    /// The target's directory.
+    pub directory: PathBuf,
+    /// `datafiles/`, open for looking up names in it.
+    pub datafiles: OwnedFd,
+    /// Which names are on the medium.
+    pub names: UnsyncedNames,
+    /// What is known of sizes.
+    pub sizes: Sizes,
+}
+
+impl Home {
+    /// Of a target's directory, in which `datafiles/` exists.
+    pub fn open(directory: &Path) -> Result<Home> {
+        let path = directory.join("datafiles");
+        let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
+        Ok(Home { directory: directory.to_owned(), datafiles, names: UnsyncedNames::new(), sizes: Sizes::default() })
+    }
+
+    /// Where a datafile is, for messages.
+    pub fn path(&self, id: DatafileId) -> PathBuf {
+        self.directory.join("datafiles").join(Name::of(id).as_c_str().to_string_lossy().as_ref())
+    }
+
+    /// Makes the directory that a datafile is in.
+    pub fn make_part(&self, id: DatafileId) -> rustix::io::Result<()> {
+        match rustix::fs::mkdirat(&self.datafiles, format!("{:02x}", id.file.0 & 0xff), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(e),
+        }
+        self.names.made(PARTS);
+        Ok(())
+    }
+
+    /// Puts a datafile's name on the medium, unless it is there.
+    pub fn sync_name(&self, id: DatafileId) -> Result<()> {
+        let datafiles = self.directory.join("datafiles");
+        self.names.sync(Name::of(id).part(), || sync_directory(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
+        self.names.sync(PARTS, || sync_directory(&datafiles))
+    }
+
+    /// A datafile's size; 0 if it does not exist.
+    pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
+        let ticket = match self.sizes.look(id) {
+            Ok(known) => return Ok(known),
+            Err(ticket) => ticket,
+        };
+        let size = match rustix::fs::statat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => DatafileSize { size_bytes: found.st_size as u64, allocated_bytes: found.st_blocks as u64 * 512 },
+            Err(Errno::NOENT) => DatafileSize::default(),
+            Err(e) => return Err(Error::system(self.path(id).display(), e)),
+        };
+        self.sizes.keep(id, size, ticket);
+        Ok(size)
+    }
+
+    /// Removes a datafile; one that does not exist is removed already.
+    pub fn remove(&self, id: DatafileId) -> Result<()> {
+        let _changing = self.sizes.changing(id);
+        match rustix::fs::unlinkat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(Error::system(self.path(id).display(), e)),
+        }
+    }
+}
+
+/// Puts the names in a directory on the medium.
+pub(super) fn sync_directory(path: &Path) -> Result<()> {
+    File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::system(format!("{}: syncing the directory", path.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::io::{FileId, TargetId};
+
+    #[test]
+    fn names_are_as_the_layout_on_disk_says() {
+        for (file, index) in [(0, 0), (1, 9), (0x1234_5678_9abc_def0, 10), (u64::MAX, u32::MAX), (0xff, 4095)] {
+            let id = DatafileId { file: FileId(file), index, target: TargetId(0) };
+            let expected = format!("{:02x}/{}.{}", file & 0xff, FileId(file), index);
+            assert_eq!(Name::of(id).as_c_str().to_str().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn names_made_before_a_sync_share_it_and_one_that_failed_is_made_again() {
+        let names = UnsyncedNames::new();
+        let syncs = std::cell::Cell::new(0);
+        let sync = || {
+            syncs.set(syncs.get() + 1);
+            Ok(())
+        };
+        names.made(3);
+        names.made(3);
+        assert!(names.sync(3, || Err(Error::new(crate::ErrorKind::Io, "the medium"))).is_err());
+        names.sync(3, sync).unwrap();
+        names.sync(3, sync).unwrap();
+        assert_eq!(syncs.get(), 1);
+        names.made(3);
+        names.sync(3, sync).unwrap();
+        assert_eq!(syncs.get(), 2);
+    }
+}

@@ -1,0 +1,112 @@
+//! Datafiles kept open for the next request, so that a stream of flow buffers does not open its file for each.
+//!
+//! The lock is held for looking and for noting, never for a system call: a datafile that is being opened (or removed) is marked busy, and
+//! only who wants the same one waits. So datafiles of one target are opened and made in parallel, one is never opened twice, and
+//! none is kept that was removed.
+
+use super::datafile::Datafile;
+use crate::error::Result;
+use crate::protocol::io::DatafileId;
+use crate::sync::locked;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Open datafiles kept for each target.
+pub(super) const OPEN_DATAFILES: usize = 512;
+
+/// Those of one target.
+#[derive(Default)]
+pub(super) struct OpenDatafiles {
+    state: Mutex<State>,
+    free: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    datafiles: HashMap<DatafileId, Entry>,
+    /// Threads that wait for one that is busy: nobody is woken where nobody waits.
+    waiting: u32,
+}
+
+enum Entry {
+    /// Somebody opens or removes it.
+    Busy,
+    Open(Arc<Datafile>),
+}
+
+/// A datafile is busy as long as this lives.
+struct Busy<'a> {
+    all: &'a OpenDatafiles,
+    id: DatafileId,
+    /// What it is afterwards; `None`: not open.
+    opened: Option<Arc<Datafile>>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.all.state);
+        match self.opened.take() {
+            Some(datafile) => state.datafiles.insert(self.id, Entry::Open(datafile)),
+            None => state.datafiles.remove(&self.id),
+        };
+        if state.waiting > 0 {
+            self.all.free.notify_all();
+        }
+    }
+}
+
+impl OpenDatafiles {
+    /// Waits until nobody opens or removes this one.
+    fn not_busy(&self, id: DatafileId) -> MutexGuard<'_, State> {
+        let mut state = locked(&self.state);
+        while matches!(state.datafiles.get(&id), Some(Entry::Busy)) {
+            state.waiting += 1;
+            state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        state
+    }
+
+    /// One that is open already.
+    pub fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
+        match locked(&self.state).datafiles.get(&id) {
+            Some(Entry::Open(datafile)) => Some(Arc::clone(datafile)),
+            _ => None,
+        }
+    }
+
+    /// One that is open already, or is opened now and kept.
+    pub fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
+        let mut state = self.not_busy(id);
+        if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
+            return Ok(Some(Arc::clone(datafile)));
+        }
+        let surplus = if state.datafiles.len() >= OPEN_DATAFILES { state.surplus() } else { None };
+        state.datafiles.insert(id, Entry::Busy);
+        drop(state);
+        let mut busy = Busy { all: self, id, opened: None };
+        // Closing is a system call too.
+        drop(surplus);
+        busy.opened = open()?.map(Arc::new);
+        Ok(busy.opened.clone())
+    }
+
+    /// Does something with a datafile while nobody can find it open. Requests that found it before finish on what they have.
+    pub fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
+        let mut state = self.not_busy(id);
+        let before = state.datafiles.insert(id, Entry::Busy);
+        drop(state);
+        let _busy = Busy { all: self, id, opened: None };
+        drop(before);
+        work()
+    }
+}
+
+impl State {
+    /// Takes one out that nobody uses. Any one will do: whoever needs it again opens it again.
+    fn surplus(&mut self) -> Option<Entry> {
+        let unused = |entry: &Entry| matches!(entry, Entry::Open(datafile) if Arc::strong_count(datafile) == 1);
+        let id = self.datafiles.iter().find(|(_, entry)| unused(entry)).map(|(id, _)| *id)?;
+        self.datafiles.remove(&id)
+    }
+}

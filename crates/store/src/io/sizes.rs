@@ -1,0 +1,211 @@
+//! Sizes of datafiles, known without asking the file system.
+//!
+//! A server is the only one that writes to its targets (it holds a lock on each), so a size that the file system told stays true
+//! until a request here changes the datafile. Looking one up is a tenth of the system call.
+//!
+//! **Exact.** Whoever changes a datafile holds a [`Changing`] from before the change until after it: the size is forgotten first, and
+//! none is kept meanwhile. Whoever finds none asks the file system and hands in what it told together with a [`Ticket`] taken
+//! before asking; it is kept only if no change began or went on in between. So a glimpse that begins after a change was answered
+//! never sees the time before it, and one beside a change sees either, as it would in the file system. (The allocated bytes are as they
+//! were at the last look: file systems settle them a little later by themselves. A sync forgets them.)
+//!
+//! **Bounded.** The table is an array of places, four for each value of a hash; a new one takes the place of any of the four. Parts
+//! that nothing was put in take no memory.
+
+use crate::limits;
+use crate::protocol::io::{DatafileId, DatafileSize};
+use crate::sync::locked;
+use std::sync::Mutex;
+
+/// Parts of the table, each with a lock of its own.
+const PARTS: usize = 64;
+/// Places for each value of the hash.
+const WAYS: usize = 4;
+/// Groups of places in a part.
+const GROUPS: usize = limits::SIZES_KEPT / PARTS / WAYS;
+
+/// Sizes of one target's datafiles.
+pub(super) struct Sizes {
+    parts: Vec<Mutex<Part>>,
+}
+
+#[derive(Default)]
+struct Part {
+    /// Changes that are going on.
+    changing: u32,
+    /// Changes that were begun or ended: a ticket of another number is void.
+    changes: u64,
+    /// Which of a group's places is taken next.
+    turn: usize,
+    /// All groups, or none yet.
+    groups: Vec<[Place; WAYS]>,
+}
+
+/// A datafile and its size. File 0 does not exist: nobody's place.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    file: u64,
+    index: u32,
+    /// In units of 512 bytes.
+    allocated: u32,
+    size_bytes: u64,
+}
+
+/// Permission to keep a size, if nothing has changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(Option<u64>);
+
+/// A datafile is being changed as long as this lives.
+pub(super) struct Changing<'a> {
+    part: &'a Mutex<Part>,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
+    }
+}
+
+/// The part and the group of a datafile.
+fn spot(id: DatafileId) -> (usize, usize) {
+    // Multiplying by an odd constant spreads numbers that follow each other; the high bits are the best.
+    let hash = (id.file.0 ^ u64::from(id.index).rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((hash >> 58) as usize % PARTS, (hash >> 20) as usize % GROUPS)
+}
+
+impl Place {
+    fn is_of(&self, id: DatafileId) -> bool {
+        self.file == id.file.0 && self.index == id.index
+    }
+}
+
+impl Sizes {
+    /// The size, if it is known; otherwise what it takes to hand it in.
+    pub fn look(&self, id: DatafileId) -> Result<DatafileSize, Ticket> {
+        let (part, group) = spot(id);
+        let part = locked(&self.parts[part]);
+        match part.groups.get(group).and_then(|group| group.iter().find(|place| place.is_of(id))) {
+            Some(place) => Ok(DatafileSize { size_bytes: place.size_bytes, allocated_bytes: u64::from(place.allocated) * 512 }),
+            None => Err(Ticket((part.changing == 0).then_some(part.changes))),
+        }
+    }
+
+    /// Keeps what the file system told after the ticket was taken.
+    pub fn keep(&self, id: DatafileId, size: DatafileSize, ticket: Ticket) {
+        let Ok(allocated) = u32::try_from(size.allocated_bytes / 512) else { return };
+        let (part, group) = spot(id);
+        let mut part = locked(&self.parts[part]);
+        if part.changing != 0 || ticket.0 != Some(part.changes) || id.file.0 == 0 {
+            return;
+        }
+        if part.groups.is_empty() {
+            part.groups = vec![[Place::default(); WAYS]; GROUPS];
+        }
+        part.turn = (part.turn + 1) % WAYS;
+        let turn = part.turn;
+        let places = &mut part.groups[group];
+        let free = places.iter().position(|place| place.is_of(id)).or_else(|| places.iter().position(|place| place.file == 0));
+        places[free.unwrap_or(turn)] = Place { file: id.file.0, index: id.index, allocated, size_bytes: size.size_bytes };
+    }
+
+    /// The datafile is being changed from now on until the returned guard is dropped.
+    pub fn changing(&self, id: DatafileId) -> Changing<'_> {
+        let (part, group) = spot(id);
+        let mut locked_part = locked(&self.parts[part]);
+        locked_part.changing += 1;
+        locked_part.changes += 1;
+        if let Some(place) = locked_part.groups.get_mut(group).and_then(|group| group.iter_mut().find(|place| place.is_of(id))) {
+            *place = Place::default();
+        }
+        drop(locked_part);
+        Changing { part: &self.parts[part] }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut part = locked(self.part);
+        part.changing -= 1;
+        part.changes += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::io::{FileId, TargetId};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    fn id(file: u64) -> DatafileId {
+        DatafileId { file: FileId(file), index: 3, target: TargetId(0) }
+    }
+
+    fn size(size_bytes: u64) -> DatafileSize {
+        DatafileSize { size_bytes, allocated_bytes: 8192 }
+    }
+
+    #[test]
+    fn a_size_is_kept_only_if_nothing_changed_since_it_was_asked_for() {
+        let sizes = Sizes::default();
+        let ticket = sizes.look(id(7)).unwrap_err();
+        sizes.keep(id(7), size(100), ticket);
+        assert_eq!(sizes.look(id(7)), Ok(size(100)));
+        assert!(sizes.look(DatafileId { index: 4, ..id(7) }).is_err());
+        // Forgotten when a change begins; a look beside it is not kept, nor one from before it.
+        let before = Ticket(Some(0));
+        let changing = sizes.changing(id(7));
+        let beside = sizes.look(id(7)).unwrap_err();
+        for ticket in [before, beside] {
+            sizes.keep(id(7), size(100), ticket);
+            assert!(sizes.look(id(7)).is_err());
+        }
+        drop(changing);
+        sizes.keep(id(7), size(100), beside);
+        assert!(sizes.look(id(7)).is_err());
+        let after = sizes.look(id(7)).unwrap_err();
+        sizes.keep(id(7), size(200), after);
+        assert_eq!(sizes.look(id(7)), Ok(size(200)));
+    }
+
+    #[test]
+    fn more_datafiles_than_there_are_places_are_forgotten_and_never_taken_for_others() {
+        let sizes = Sizes::default();
+        let many = 3 * limits::SIZES_KEPT as u64 / 2;
+        for file in 1..=many {
+            let ticket = sizes.look(id(file)).unwrap_err();
+            sizes.keep(id(file), size(file), ticket);
+            assert_eq!(sizes.look(id(file)), Ok(size(file)));
+        }
+        let known = (1..=many).filter(|file| sizes.look(id(*file)).is_ok_and(|known| known == size(*file))).count();
+        assert!(known <= limits::SIZES_KEPT && known > limits::SIZES_KEPT / 2, "{known}");
+    }
+
+    #[test]
+    fn a_look_never_sees_what_was_before_a_change_that_has_ended() {
+        let (sizes, truth, over) = (Sizes::default(), AtomicU64::new(1), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::SeqCst) {
+                        let least = truth.load(Ordering::SeqCst);
+                        let seen = match sizes.look(id(1)) {
+                            Ok(known) => known.size_bytes,
+                            Err(ticket) => {
+                                let now = size(truth.load(Ordering::SeqCst));
+                                sizes.keep(id(1), now, ticket);
+                                now.size_bytes
+                            }
+                        };
+                        assert!(seen >= least, "{seen} seen, and it was {least} before");
+                    }
+                });
+            }
+            for next in 2..20_000 {
+                let changing = sizes.changing(id(1));
+                truth.store(next, Ordering::SeqCst);
+                drop(changing);
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+    }
+}
