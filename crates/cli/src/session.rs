@@ -1,20 +1,19 @@
 //! A store, as the verbs talk to it: names and sizes, with errors that name the path.
 
 use crate::failure::Failure;
+use crate::names;
 use crate::operand::{StoreFlags, StorePath};
-use crate::verbs::{df::Target, ls::Entry};
-use std::collections::BTreeMap;
+use crate::remover::Name;
+use crate::verbs::df::Target;
 use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::StoreAddress;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::io::{DatafileId, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{Attributes, DirectoryEntry, FileKind, FileLayout, Owner, Place, SetAttributes, StoreMap};
+use thalweg_store::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileKind, FileLayout, Owner, Place, SetAttributes, StoreMap};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
-
-/// Names in one page of a directory.
-const PAGE_NAMES: u32 = 1024;
 
 /// A connection to a store.
 pub struct Session {
@@ -85,79 +84,46 @@ impl Session {
         self.names.stat(&mut Tracer::off(), &Place::at(path))
     }
 
-    /// A directory's entries, in order of their names, page by page.
-    pub fn list(
-        &self,
-        path: &str,
-        attributes: bool,
-        mut page: impl FnMut(Vec<DirectoryEntry>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut after: Option<Vec<u8>> = None;
-        loop {
-            let listed = self.names.list(&mut Tracer::off(), &Place::at(path), after.as_deref(), PAGE_NAMES, attributes);
-            let (entries, more) = listed.map_err(|e| named(e, path))?;
-            after = entries.last().map(|e| e.name.clone());
-            let ended = !more || entries.is_empty();
-            page(entries)?;
-            if ended {
-                return Ok(());
-            }
+    /// A walker over it.
+    pub fn walker(&self, options: WalkOptions) -> Walker {
+        Walker::new(self.names.clone(), Arc::clone(&self.data), options)
+    }
+
+    /// What is known of a place, asked by a thread that records.
+    pub fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
+        self.names.stat(tracer, place).map_err(|e| named(e, &names::text(&place.path)))
+    }
+
+    /// What is known of many places.
+    pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
+        self.names.stat_many(tracer, places).map_err(Failure::failed)
+    }
+
+    /// What a symbolic link leads to; `None`: to nothing, or out of the store.
+    pub fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(Place, Attributes)>, Failure> {
+        match self.names.follow(tracer, path) {
+            Ok(found) => Ok(Some(found)),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
+            Err(e) => Err(named(e, &names::text(path))),
         }
     }
 
-    /// Entries as `ls` shows them; `long`: with attributes and, for files, sizes.
-    pub fn described(&self, directory: &str, entries: Vec<DirectoryEntry>, long: bool) -> Result<Vec<Entry>, Failure> {
-        let mut sizes = BTreeMap::new();
-        if long {
-            let mut handles = Vec::new();
-            for (i, entry) in entries.iter().enumerate() {
-                if let Some(attributes) = entry.attributes.as_ref().filter(|a| a.kind == FileKind::File) {
-                    let path = format!("{}/{}", directory.trim_end_matches('/'), String::from_utf8_lossy(&entry.name));
-                    handles.push((i, FileHandle::from_attributes(path, attributes).map_err(Failure::failed)?));
-                }
-            }
-            let found = self.sizes(&handles.iter().map(|(_, handle)| handle).collect::<Vec<_>>())?;
-            sizes.extend(handles.iter().map(|(i, _)| *i).zip(found));
-        }
-        let described = |(i, entry): (usize, &DirectoryEntry)| {
-            let target = if long && entry.kind == FileKind::Symlink {
-                Some(self.names.read_symlink(&mut Tracer::off(), &Place::of(entry.id)).map_err(|e| named(e, directory))?)
-            } else {
-                None
-            };
-            Ok(Entry::new(entry, sizes.get(&i).copied(), target.as_deref(), long))
-        };
-        entries.iter().enumerate().map(described).collect()
+    /// Whether a directory has any name in it.
+    pub fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
+        let (names, more) = self.names.list(tracer, &Place::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
+        Ok(more || !names.is_empty())
     }
 
-    /// Sizes of many files: each server is asked about the datafiles of all of them at once.
-    fn sizes(&self, files: &[&FileHandle]) -> Result<Vec<u64>, Failure> {
-        let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
-        for (i, file) in files.iter().enumerate() {
-            for datafile in file.datafiles() {
-                let server = self.data.server_of(datafile.target).map_err(|e| Failure::failed(e.on_file(file.path())))?;
-                by_server.entry(server).or_default().push((i, datafile));
-            }
-        }
-        let batches: Vec<(usize, &[(usize, DatafileId)])> =
-            by_server.iter().flat_map(|(server, all)| all.chunks(thalweg_store::limits::BATCH).map(|some| (*server, some))).collect();
-        let ask = |(server, some): &(usize, &[(usize, DatafileId)])| {
-            (*server, IoRequest::Glimpse { datafiles: some.iter().map(|(_, datafile)| *datafile).collect() })
+    /// Removes many names, in this order; what became of each.
+    pub fn remove_many(&self, tracer: &mut Tracer, many: &[Name]) -> Vec<Result<(), Error>> {
+        let small = |name: &Name| match name.directory {
+            Some(_) => Small::RemoveDirectory { place: name.place() },
+            None => Small::Unlink { place: name.place(), only: None },
         };
-        let requests: Vec<(usize, IoRequest)> = batches.iter().map(ask).collect();
-        let replies = self.data.call_each(&mut Tracer::off(), &requests).map_err(Failure::failed)?;
-        let mut datafile_sizes: Vec<Vec<u64>> = files.iter().map(|file| vec![0; file.targets().len()]).collect();
-        for ((_, asked), reply) in batches.iter().zip(replies) {
-            let IoReply::Sizes(found) = reply else { return Err(Failure::failed("an answer that does not belong to the question")) };
-            for ((i, datafile), size) in asked.iter().zip(found) {
-                datafile_sizes[*i][datafile.index as usize] = size.size_bytes;
-            }
+        match self.names.many(tracer, many.iter().map(small).collect()) {
+            Ok(outcomes) => outcomes.into_iter().map(|outcome| outcome.map(drop)).collect(),
+            Err(error) => many.iter().map(|_| Err(error.clone())).collect(),
         }
-        let size = |(file, sizes): (&&FileHandle, &Vec<u64>)| {
-            file.layout().logical_file_size(sizes).map_err(|e| Failure::failed(format!("{}: {e}", file.path())))
-        };
-        use thalweg_layout::Distribution;
-        files.iter().zip(&datafile_sizes).map(size).collect()
     }
 
     /// A file's size.
@@ -169,7 +135,10 @@ impl Session {
     /// How a file is laid out.
     pub fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
         let attributes = self.stat(&path.path)?;
-        attributes.layout.ok_or_else(|| Failure::failed(format!("{path}: is not a file; only files have a layout")))
+        attributes
+            .layout
+            .map(|layout| (*layout).clone())
+            .ok_or_else(|| Failure::failed(format!("{path}: is not a file; only files have a layout")))
     }
 
     /// How many bytes each datafile of a file has.
@@ -184,15 +153,6 @@ impl Session {
     pub fn make_directory(&self, path: &str, parents: bool) -> Result<(), Failure> {
         let made = self.names.make_directory(&mut Tracer::off(), &Place::at(path), owner(0o777), parents);
         made.map(drop).map_err(|e| named(e, path))
-    }
-
-    /// What a symbolic link leads to, and its path; `None`: to nothing, or out of the store.
-    pub fn follow(&self, path: &str) -> Result<Option<(String, Attributes)>, Failure> {
-        match self.names.follow(&mut Tracer::off(), path.as_bytes()) {
-            Ok((place, found)) => Ok(String::from_utf8(place.path).ok().map(|path| (format!("/{path}"), found))),
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
-            Err(e) => Err(named(e, path)),
-        }
     }
 
     /// Makes a symbolic link.

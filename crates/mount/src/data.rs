@@ -76,7 +76,7 @@ impl FileSystem {
                 (shared, attributes)
             }
             None => {
-                let opened = self.as_meant(w, node, meant, |tracer, place| self.names.open(tracer, place), OpenFile::id)?;
+                let opened = self.as_meant(w, node, meant, |tracer, place| self.names.open(tracer, place, false), OpenFile::id)?;
                 let attributes = opened.attributes.clone();
                 if attributes.links == 0 {
                     // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.

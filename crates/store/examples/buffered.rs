@@ -18,7 +18,7 @@ use thalweg_trace::Tracer;
 
 fn open(store: &Store, path: &str) -> BufferedFile {
     let off = &mut Tracer::off();
-    let attributes = match store.names.open(off, path) {
+    let attributes = match store.names.open(off, path, true) {
         Ok(found) => found,
         Err(_) => store.names.create(off, path, 0o644, Existing::Refuse, &LayoutChoice::default()).expect("a new file"),
     };

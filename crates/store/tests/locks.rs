@@ -291,7 +291,7 @@ fn file_of(store: &RunningStore) -> (MetadataClient, StoreFile) {
     let place = Place::at("/log");
     let opened = names
         .create(&mut off(), &place, OWNER, Existing::Refuse, &LayoutChoice::default())
-        .or_else(|_| names.open(&mut off(), &place))
+        .or_else(|_| names.open(&mut off(), &place, true))
         .unwrap();
     let handle = FileHandle::from_attributes("/log", &opened.attributes).unwrap();
     let data = Arc::new(DataClient::new((*names.map()).clone(), &patient()));

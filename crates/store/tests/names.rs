@@ -6,7 +6,9 @@ use thalweg_layout::Spec;
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_store::metadata::client::{MetadataClient, OpenFile};
 use thalweg_store::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetTime, TargetId};
+use thalweg_store::protocol::metadata::{
+    Detail, Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetTime, TargetId,
+};
 use thalweg_store::start::{RunningStore, UpOptions, serve, up};
 use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_store::{Error, ErrorKind};
@@ -111,14 +113,14 @@ fn names_are_made_found_listed_moved_and_removed() {
     assert_eq!((moved.id, moved.mode, moved.modified_ns), (file.id(), 0o600, 123));
     assert_eq!(listed(&names, "/a"), ["b", "f"]);
     assert_eq!(names.stat(t, &Place::of(file.id())).unwrap().id, file.id());
-    let found = names.stat_many(t, &[Place::at("/a/f"), Place::at("/a/nothing"), Place::at("/")]).unwrap();
+    let found = names.stat_many(t, &[Place::at("/a/f"), Place::at("/a/nothing"), Place::at("/")], false).unwrap();
     assert_eq!(found[0].as_ref().unwrap().kind, FileKind::File);
     assert_eq!(found[1].as_ref().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(found[2].as_ref().unwrap().links, 3);
     assert_eq!(names.remove_directory(t, &Place::at("/a/b")).unwrap_err().kind(), ErrorKind::NotEmpty);
     names.remove_directory(t, &Place::at("/a/b/c")).unwrap();
     names.unlink(t, &Place::at("/a/f")).unwrap();
-    assert_eq!(names.open(t, &Place::at("/a/f")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(names.open(t, &Place::at("/a/f"), false).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(listed(&names, "/a"), ["b"]);
     names.sync(t).unwrap();
 }
@@ -136,7 +138,7 @@ fn a_directory_larger_than_a_page_is_listed_whole_while_it_changes() {
     let mut after: Option<Vec<u8>> = None;
     let mut removed = 0;
     loop {
-        let (page, more) = names.list(&mut off(), &Place::at("/"), after.as_deref(), 7, true).unwrap();
+        let (page, more) = names.list(&mut off(), &Place::at("/"), after.as_deref(), 7, Detail::Attributes).unwrap();
         after = page.last().map(|e| e.name.clone());
         assert!(page.iter().all(|e| e.attributes.as_ref().is_some_and(|a| a.id == e.id)));
         seen.extend(page.into_iter().map(|e| String::from_utf8(e.name).unwrap()));
@@ -225,7 +227,7 @@ fn removed_datafiles_go_when_nobody_has_the_file_open() {
     let (writer, reader) = (connect(&store), connect(&store));
     let file = create(&writer, "/f").unwrap();
     fill(&writer, &file, b"0123456789");
-    let open = reader.open(&mut off(), &Place::at("/f")).unwrap();
+    let open = reader.open(&mut off(), &Place::at("/f"), false).unwrap();
     drop(file);
     writer.unlink(&mut off(), &Place::at("/f")).unwrap();
     // A second file that nobody has open shows when the first could have gone.
@@ -257,7 +259,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     assert_eq!(listed(&names, "/"), ["kept"]);
     let error = names.truncate(&mut off(), &Place::at("/kept"), 3).unwrap_err();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Io, Some("io1")), "{error}");
-    let error = names.open(&mut off(), &Place::at("/kept")).unwrap_err();
+    let error = names.open(&mut off(), &Place::at("/kept"), false).unwrap_err();
     assert_eq!(error.server(), Some("io1"), "nobody sees a half truncated file: {error}");
     let promised = names.stat(&mut off(), &Place::at("/kept")).unwrap().change;
     // The metadata service is restarted too: its promises are in its log.
@@ -270,7 +272,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     assert_eq!(names.status(&mut off()).unwrap().pending_intents, 2);
     let _io1 = serve(&config, "io1", false).unwrap();
     eventually("the promises", || names.status(&mut off()).unwrap().pending_intents == 0);
-    let kept = names.open(&mut off(), &Place::at("/kept")).unwrap();
+    let kept = names.open(&mut off(), &Place::at("/kept"), false).unwrap();
     assert_eq!(datafile_sizes(&names, &kept).iter().sum::<u64>(), 3);
     assert!(kept.attributes.change > promised, "what was read while it was cut off is not of the file as it is now");
     assert_eq!(datafiles_on_disk(directory.path()), 2, "those of /kept");
@@ -347,10 +349,10 @@ fn of_two_copies_to_one_name_the_one_that_lost_its_partial_finishes_nothing() {
         Names::create(names, &mut off(), "/f.partial", 0o644, Existing::Replace, &LayoutChoice::default()).unwrap().id
     };
     let (of_first, of_second) = (begin(&first), begin(&second));
-    let late = Names::rename(&first, &mut off(), of_first, "/f.partial", "/f", true).unwrap_err();
+    let late = Names::rename(&first, &mut off(), of_first, "/f.partial", "/f", true, None).unwrap_err();
     assert_eq!((late.kind(), late.file()), (ErrorKind::Busy, Some("/f.partial")));
     assert_eq!(Names::unlink(&first, &mut off(), of_first, "/f.partial").unwrap_err().kind(), ErrorKind::Busy);
     assert_eq!(listed(&second, "/"), ["f.partial"]);
-    Names::rename(&second, &mut off(), of_second, "/f.partial", "/f", true).unwrap();
+    Names::rename(&second, &mut off(), of_second, "/f.partial", "/f", true, None).unwrap();
     assert_eq!(listed(&second, "/"), ["f"]);
 }

@@ -11,8 +11,8 @@ use thalweg_store::metadata::embedded::{Embedded, Options};
 use thalweg_store::metadata::model::InMemory;
 use thalweg_store::metadata::namespace::Namespace;
 use thalweg_store::protocol::metadata::{
-    Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap, TargetEntry,
-    TargetId,
+    Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,
+    TargetEntry, TargetId,
 };
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
@@ -363,7 +363,7 @@ fn names_of(namespace: &Namespace, path: &[u8], page: u32) -> Result<Vec<(u8, Fi
     let mut all: Vec<(u8, FileKind)> = Vec::new();
     loop {
         let after = all.last().map(|(name, _)| vec![*name]);
-        let (entries, more) = namespace.list(&place(path), after.as_deref(), page, false).map_err(|e| e.kind())?;
+        let (entries, more) = namespace.list(&place(path), after.as_deref(), page, Detail::Names).map_err(|e| e.kind())?;
         assert!(entries.len() <= page as usize);
         all.extend(entries.iter().map(|e| (e.name[0], e.kind)));
         if !more {

@@ -383,6 +383,7 @@ impl State {
             return;
         }
         self.number += 1;
+        inner.file.changing();
         self.sent.push_back(OnItsWay { number: self.number, start, pieces, memory, has_left: false });
         self.leave(inner);
     }
@@ -458,7 +459,10 @@ impl Inner {
         let mut state = locked(&self.state);
         let place = state.sent.iter().position(|extent| extent.number == number);
         let gone = place.and_then(|place| state.sent.remove(place));
-        state.held_bytes -= gone.as_ref().map_or(0, |extent| extent.memory.len() as u64);
+        if let Some(extent) = &gone {
+            state.held_bytes -= extent.memory.len() as u64;
+            self.file.changed(extent.pieces.last().map_or(0, |piece| piece.end), how.is_ok());
+        }
         if let Err(error) = how {
             state.error.get_or_insert(error);
         }

@@ -11,10 +11,11 @@ use crate::crc::Crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, Seek, TargetId};
-use crate::protocol::metadata::{Attributes, FileLayout};
+use crate::protocol::metadata::{Attributes, End};
+use crate::sync::locked;
 use crate::wire::unexpected;
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thalweg_layout::{Distribution, FlowBuffer, Layout};
 use thalweg_trace::Tracer;
 
@@ -47,9 +48,10 @@ impl FileHandle {
     /// When it is no file, or its layout is one that this program does not know.
     pub fn from_attributes(path: impl Into<String>, attributes: &Attributes) -> Result<FileHandle> {
         let path = path.into();
-        let Some(FileLayout { spec, targets }) = &attributes.layout else {
+        let Some(layout) = &attributes.layout else {
             return Err(Error::new(ErrorKind::IsDirectory, "it is not a file").on_file(path));
         };
+        let (spec, targets) = (&layout.spec, &layout.targets);
         let many = targets.len() as u32;
         match Layout::new(spec, Some(many), many) {
             Ok(layout) => FileHandle::new(attributes.id, path, layout, targets.clone()),
@@ -92,12 +94,26 @@ pub struct StoreFile {
     durability: Durability,
     /// Who is told when it is closed.
     names: Option<Arc<dyn Names>>,
+    changes: Mutex<Changes>,
+}
+
+/// What was done to a file's bytes through one [`StoreFile`].
+#[derive(Debug, Default)]
+struct Changes {
+    /// Not answered yet.
+    in_flight: usize,
+    /// Something has arrived.
+    arrived: bool,
+    /// Where the last byte ends that was written, or made room for.
+    end_bytes: u64,
+    /// Of a change that failed nobody knows how much has happened, or still will.
+    failed: bool,
 }
 
 impl Drop for StoreFile {
     fn drop(&mut self) {
         if let Some(names) = &self.names {
-            names.close(self.handle.id());
+            names.close(self.handle.id(), self.take_end());
         }
     }
 }
@@ -105,7 +121,14 @@ impl Drop for StoreFile {
 impl StoreFile {
     /// An open file of the servers of `data`.
     pub fn new(data: Arc<DataClient>, handle: FileHandle) -> StoreFile {
-        StoreFile { data, handle: Arc::new(handle), verifiers: Arc::default(), durability: Durability::Returned, names: None }
+        StoreFile {
+            data,
+            handle: Arc::new(handle),
+            verifiers: Arc::default(),
+            durability: Durability::Returned,
+            names: None,
+            changes: Mutex::default(),
+        }
     }
 
     /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
@@ -121,6 +144,34 @@ impl StoreFile {
     pub(crate) fn closing(mut self, names: Arc<dyn Names>) -> StoreFile {
         self.names = Some(names);
         self
+    }
+
+    /// How what was written through this has ended, since the last time this was asked: what to tell the metadata service when
+    /// it is closed.
+    pub fn take_end(&self) -> End {
+        let mut changes = locked(&self.changes);
+        let in_flight = changes.in_flight;
+        let now = std::mem::replace(&mut *changes, Changes { in_flight, failed: in_flight > 0, ..Changes::default() });
+        match now {
+            Changes { failed: true, .. } => End::Unknown,
+            Changes { in_flight: 1.., .. } => End::Unknown,
+            Changes { arrived: true, end_bytes, .. } => End::Written { end_bytes },
+            _ => End::Read,
+        }
+    }
+
+    /// Bytes are about to be changed; [`StoreFile::changed`] follows, or nobody knows what has become of it.
+    pub(crate) fn changing(&self) {
+        locked(&self.changes).in_flight += 1;
+    }
+
+    /// Bytes up to `end` were changed, or nobody knows how many of them.
+    pub(crate) fn changed(&self, end: u64, done: bool) {
+        let mut changes = locked(&self.changes);
+        changes.in_flight -= 1;
+        changes.arrived = true;
+        changes.end_bytes = changes.end_bytes.max(end);
+        changes.failed |= !done;
     }
 
     /// Where its bytes are.
@@ -199,7 +250,11 @@ impl StoreFile {
     pub fn write_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let on_file = |e: Error| e.on_file(self.handle.path());
         let buffers = request::buffers(&self.handle, offset, bytes.len() as u64).map_err(on_file)?;
-        request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file)
+        self.changing();
+        let written = request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file);
+        // Nothing written does not make a file longer.
+        self.changed(if bytes.is_empty() { 0 } else { offset + bytes.len() as u64 }, written.is_ok());
+        written
     }
 
     /// Reads `buffer` full from `offset` on, or up to the end of the file; how many bytes there were.
@@ -281,8 +336,11 @@ impl StoreFile {
             let datafiles: Vec<_> = ranges.map(|(id, r)| (id, r.start, r.end - r.start)).collect();
             (!datafiles.is_empty()).then_some(IoRequest::Allocate { datafiles, how })
         })?;
-        let replies = self.data.call_each(tracer, &requests).map_err(on_file)?;
-        for ((server, _), reply) in requests.iter().zip(replies) {
+        self.changing();
+        let replies = self.data.call_each(tracer, &requests).map_err(on_file);
+        let longer = matches!(how, Allocate::Extend | Allocate::ZeroRange);
+        self.changed(if longer { offset + length } else { 0 }, replies.is_ok());
+        for ((server, _), reply) in requests.iter().zip(replies?) {
             let IoReply::Written { verifier } = reply else { return Err(on_file(unexpected(&reply))) };
             self.verifiers.note(*server, self.data.links()[*server].name(), verifier);
         }

@@ -3,14 +3,14 @@
 use super::data::DataClient;
 use super::file::{FileHandle, StoreFile};
 use crate::error::Result;
-use crate::protocol::metadata::{Attributes, Existing, FileId, LayoutChoice};
+use crate::protocol::metadata::{Attributes, End, Existing, FileId, LayoutChoice};
 use crate::wire::Connection;
 use std::sync::Arc;
 use thalweg_trace::Tracer;
 
 /// Calls to the metadata service. Paths are from the store's root.
 pub trait Names: Send + Sync {
-    /// Makes an empty file.
+    /// Makes an empty file, and opens it for writing.
     ///
     /// # Errors
     /// The service's, naming the file.
@@ -22,17 +22,17 @@ pub trait Names: Send + Sync {
     /// The service's, naming the file.
     fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes>;
 
-    /// Opens a file.
+    /// Opens a file; with `write`, its bytes may be changed until it is closed.
     ///
     /// # Errors
     /// The service's, naming the file.
-    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes>;
+    fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes>;
 
-    /// Gives `file`, and no other, another name.
+    /// Gives `file`, and no other, another name. With `end`, this closes it too, in the same message.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Busy`] when `from` is another file's by now; the service's, naming the file.
-    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()>;
+    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, end: Option<End>) -> Result<()>;
 
     /// Removes `file`, and no other.
     ///
@@ -46,8 +46,8 @@ pub trait Names: Send + Sync {
     /// The service's.
     fn sync(&self, tracer: &mut Tracer) -> Result<()>;
 
-    /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller.
-    fn close(&self, _file: FileId) {}
+    /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller, and how its use has ended.
+    fn close(&self, _file: FileId, _end: End) {}
 
     /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
     ///
@@ -66,12 +66,21 @@ pub struct Store {
 }
 
 impl Store {
-    /// An existing file.
+    /// An existing file, to be read.
     ///
     /// # Errors
     /// The service's, naming the file.
     pub fn open(&self, path: &str) -> Result<StoreFile> {
-        let attributes = self.names.open(&mut Tracer::off(), path)?;
+        let attributes = self.names.open(&mut Tracer::off(), path, false)?;
+        self.opened(path, &attributes)
+    }
+
+    /// An existing file, to be written.
+    ///
+    /// # Errors
+    /// The service's, naming the file.
+    pub fn open_to_write(&self, path: &str) -> Result<StoreFile> {
+        let attributes = self.names.open(&mut Tracer::off(), path, true)?;
         self.opened(path, &attributes)
     }
 

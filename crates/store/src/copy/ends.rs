@@ -8,7 +8,7 @@ use crate::client::verifiers::Verifiers;
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
-use crate::protocol::metadata::{Existing, FileKind, LayoutChoice};
+use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +102,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Re
         }
         Source::Stdin => OpenSource { end: From::Stdin, size_bytes: None, mode: plain, object: named(None) },
         Source::Store(store, path) => {
-            let attributes = store.names.open(tracer, path)?;
+            let attributes = store.names.open(tracer, path, false)?;
             if attributes.kind == FileKind::Directory {
                 return Err(Error::new(ErrorKind::IsDirectory, "it is a directory: copy it with -r").on_file(path));
             }
@@ -278,10 +278,11 @@ impl StoreEnd {
         }
     }
 
-    /// Everything is there: gives the file its name.
-    pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool) -> Result<()> {
+    /// Everything is there, `size_bytes` and nothing in flight: gives the file its name, and closes it in the same message.
+    pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
-        let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force);
+        let whole = Some(metadata::End::Written { end_bytes: size_bytes });
+        let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force, whole);
         renamed.map_err(|e| match e.kind() {
             ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),
             ErrorKind::Busy => {
@@ -311,6 +312,7 @@ impl Drop for StoreEnd {
     fn drop(&mut self) {
         self.stop(false);
         self.discard();
-        self.store.names.close(self.handle.id());
+        // What was kept is closed already; what was not has an end that nobody needs to know.
+        self.store.names.close(self.handle.id(), metadata::End::Unknown);
     }
 }

@@ -153,7 +153,7 @@ fn large(
 /// Every byte is there: the file gets its name.
 fn keep(job: &CopyJob, sink: &mut To, size_bytes: u64, tracer: &mut Tracer) -> Result<()> {
     match sink {
-        To::Store(end) => end.keep(tracer, job.force, job.sync),
+        To::Store(end) => end.keep(tracer, job.force, job.sync, size_bytes),
         To::Local(sink) => {
             let Some(sink) = Arc::get_mut(sink) else {
                 return Err(Error::new(ErrorKind::Io, "the sink is still being written: a bug"));

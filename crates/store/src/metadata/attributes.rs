@@ -15,18 +15,21 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
     pub fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
-        let map = self.map();
-        if let Some(Some(choice)) = &set.default_layout {
-            on(place, placement::check(choice, &map))?;
-        }
-        let changed = write(&*self.database, watch, |t| {
+        write(&*self.database, watch, |t| self.set_attributes_in(t, place, set))
+    }
+
+    pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+        let mut change = || {
+            if let Some(Some(choice)) = &set.default_layout {
+                placement::check(choice, &self.map())?;
+            }
             let id = find(t, place)?;
             let mut changed = inode(t, id)?;
             apply(&mut changed, set, self.now_ns())?;
             put_inode(t, id, &changed);
             Ok(changed.attributes(id))
-        });
-        on(place, changed)
+        };
+        on(place, change())
     }
 
     /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
@@ -67,18 +70,19 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
     pub fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
-        let place = Place::of(id);
-        on(
-            &place,
-            write(&*self.database, watch, |t| {
-                let mut changed = inode(t, id)?;
-                file_layout(&changed)?;
-                changed.modified(self.now_ns());
-                changed.written = Some(Written { size_bytes, change: changed.change });
-                put_inode(t, id, &changed);
-                Ok(changed.attributes(id))
-            }),
-        )
+        write(&*self.database, watch, |t| self.written_in(t, id, size_bytes))
+    }
+
+    pub(super) fn written_in(&self, t: &mut dyn Transaction, id: FileId, size_bytes: u64) -> Result<Attributes> {
+        let mut change = || {
+            let mut changed = inode(t, id)?;
+            file_layout(&changed)?;
+            changed.modified(self.now_ns());
+            changed.written = Some(Written { size_bytes, change: changed.change });
+            put_inode(t, id, &changed);
+            Ok(changed.attributes(id))
+        };
+        on(&Place::of(id), change())
     }
 
     /// Where a file's datafiles are. The caller sees to it that there are none before it gives the file another layout.

@@ -98,6 +98,10 @@ pub trait Transaction: View {
     fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>);
     /// Removes `key`, if it is there.
     fn delete(&mut self, table: Table, key: &[u8]);
+    /// Everything changed so far stays, whatever is undone later.
+    fn save(&mut self);
+    /// Undoes what was changed since the last [`Transaction::save`]; only after one.
+    fn undo(&mut self);
 }
 
 /// What a transaction does when its work is done.

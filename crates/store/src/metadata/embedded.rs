@@ -248,7 +248,7 @@ impl Database for Embedded {
             }
             let mut layers = vec![&state.pending, &state.writing, &state.logged];
             layers.extend(state.frozen.as_ref().map(|(layer, _)| &**layer));
-            let mut working = Working { own: Layer::default(), below: Stack { layers, base: &*state.base } };
+            let mut working = Working::over(Stack { layers, base: &*state.base });
             let verdict = work(&mut working)?;
             let mut own = working.own;
             if verdict == Verdict::Commit && !own.is_empty() {

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 const VERSION: u8 = 1;
 const INODE_VERSION: u8 = 2;
@@ -149,7 +150,7 @@ impl Inode {
         let kind = self.kind();
         let (mut device, mut target_bytes, mut layout, mut default_layout) = (0, 0, None, None);
         match self.node {
-            Node::File(of_file) => layout = Some(of_file),
+            Node::File(of_file) => layout = Some(Arc::new(of_file)),
             Node::Directory { default_layout: of_directory, .. } => default_layout = of_directory,
             Node::Symlink(target) => target_bytes = target.len() as u64,
             Node::CharacterDevice(number) | Node::BlockDevice(number) => device = number,
@@ -169,6 +170,7 @@ impl Inode {
             change: self.change,
             device,
             target_bytes,
+            size_bytes: None,
             layout,
             default_layout,
         }

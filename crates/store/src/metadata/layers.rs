@@ -21,6 +21,11 @@ impl Layer {
         self.tables[table as usize].insert(key, value);
     }
 
+    /// Takes a record of a change away.
+    fn forget(&mut self, table: Table, key: &[u8]) {
+        self.tables[table as usize].remove(key);
+    }
+
     /// One table's changes.
     pub fn table(&self, table: Table) -> &Changes {
         &self.tables[table as usize]
@@ -96,7 +101,23 @@ impl View for Stack<'_> {
 /// A transaction: its own changes over the layers it began on.
 pub(super) struct Working<'a> {
     pub own: Layer,
-    pub below: Stack<'a>,
+    below: Stack<'a>,
+    /// Since the last save: where something was changed, and what the change before was, if there was one.
+    changed: Option<Vec<(Table, Vec<u8>, Option<Option<Vec<u8>>>)>>,
+}
+
+impl<'a> Working<'a> {
+    /// A transaction that has changed nothing yet.
+    pub fn over(below: Stack<'a>) -> Working<'a> {
+        Working { own: Layer::default(), below, changed: None }
+    }
+
+    fn set(&mut self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
+        if let Some(changed) = &mut self.changed {
+            changed.push((table, key.to_vec(), self.own.table(table).get(key).cloned()));
+        }
+        self.own.set(table, key.to_vec(), value);
+    }
 }
 
 impl View for Working<'_> {
@@ -118,10 +139,21 @@ impl View for Working<'_> {
 
 impl Transaction for Working<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
-        self.own.set(table, key.to_vec(), Some(value));
+        self.set(table, key, Some(value));
     }
     fn delete(&mut self, table: Table, key: &[u8]) {
-        self.own.set(table, key.to_vec(), None);
+        self.set(table, key, None);
+    }
+    fn save(&mut self) {
+        self.changed.get_or_insert_default().clear();
+    }
+    fn undo(&mut self) {
+        for (table, key, before) in self.changed.get_or_insert_default().drain(..).rev() {
+            match before {
+                Some(before) => self.own.set(table, key, before),
+                None => self.own.forget(table, &key),
+            }
+        }
     }
 }
 

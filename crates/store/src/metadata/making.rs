@@ -22,29 +22,31 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
     pub fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let names = split(&place.path)?;
-                let mut at = place.from;
-                directory_of(t, at)?;
-                if names.is_empty() && !parents {
-                    return Err(exists());
+        write(&*self.database, watch, |t| self.make_directory_in(t, place, owner, parents))
+    }
+
+    pub(super) fn make_directory_in(&self, t: &mut dyn Transaction, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
+        let mut make = || {
+            let names = split(&place.path)?;
+            let mut at = place.from;
+            directory_of(t, at)?;
+            if names.is_empty() && !parents {
+                return Err(exists());
+            }
+            for (i, name) in names.iter().enumerate() {
+                let last = i + 1 == names.len();
+                match entry(t, at, name)? {
+                    Some(_) if last && !parents => return Err(exists()),
+                    Some(found) if found.kind == FileKind::Directory => at = found.id,
+                    Some(_) if last => return Err(exists()),
+                    Some(_) => return Err(not_directory(name)),
+                    None if last || parents => at = self.add_directory(t, at, name, owner)?,
+                    None => return Err(not_found(name)),
                 }
-                for (i, name) in names.iter().enumerate() {
-                    let last = i + 1 == names.len();
-                    match entry(t, at, name)? {
-                        Some(_) if last && !parents => return Err(exists()),
-                        Some(found) if found.kind == FileKind::Directory => at = found.id,
-                        Some(_) if last => return Err(exists()),
-                        Some(_) => return Err(not_directory(name)),
-                        None if last || parents => at = self.add_directory(t, at, name, owner)?,
-                        None => return Err(not_found(name)),
-                    }
-                }
-                Ok(inode(t, at)?.attributes(at))
-            }),
-        )
+            }
+            Ok(inode(t, at)?.attributes(at))
+        };
+        on(place, make())
     }
 
     fn add_directory(&self, t: &mut dyn Transaction, parent: FileId, name: &[u8], owner: Owner) -> Result<FileId> {
@@ -75,31 +77,39 @@ impl Namespace {
         choice: &LayoutChoice,
         node: &str,
     ) -> Result<(Attributes, Removed)> {
+        let made = (owner, existing, choice, node);
+        write(&*self.database, watch, |t| self.create_in(t, place, made))
+    }
+
+    pub(super) fn create_in(
+        &self,
+        t: &mut dyn Transaction,
+        place: &Place,
+        (owner, existing, choice, node): (Owner, Existing, &LayoutChoice, &str),
+    ) -> Result<(Attributes, Removed)> {
         let map = self.map();
         let random = crate::protocol::common::random_u64();
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = self.now_ns();
-                let (parent, name) = find_parent(t, place)?;
-                let mut above = directory_of(t, parent)?;
-                let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
-                let layout = placement::place(choice, default_layout.as_ref(), &map, node, random)?;
-                let old = match entry(t, parent, name)? {
-                    None => None,
-                    Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
-                    Some(_) if existing == Existing::Refuse => return Err(exists()),
-                    Some(found) => drop_name(t, found.id, now_ns)?,
-                };
-                let id = self.fresh()?;
-                let made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
-                above.modified(now_ns);
-                put_inode(t, parent, &above);
-                put_inode(t, id, &made);
-                t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::File }));
-                Ok((made.attributes(id), Removed(old)))
-            }),
-        )
+        let mut make = || {
+            let now_ns = self.now_ns();
+            let (parent, name) = find_parent(t, place)?;
+            let mut above = directory_of(t, parent)?;
+            let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
+            let layout = placement::place(choice, default_layout.as_ref(), &map, node, random)?;
+            let old = match entry(t, parent, name)? {
+                None => None,
+                Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
+                Some(_) if existing == Existing::Refuse => return Err(exists()),
+                Some(found) => drop_name(t, found.id, now_ns)?,
+            };
+            let id = self.fresh()?;
+            let made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
+            above.modified(now_ns);
+            put_inode(t, parent, &above);
+            put_inode(t, id, &made);
+            t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::File }));
+            Ok((made.attributes(id), Removed(old)))
+        };
+        on(place, make())
     }
 
     /// Makes a symbolic link, a named pipe, a socket or a device.

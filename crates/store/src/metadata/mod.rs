@@ -7,6 +7,7 @@
 //! | [`model`] | one in memory, for tests |
 //! | [`namespace`] | the names, and what is read of them |
 //! | `making`, `moving`, `attributes` | the operations that change something, each one transaction |
+//! | `many` | many of them in one request |
 //! | [`intents`] | what removals and truncations leave to do at the I/O servers |
 //! | [`io_servers`] | how it speaks to them |
 //! | [`locks`] | advisory locks and append turns, at both ends |
@@ -25,6 +26,7 @@ mod layers;
 pub mod locks;
 mod log;
 mod making;
+mod many;
 pub mod model;
 mod moving;
 mod names;

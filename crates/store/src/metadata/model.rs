@@ -22,7 +22,7 @@ impl Database for InMemory {
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
     ) -> Result<(), DatabaseError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut working = Working { own: Layer::default(), below: Stack { layers: vec![&state], base: &Empty } };
+        let mut working = Working::over(Stack { layers: vec![&state], base: &Empty });
         let verdict = work(&mut working)?;
         let mut own = working.own;
         if verdict == Verdict::Commit {

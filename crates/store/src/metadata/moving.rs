@@ -1,6 +1,6 @@
 //! What moves names and takes them away.
 
-use super::database::{Table, Watch, write};
+use super::database::{Table, Transaction, Watch, write};
 use super::inode::{Node, encode, entry_key};
 use super::namespace::{Namespace, Removed};
 use super::placement;
@@ -24,53 +24,62 @@ impl Namespace {
         replace: bool,
         set: &SetAttributes,
     ) -> Result<(Attributes, Removed)> {
+        write(&*self.database, watch, |t| self.rename_in(t, from, only, to, (replace, set)))
+    }
+
+    pub(super) fn rename_in(
+        &self,
+        t: &mut dyn Transaction,
+        from: &Place,
+        only: Option<FileId>,
+        to: &Place,
+        (replace, set): (bool, &SetAttributes),
+    ) -> Result<(Attributes, Removed)> {
         if let Some(Some(choice)) = &set.default_layout {
             on(to, placement::check(choice, &self.map()))?;
         }
-        write(&*self.database, watch, |t| {
-            let now_ns = self.now_ns();
-            let (from_parent, from_name) = on(from, find_parent(t, from))?;
-            let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
-            on(from, expected(moved.id, only))?;
-            let (to_parent, to_name) = on(to, find_parent(t, to))?;
-            let target = entry(t, to_parent, to_name)?;
-            // Another name of the same file: both stay, as POSIX says.
-            let same = target.is_some_and(|target| target.id == moved.id);
-            if same && !replace && (from_parent, from_name) != (to_parent, to_name) {
-                return on(to, Err(exists()));
+        let now_ns = self.now_ns();
+        let (from_parent, from_name) = on(from, find_parent(t, from))?;
+        let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
+        on(from, expected(moved.id, only))?;
+        let (to_parent, to_name) = on(to, find_parent(t, to))?;
+        let target = entry(t, to_parent, to_name)?;
+        // Another name of the same file: both stay, as POSIX says.
+        let same = target.is_some_and(|target| target.id == moved.id);
+        if same && !replace && (from_parent, from_name) != (to_parent, to_name) {
+            return on(to, Err(exists()));
+        }
+        if same {
+            let mut same = inode(t, moved.id)?;
+            if *set != SetAttributes::default() {
+                on(to, apply(&mut same, set, now_ns))?;
+                put_inode(t, moved.id, &same);
             }
-            if same {
-                let mut same = inode(t, moved.id)?;
-                if *set != SetAttributes::default() {
-                    on(to, apply(&mut same, set, now_ns))?;
-                    put_inode(t, moved.id, &same);
-                }
-                return Ok((same.attributes(moved.id), Removed(None)));
-            }
-            if moved.kind == FileKind::Directory {
-                on(to, not_within(t, to_parent, moved.id))?;
-            }
-            let mut old = None;
-            if let Some(target) = target {
-                let removed = if replace { give_way(t, to_parent, moved.kind, target, now_ns) } else { Err(exists()) };
-                old = on(to, removed)?;
-            }
-            t.delete(Table::Entries, &entry_key(from_parent, from_name));
-            t.put(Table::Entries, &entry_key(to_parent, to_name), encode(&moved));
-            let mut inode_moved = inode(t, moved.id)?;
-            let is_directory = moved.kind == FileKind::Directory;
-            if let Node::Directory { parent, .. } = &mut inode_moved.node {
-                *parent = to_parent;
-            }
-            on(to, apply(&mut inode_moved, set, now_ns))?;
-            put_inode(t, moved.id, &inode_moved);
-            let crosses = from_parent != to_parent;
-            touch_directory(t, from_parent, now_ns, if is_directory && crosses { -1 } else { 0 })?;
-            if crosses {
-                touch_directory(t, to_parent, now_ns, i64::from(is_directory))?;
-            }
-            Ok((inode_moved.attributes(moved.id), Removed(old)))
-        })
+            return Ok((same.attributes(moved.id), Removed(None)));
+        }
+        if moved.kind == FileKind::Directory {
+            on(to, not_within(t, to_parent, moved.id))?;
+        }
+        let mut old = None;
+        if let Some(target) = target {
+            let removed = if replace { give_way(t, to_parent, moved.kind, target, now_ns) } else { Err(exists()) };
+            old = on(to, removed)?;
+        }
+        t.delete(Table::Entries, &entry_key(from_parent, from_name));
+        t.put(Table::Entries, &entry_key(to_parent, to_name), encode(&moved));
+        let mut inode_moved = inode(t, moved.id)?;
+        let is_directory = moved.kind == FileKind::Directory;
+        if let Node::Directory { parent, .. } = &mut inode_moved.node {
+            *parent = to_parent;
+        }
+        on(to, apply(&mut inode_moved, set, now_ns))?;
+        put_inode(t, moved.id, &inode_moved);
+        let crosses = from_parent != to_parent;
+        touch_directory(t, from_parent, now_ns, if is_directory && crosses { -1 } else { 0 })?;
+        if crosses {
+            touch_directory(t, to_parent, now_ns, i64::from(is_directory))?;
+        }
+        Ok((inode_moved.attributes(moved.id), Removed(old)))
     }
 
     /// Removes a file's name, if it is that of the file it must be; the file is to be removed.
@@ -78,22 +87,24 @@ impl Namespace {
     /// # Errors
     /// [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::Busy`].
     pub fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = self.now_ns();
-                let (parent, name) = find_parent(t, place)?;
-                let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
-                expected(found.id, only)?;
-                if found.kind == FileKind::Directory {
-                    return Err(is_directory());
-                }
-                let old = drop_name(t, found.id, now_ns)?;
-                t.delete(Table::Entries, &entry_key(parent, name));
-                touch_directory(t, parent, now_ns, 0)?;
-                Ok(Removed(old))
-            }),
-        )
+        write(&*self.database, watch, |t| self.unlink_in(t, place, only))
+    }
+
+    pub(super) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
+        let mut remove = || {
+            let now_ns = self.now_ns();
+            let (parent, name) = find_parent(t, place)?;
+            let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
+            expected(found.id, only)?;
+            if found.kind == FileKind::Directory {
+                return Err(is_directory());
+            }
+            let old = drop_name(t, found.id, now_ns)?;
+            t.delete(Table::Entries, &entry_key(parent, name));
+            touch_directory(t, parent, now_ns, 0)?;
+            Ok(Removed(old))
+        };
+        on(place, remove())
     }
 
     /// Removes an empty directory.
@@ -101,19 +112,21 @@ impl Namespace {
     /// # Errors
     /// [`crate::ErrorKind::NotEmpty`], [`crate::ErrorKind::NotDirectory`], [`crate::ErrorKind::NotFound`].
     pub fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let (parent, name) = find_parent(t, place)?;
-                let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
-                if found.kind != FileKind::Directory {
-                    return Err(not_directory(name));
-                }
-                drop_empty_directory(t, found.id)?;
-                t.delete(Table::Entries, &entry_key(parent, name));
-                touch_directory(t, parent, self.now_ns(), -1)
-            }),
-        )
+        write(&*self.database, watch, |t| self.remove_directory_in(t, place))
+    }
+
+    pub(super) fn remove_directory_in(&self, t: &mut dyn Transaction, place: &Place) -> Result<()> {
+        let mut remove = || {
+            let (parent, name) = find_parent(t, place)?;
+            let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
+            if found.kind != FileKind::Directory {
+                return Err(not_directory(name));
+            }
+            drop_empty_directory(t, found.id)?;
+            t.delete(Table::Entries, &entry_key(parent, name));
+            touch_directory(t, parent, self.now_ns(), -1)
+        };
+        on(place, remove())
     }
 
     /// Two names exchange what they stand for, in one step.

@@ -18,7 +18,7 @@ use super::database::{Database, Table, Transaction, Watch, read, write};
 use super::inode::{Inode, Intent, Node, decode, decode_inode, encode, entry_key, id_key, id_of};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -110,7 +110,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::stat`].
-    pub fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, attributes: bool) -> Result<(Vec<DirectoryEntry>, bool)> {
+    pub fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
         let most = (most as usize).clamp(1, PAGE_NAMES);
         on(
             place,
@@ -128,7 +128,7 @@ impl Namespace {
                         more = true;
                         return false;
                     }
-                    let found = entry_and_attributes(view, key, value, attributes);
+                    let found = entry_and_attributes(view, key, value, detail);
                     match found {
                         Ok(entry) => {
                             bytes += cost(&entry);

@@ -142,8 +142,11 @@ impl Drop for ClientSession {
 impl Session for ClientSession {
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         let request: MetadataRequest = exchange.body()?;
-        for id in request.closed {
-            self.close(id);
+        if request.closed.len() > limits::CLOSED {
+            return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
+        }
+        for closed in request.closed {
+            self.close(closed.file);
         }
         let about = exchange.about();
         let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
@@ -160,9 +163,9 @@ impl ClientSession {
         let intents = &service.intents;
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
-            Operation::Stat { places } => MetadataReply::Many(stat_many(namespace, &places)?),
-            Operation::List { place, after, most, attributes } => {
-                let (entries, more) = namespace.list(&place, after.as_deref(), most, attributes)?;
+            Operation::Stat { places, sizes: _ } => MetadataReply::Many(stat_many(namespace, &places)?),
+            Operation::List { place, after, most, detail } => {
+                let (entries, more) = namespace.list(&place, after.as_deref(), most, detail)?;
                 MetadataReply::Page { entries, more }
             }
             Operation::MakeDirectory { place, owner, parents } => {
@@ -204,8 +207,9 @@ impl ClientSession {
             }
             Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
-            Operation::Open { place } => MetadataReply::Attributes(self.open_file(&place, watch)?),
+            Operation::Open { place, write: _ } => MetadataReply::Attributes(self.open_file(&place, watch)?),
             Operation::Reopen { files } => {
+                let files: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
                 let there = namespace.still_there(&files)?;
                 let mut reopened = Vec::with_capacity(there.len());
                 for (id, has_names) in there {
@@ -243,6 +247,14 @@ impl ClientSession {
                 let id = namespace.truncate(watch, &place, size_bytes)?.id;
                 intents.truncate_now(id, watch).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
                 MetadataReply::Done
+            }
+            Operation::Many { operations } => {
+                let done = namespace.many(watch, &operations)?;
+                done.opened.iter().for_each(|made| self.open(made.id));
+                if done.removed {
+                    intents.look();
+                }
+                MetadataReply::Each(done.each)
             }
             Operation::Sync => {
                 namespace.database().sync(watch)?;

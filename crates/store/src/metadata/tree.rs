@@ -5,7 +5,7 @@ use super::database::{Table, Transaction, View};
 use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key};
 use super::names::{shown, split};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
 use thalweg_layout::Spec;
 
 /// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
@@ -230,9 +230,9 @@ pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     Ok(())
 }
 
-pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], attributes: bool) -> Result<DirectoryEntry> {
+pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], detail: Detail) -> Result<DirectoryEntry> {
     let entry: Entry = decode(Table::Entries, key, value)?;
-    let attributes = if attributes { Some(inode(view, entry.id)?.attributes(entry.id)) } else { None };
+    let attributes = if detail >= Detail::Attributes { Some(inode(view, entry.id)?.attributes(entry.id)) } else { None };
     Ok(DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes })
 }
 

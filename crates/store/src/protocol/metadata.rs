@@ -6,6 +6,7 @@
 use super::common::BootVerifier;
 use super::locks::{LockOperation, LockReply};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use thalweg_layout::Spec;
 
 /// A target's number: its place among all targets of the store, in the order of `store.toml`.
@@ -82,7 +83,8 @@ pub struct FileLayout {
     pub targets: Vec<TargetId>,
 }
 
-/// What is known of a file or directory at the metadata service. A file's size is at the I/O servers.
+/// What is known of a file or directory at the metadata service. A file's size is at the I/O servers; the service knows it only
+/// while nobody can be changing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Its number.
@@ -111,8 +113,11 @@ pub struct Attributes {
     pub device: u32,
     /// Length of a symbolic link's target; otherwise 0.
     pub target_bytes: u64,
-    /// A file's layout.
-    pub layout: Option<FileLayout>,
+    /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
+    /// between the question and the answer. `None`: the I/O servers know.
+    pub size_bytes: Option<u64>,
+    /// A file's layout. Files of one page that are laid out alike share it.
+    pub layout: Option<Arc<FileLayout>>,
     /// A directory's default for files created in it.
     pub default_layout: Option<LayoutChoice>,
 }
@@ -186,10 +191,48 @@ impl StoreMap {
 /// A request to the metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataRequest {
-    /// Files this client has closed since its last request: a removed file's datafiles stay while it is open.
-    pub closed: Vec<FileId>,
+    /// Files this client has closed since its last request: a removed file's datafiles stay while it is open, and its size is
+    /// known again when its last writer has gone. At most [`crate::limits::CLOSED`].
+    pub closed: Vec<Closed>,
     /// What is asked.
     pub operation: Operation,
+}
+
+/// A file that a client has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// Which.
+    pub file: FileId,
+    /// Whether it was opened for writing.
+    pub write: bool,
+    /// How.
+    pub end: End,
+}
+
+/// How a client's use of a file that it had opened has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// It has changed no byte.
+    Read,
+    /// Everything it wrote is at the I/O servers, and nothing is in flight.
+    Written {
+        /// Where the last byte ends that it wrote and that no [`Operation::Written`] has told of; 0: there is none.
+        end_bytes: u64,
+    },
+    /// A write may have failed, or may still be in flight: nobody knows the size now, nor how long it may still change.
+    Unknown,
+}
+
+/// How much is asked of a directory's entries. Each includes what is before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Detail {
+    /// Names, numbers and kinds.
+    Names,
+    /// Attributes too.
+    Attributes,
+    /// Attributes, with sizes where the service can prove them.
+    #[default]
+    Sizes,
 }
 
 /// What is asked of the metadata service.
@@ -201,6 +244,8 @@ pub enum Operation {
     Stat {
         /// Which.
         places: Vec<Place>,
+        /// With sizes where the service can prove them.
+        sizes: bool,
     },
     /// A page of a directory: [`MetadataReply::Page`].
     List {
@@ -210,8 +255,8 @@ pub enum Operation {
         after: Option<Vec<u8>>,
         /// Names in the page at most; the service has a bound of its own.
         most: u32,
-        /// With attributes.
-        attributes: bool,
+        /// How much of each.
+        detail: Detail,
     },
     /// Makes a directory: [`MetadataReply::Attributes`].
     MakeDirectory {
@@ -222,7 +267,7 @@ pub enum Operation {
         /// Also those above it; one that is there already is no error then.
         parents: bool,
     },
-    /// Makes an empty file and opens it: [`MetadataReply::Attributes`].
+    /// Makes an empty file and opens it for writing: [`MetadataReply::Attributes`].
     Create {
         /// Which.
         place: Place,
@@ -239,11 +284,13 @@ pub enum Operation {
     Open {
         /// Which.
         place: Place,
+        /// Whether bytes of it may be changed: its size is not known here until this has ended.
+        write: bool,
     },
     /// Says that these files are open: after the service has been away. [`MetadataReply::Opened`].
     Reopen {
-        /// Which.
-        files: Vec<FileId>,
+        /// Which, and whether for writing.
+        files: Vec<(FileId, bool)>,
     },
     /// Gives a file or directory another name: [`MetadataReply::Attributes`].
     Rename {
@@ -378,6 +425,77 @@ pub enum Operation {
     },
     /// About locks and turns; only on a connection that began with [`LockOperation::Hello`].
     Lock(LockOperation),
+    /// Many at once, in order, each with its own outcome, in as few transactions as possible: [`MetadataReply::Each`]. One
+    /// that fails does not stop the others.
+    Many {
+        /// What; at most [`crate::limits::MANY`].
+        operations: Vec<Small>,
+    },
+}
+
+/// One of many operations in one request; each is as the [`Operation`] of its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Small {
+    /// Makes an empty file and opens it for writing.
+    Create(NewFile),
+    /// Makes an empty file and does not open it.
+    MakeFile(NewFile),
+    MakeDirectory {
+        place: Place,
+        owner: Owner,
+        parents: bool,
+    },
+    Unlink {
+        place: Place,
+        only: Option<FileId>,
+    },
+    RemoveDirectory {
+        place: Place,
+    },
+    Rename {
+        from: Place,
+        only: Option<FileId>,
+        to: Place,
+        replace: bool,
+        set: SetAttributes,
+    },
+    SetAttributes {
+        place: Place,
+        set: SetAttributes,
+    },
+    Written {
+        file: FileId,
+        size_bytes: u64,
+    },
+    Stat {
+        place: Place,
+        sizes: bool,
+    },
+}
+
+/// A file to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFile {
+    /// Which.
+    pub place: Place,
+    /// Owner and permissions.
+    pub owner: Owner,
+    /// What to do when the name is taken by a file.
+    pub existing: Existing,
+    /// The layout.
+    pub layout: LayoutChoice,
+    /// The client's node, for [`Placement::Local`].
+    pub node: String,
+}
+
+/// What became of a [`Small`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SmallReply {
+    /// It is done.
+    Done,
+    /// Of what was made, changed, or asked for.
+    Attributes(Attributes),
 }
 
 /// What is made besides files and directories.
@@ -506,6 +624,9 @@ pub enum MetadataReply {
     ExtendedNames(Vec<Vec<u8>>),
     /// About locks and turns.
     Lock(LockReply),
+    /// What became of each of many operations, in their order. Fewer than asked when a message does not hold more: those
+    /// without an outcome were not begun.
+    Each(Vec<Result<SmallReply, Refusal>>),
 }
 
 /// How the metadata service is.

@@ -10,7 +10,7 @@ use thalweg_layout::Layout;
 use thalweg_store::client::{DataClient, FileHandle, Names, Store};
 use thalweg_store::io::{IoServer, IoServerOptions, Target};
 use thalweg_store::protocol::metadata::{
-    Attributes, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
+    Attributes, End, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
 };
 use thalweg_store::wire::{Connect, Connection, Running};
 use thalweg_store::{Error, ErrorKind, Result};
@@ -121,7 +121,8 @@ impl Names for InMemory {
             change: 0,
             device: 0,
             target_bytes: 0,
-            layout: Some(FileLayout { spec: made.spec(), targets }),
+            size_bytes: None,
+            layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),
             default_layout: None,
         };
         files.0.insert(path.to_owned(), attributes.clone());
@@ -132,11 +133,11 @@ impl Names for InMemory {
         self.files.lock().unwrap().0.get(path).cloned().ok_or_else(|| InMemory::missing(path))
     }
 
-    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
+    fn open(&self, tracer: &mut Tracer, path: &str, _: bool) -> Result<Attributes> {
         self.stat(tracer, path)
     }
 
-    fn rename(&self, _: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
+    fn rename(&self, _: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, _: Option<End>) -> Result<()> {
         let mut files = self.files.lock().unwrap();
         InMemory::expect(&files.0, from, file)?;
         if files.0.contains_key(to) && !replace {

@@ -62,7 +62,7 @@ impl Prepared {
     /// Through the client library. `in_flight`: threads that read where the order is random.
     pub fn store(store: &Store, path: &str, access: Access, read: bool, in_flight: u32, recorder: Option<Recorder>) -> Result<Prepared> {
         access.check()?;
-        let file = Arc::new(store.open(path)?.to_be_synced());
+        let file = Arc::new(if read { store.open(path)? } else { store.open_to_write(path)? }.to_be_synced());
         let threads = if read && matches!(access.order, Order::Random { .. }) { in_flight.max(1) } else { 1 };
         let end = access.blocks().last().map(|(offset, length)| offset + length);
         let way = match read {

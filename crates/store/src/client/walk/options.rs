@@ -36,17 +36,7 @@ impl WalkMode {
     }
 }
 
-/// What is wanted of each entry. Each includes those before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Detail {
-    /// Name, number and kind.
-    Names,
-    /// Attributes as well.
-    Attributes,
-    /// And sizes of files.
-    #[default]
-    Sizes,
-}
+pub use crate::protocol::metadata::Detail;
 
 /// How to walk.
 #[derive(Clone, Debug)]

@@ -126,9 +126,8 @@ impl Walk {
             return Ok(());
         }
         let options = &self.shared.options;
-        let with_attributes = options.detail != Detail::Names;
         let asked = Instant::now();
-        let listed = self.shared.names.list(tracer, &self.place, self.after.as_deref(), options.page_names, with_attributes);
+        let listed = self.shared.names.list(tracer, &self.place, self.after.as_deref(), options.page_names, options.detail.min(Detail::Attributes));
         let (entries, more) = listed.inspect_err(|_| self.more = false)?;
         self.more = more && !entries.is_empty();
         if let Some(last) = entries.last() {

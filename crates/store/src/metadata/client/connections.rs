@@ -2,7 +2,8 @@
 
 use super::CONNECTIONS;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
+use crate::limits;
+use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
 use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
@@ -24,16 +25,61 @@ pub(super) struct Inner {
     pub(super) unsynced: Mutex<Option<String>>,
     /// All calls go over the first connection.
     pub(super) one_connection: AtomicBool,
-    /// Files opened by path ([`Names`]) and on which connection, oldest first.
-    pub(super) kept: Mutex<VecDeque<(FileId, usize)>>,
+    /// Files opened by path ([`Names`]), oldest first.
+    pub(super) kept: Mutex<VecDeque<Kept>>,
+}
+
+/// A file that is open on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) id: FileId,
+    /// Which connection.
+    pub(super) slot: usize,
+    /// It may be written.
+    pub(super) write: bool,
+}
+
+impl Kept {
+    /// How it ends if nobody says so.
+    pub(super) fn end(&self) -> End {
+        if self.write { End::Unknown } else { End::Read }
+    }
 }
 
 /// One connection, and what is open on it.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) connection: Option<Connection>,
-    pub(super) open: HashMap<FileId, u32>,
-    pub(super) closed: Vec<FileId>,
+    pub(super) open: HashMap<FileId, Uses>,
+    pub(super) closed: Vec<Closed>,
+}
+
+/// How often a file is open on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Uses {
+    pub(super) reading: u32,
+    pub(super) writing: u32,
+}
+
+impl Slot {
+    pub(super) fn opened(&mut self, id: FileId, write: bool) {
+        let uses = self.open.entry(id).or_default();
+        *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
+    }
+
+    /// Notes that one use of a file has ended; the service is told with the next request.
+    pub(super) fn close(&mut self, file: Kept, end: End) {
+        if let Some(uses) = self.open.get_mut(&file.id) {
+            let count = if file.write { &mut uses.writing } else { &mut uses.reading };
+            *count = count.saturating_sub(1);
+            if uses.reading + uses.writing == 0 {
+                self.open.remove(&file.id);
+            }
+        }
+        // What was never opened for writing can have changed nothing.
+        let end = if file.write { end } else { End::Read };
+        self.closed.push(Closed { file: file.id, write: file.write, end });
+    }
 }
 
 impl Inner {
@@ -72,15 +118,9 @@ impl Inner {
     }
 
     /// Notes that a file is closed; the service is told with the next request on its connection.
-    pub(super) fn close(&self, id: FileId, slot: usize) {
-        let mut slot = locked(&self.slots[slot]);
-        if let Some(count) = slot.open.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                slot.open.remove(&id);
-            }
-        }
-        slot.closed.push(id);
+    pub(super) fn close(&self, file: Kept, end: End) {
+        let mut slot = locked(&self.slots[file.slot]);
+        slot.close(file, end);
         if slot.closed.len() >= CLOSED_AT_ONCE {
             // Nothing depends on it: an error here is told to the next caller.
             let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
@@ -110,7 +150,11 @@ impl Inner {
         slot.closed.clear();
         let options = locked(&self.options).clone();
         let mut connection = Connection::connect(&self.address, &options)?;
-        let open: Vec<FileId> = slot.open.iter().flat_map(|(id, count)| std::iter::repeat_n(*id, *count as usize)).collect();
+        let each = |(id, uses): (&FileId, &Uses)| {
+            let reading = std::iter::repeat_n((*id, false), uses.reading as usize);
+            reading.chain(std::iter::repeat_n((*id, true), uses.writing as usize)).collect::<Vec<_>>()
+        };
+        let open: Vec<(FileId, bool)> = slot.open.iter().flat_map(each).collect();
         for files in open.chunks(4096) {
             let request = MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files: files.to_vec() } };
             let _: MetadataReply = connection.call(&mut Tracer::off(), Kind::Metadata, &request)?;
@@ -131,7 +175,8 @@ impl Inner {
     /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.ready(slot)?;
-        let mut request = MetadataRequest { closed: std::mem::take(&mut slot.closed), operation };
+        let told = slot.closed.len().min(limits::CLOSED);
+        let mut request = MetadataRequest { closed: slot.closed.drain(..told).collect(), operation };
         let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
         match connection.call(tracer, Kind::Metadata, &request) {
             Err(error) if error.kind() == ErrorKind::Reset && only_asks => {

@@ -6,6 +6,7 @@
 //! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
 
 mod connections;
+mod many;
 mod paths;
 mod unusual;
 
@@ -13,12 +14,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
-    Attributes, DirectoryEntry, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes, Status, StoreMap,
-    TargetId,
+    Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes, Status,
+    StoreMap, TargetId,
 };
 use crate::sync::locked;
 use crate::wire::{Connect, Connection, unexpected};
-use connections::Inner;
+use connections::{Inner, Kept, Slot};
+pub use many::SmallDone;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_layout::Layout;
@@ -47,13 +49,31 @@ pub struct OpenFile {
     pub targets: Vec<TargetId>,
     inner: Arc<Inner>,
     slot: usize,
-    kept: bool,
+    write: bool,
+    /// How it ends if nobody says so; `None`: this is not its end.
+    end: Option<End>,
 }
 
 impl OpenFile {
     /// Its number.
     pub fn id(&self) -> FileId {
         self.attributes.id
+    }
+
+    /// Whether it was opened for writing.
+    pub fn is_for_writing(&self) -> bool {
+        self.write
+    }
+
+    /// Closes it, and says how its use has ended: what was written counts as a size that is known only if everything is at the
+    /// I/O servers and nothing is in flight. The service is told with the next request, or by
+    /// [`MetadataClient::tell_closed`]. One that is dropped without a word after it was opened for writing has an unknown end.
+    pub fn ended(mut self, end: End) {
+        self.end = Some(end);
+    }
+
+    fn kept(&self) -> Kept {
+        Kept { id: self.attributes.id, slot: self.slot, write: self.write }
     }
 }
 
@@ -65,8 +85,8 @@ impl std::fmt::Debug for OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        if !self.kept {
-            self.inner.close(self.attributes.id, self.slot);
+        if let Some(end) = self.end {
+            self.inner.close(self.kept(), end);
         }
     }
 }
@@ -113,19 +133,19 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], ...
     pub fn stat(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes> {
-        let mut found = self.stat_many(tracer, std::slice::from_ref(place))?;
+        let mut found = self.stat_many(tracer, std::slice::from_ref(place), false)?;
         found.pop().unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "an empty answer")))
     }
 
-    /// Attributes of many places, in batches.
+    /// Attributes of many places, in batches; with `sizes`, those that the service can prove too.
     ///
     /// # Errors
     /// The connection's; those of single places are in their places.
-    pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes>>> {
+    pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes>>> {
         let mut found = Vec::with_capacity(places.len());
         while found.len() < places.len() {
             let some = places[found.len()..].iter().take(STAT_PLACES).cloned().collect();
-            let MetadataReply::Many(many) = self.ask(tracer, Operation::Stat { places: some })? else {
+            let MetadataReply::Many(many) = self.ask(tracer, Operation::Stat { places: some, sizes })? else {
                 return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question"));
             };
             if many.is_empty() {
@@ -146,9 +166,9 @@ impl MetadataClient {
         place: &Place,
         after: Option<&[u8]>,
         most: u32,
-        attributes: bool,
+        detail: Detail,
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
-        let operation = Operation::List { place: place.clone(), after: after.map(<[u8]>::to_vec), most, attributes };
+        let operation = Operation::List { place: place.clone(), after: after.map(<[u8]>::to_vec), most, detail };
         match self.ask(tracer, operation)? {
             MetadataReply::Page { entries, more } => Ok((entries, more)),
             other => Err(self.strange(&other)),
@@ -160,10 +180,11 @@ impl MetadataClient {
     /// # Errors
     /// As [`MetadataClient::stat`].
     pub fn entries(&self, tracer: &mut Tracer, place: &Place, attributes: bool) -> Result<Vec<DirectoryEntry>> {
+        let detail = if attributes { Detail::Attributes } else { Detail::Names };
         let mut all: Vec<DirectoryEntry> = Vec::new();
         loop {
             let after = all.last().map(|e| e.name.clone());
-            let (page, more) = self.list(tracer, place, after.as_deref(), PAGE_NAMES, attributes)?;
+            let (page, more) = self.list(tracer, place, after.as_deref(), PAGE_NAMES, detail)?;
             let ended = page.is_empty() || !more;
             all.extend(page);
             if ended {
@@ -180,14 +201,14 @@ impl MetadataClient {
         self.attributes(tracer, Operation::MakeDirectory { place: place.clone(), owner, parents })
     }
 
-    /// Makes an empty file and opens it.
+    /// Makes an empty file and opens it for writing.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Invalid`] for a layout that cannot be.
     pub fn create(&self, tracer: &mut Tracer, place: &Place, owner: Owner, existing: Existing, layout: &LayoutChoice) -> Result<OpenFile> {
         let node = self.inner.node.clone();
         let operation = Operation::Create { place: place.clone(), owner, existing, layout: layout.clone(), node };
-        self.open_with(tracer, operation, false)
+        self.open_with(tracer, operation, true, false)
     }
 
     /// Makes an empty file without opening it.
@@ -210,17 +231,18 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Stale`] and [`ErrorKind::NotFound`] when it is gone, [`ErrorKind::IsDirectory`], ...
-    pub fn open_by_id(&self, tracer: &mut Tracer, id: FileId) -> Result<OpenFile> {
-        self.open(tracer, &Place::of(id))
+    pub fn open_by_id(&self, tracer: &mut Tracer, id: FileId, write: bool) -> Result<OpenFile> {
+        self.open(tracer, &Place::of(id), write)
     }
 
-    /// Opens a file.
+    /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and nobody is told a size that the service
+    /// knows.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Unsupported`] for a symbolic link and for what has
     /// no bytes here, ...
-    pub fn open(&self, tracer: &mut Tracer, place: &Place) -> Result<OpenFile> {
-        self.open_with(tracer, Operation::Open { place: place.clone() }, true)
+    pub fn open(&self, tracer: &mut Tracer, place: &Place, write: bool) -> Result<OpenFile> {
+        self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
     /// Gives a file or directory another name and, in the same step, other attributes.
@@ -348,7 +370,7 @@ impl MetadataClient {
         }
     }
 
-    fn open_with(&self, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<OpenFile> {
+    fn open_with(&self, tracer: &mut Tracer, operation: Operation, write: bool, only_asks: bool) -> Result<OpenFile> {
         let (number, mut slot) = self.inner.free_slot();
         let reply = if only_asks {
             self.inner.call_on(&mut slot, tracer, operation, true)?
@@ -356,6 +378,11 @@ impl MetadataClient {
             self.inner.changing(&mut slot, tracer, operation)?
         };
         let MetadataReply::Attributes(attributes) = reply else { return Err(self.strange(&reply)) };
+        self.opened(attributes, &mut slot, number, write)
+    }
+
+    /// A file that the service has opened on a connection.
+    fn opened(&self, attributes: Attributes, slot: &mut Slot, number: usize, write: bool) -> Result<OpenFile> {
         let id = attributes.id;
         let layout = attributes.layout.as_ref().ok_or_else(|| Error::new(ErrorKind::Protocol, "a file without a layout"));
         let laid_out = layout.and_then(|l| {
@@ -363,14 +390,14 @@ impl MetadataClient {
             let layout = Layout::new(&l.spec, Some(count), count).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))?;
             Ok((layout, l.targets.clone()))
         });
+        slot.opened(id, write);
+        let kept = Kept { id, slot: number, write };
         match laid_out {
             Ok((layout, targets)) => {
-                *slot.open.entry(id).or_insert(0) += 1;
-                drop(slot);
-                Ok(OpenFile { attributes, layout, targets, inner: Arc::clone(&self.inner), slot: number, kept: false })
+                Ok(OpenFile { attributes, layout, targets, inner: Arc::clone(&self.inner), slot: number, write, end: Some(kept.end()) })
             }
             Err(error) => {
-                slot.closed.push(id);
+                slot.close(kept, End::Read);
                 Err(error.at_server(&self.inner.address))
             }
         }

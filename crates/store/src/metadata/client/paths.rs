@@ -1,10 +1,11 @@
 //! Calls by path from the store's root, as the data path and the command make them. Symbolic links are followed here.
 
+use super::connections::Kept;
 use super::{MetadataClient, OpenFile};
 use crate::client::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::names::shown;
-use crate::protocol::metadata::{Attributes, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
+use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
 use crate::sync::locked;
 use crate::wire::Connection;
 use std::collections::VecDeque;
@@ -32,20 +33,27 @@ impl Names for MetadataClient {
         }
     }
 
-    fn open(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
-        let opened = match MetadataClient::open(self, tracer, &Place::at(path)) {
+    fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes> {
+        let opened = match MetadataClient::open(self, tracer, &Place::at(path), write) {
             Err(error) if matches!(error.kind(), ErrorKind::NotDirectory | ErrorKind::Unsupported) => {
                 let (place, _) = self.follow(tracer, path.as_bytes())?;
-                MetadataClient::open(self, tracer, &place).map_err(|e| e.on_file_instead(path))?
+                MetadataClient::open(self, tracer, &place, write).map_err(|e| e.on_file_instead(path))?
             }
             other => other?,
         };
         Ok(self.keep(opened))
     }
 
-    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool) -> Result<()> {
+    fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, end: Option<End>) -> Result<()> {
         let (from, to, set) = (Place::at(from), Place::at(to), SetAttributes::default());
-        self.attributes(tracer, Operation::Rename { from, only: Some(file), to, replace, set }).map(drop)
+        let rename = Operation::Rename { from, only: Some(file), to, replace, set };
+        let Some((kept, end)) = end.and_then(|end| Some((self.take_kept(file)?, end))) else {
+            return self.attributes(tracer, rename).map(drop);
+        };
+        // On the connection where it is open: its end is told in the same message.
+        let mut slot = locked(&self.inner.slots[kept.slot]);
+        slot.close(kept, end);
+        self.inner.changing(&mut slot, tracer, rename).map(drop)
     }
 
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
@@ -58,13 +66,9 @@ impl Names for MetadataClient {
         MetadataClient::sync(self, tracer).map(drop)
     }
 
-    fn close(&self, file: FileId) {
-        let mut kept = locked(&self.inner.kept);
-        let place = kept.iter().position(|(id, _)| *id == file);
-        let closed = place.and_then(|place| kept.remove(place));
-        drop(kept);
-        if let Some((id, slot)) = closed {
-            self.inner.close(id, slot);
+    fn close(&self, file: FileId, end: End) {
+        if let Some(kept) = self.take_kept(file) {
+            self.inner.close(kept, end);
         }
     }
 
@@ -125,24 +129,30 @@ impl MetadataClient {
     }
 
     fn keep(&self, mut file: OpenFile) -> Attributes {
-        file.kept = true;
+        file.end = None;
         let mut kept = locked(&self.inner.kept);
-        kept.push_back((file.id(), file.slot));
+        kept.push_back(file.kept());
         let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
         // Closing may speak to the service.
         drop(kept);
-        if let Some((id, slot)) = oldest {
-            self.inner.close(id, slot);
+        if let Some(oldest) = oldest {
+            self.inner.close(oldest, oldest.end());
         }
         file.attributes.clone()
     }
 
+    fn take_kept(&self, file: FileId) -> Option<Kept> {
+        let mut kept = locked(&self.inner.kept);
+        let place = kept.iter().position(|one| one.id == file)?;
+        kept.remove(place)
+    }
+
     fn let_go(&self, id: FileId) {
         let mut kept = locked(&self.inner.kept);
-        let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|(file, _)| *file == id);
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|one| one.id == id);
         *kept = stay;
         drop(kept);
-        gone.into_iter().for_each(|(id, slot)| self.inner.close(id, slot));
+        gone.into_iter().for_each(|one| self.inner.close(one, one.end()));
     }
 }
 

@@ -1,0 +1,114 @@
+//! Many operations in one request: each with its own outcome, in order, a run of them in one transaction.
+//!
+//! A transaction is undone as far as an operation goes that fails, so one that fails leaves nothing behind and the others stand. A run
+//! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them.
+
+use super::database::{Transaction, Watch, write};
+use super::namespace::{Namespace, Removed};
+use super::tree::*;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::metadata::{Attributes, Refusal, Small, SmallReply};
+
+/// Operations in one transaction.
+const RUN: usize = 32;
+/// Bytes of outcomes in one reply, well below a message's body.
+const REPLY_BYTES: usize = 512 << 10;
+
+/// What became of many operations.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    /// Each one's, in order; those that did not fit in a reply were not begun.
+    pub each: Vec<Result<SmallReply, Refusal>>,
+    /// Files that were made to be open.
+    pub opened: Vec<Attributes>,
+    /// Whether there may be something to remove.
+    pub removed: bool,
+}
+
+impl Namespace {
+    /// Does many operations, as far as their outcomes fit in a reply.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for none or too many. The database's: then nothing is known of those after `each`.
+    pub fn many(&self, watch: &mut dyn Watch, operations: &[Small]) -> Result<Outcomes> {
+        if operations.is_empty() || operations.len() > limits::MANY {
+            return Err(Error::new(ErrorKind::Invalid, format!("{} operations: 1 to {} are possible", operations.len(), limits::MANY)));
+        }
+        let (mut outcomes, mut bytes) = (Outcomes::default(), 0);
+        while outcomes.each.len() < operations.len() && bytes < REPLY_BYTES {
+            let rest = &operations[outcomes.each.len()..];
+            let run = write(&*self.database, watch, |t| {
+                let (mut run, mut room) = (Outcomes::default(), REPLY_BYTES - bytes);
+                for operation in rest.iter().take(RUN) {
+                    t.save();
+                    let done = self.small(t, operation, &mut run);
+                    if done.is_err() {
+                        t.undo();
+                    }
+                    let outcome = done.map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
+                    room = room.saturating_sub(cost_of(&outcome));
+                    run.each.push(outcome);
+                    if room == 0 {
+                        break;
+                    }
+                }
+                Ok::<_, Error>((run, REPLY_BYTES - room))
+            });
+            let (run, so_far) = match run {
+                Ok(run) => run,
+                // What was done before stands, and is answered; the rest says why it is not.
+                Err(error) if !outcomes.each.is_empty() => {
+                    let refusal = Refusal { errno: error.kind().errno(), message: error.to_string() };
+                    outcomes.each.push(Err(refusal));
+                    return Ok(outcomes);
+                }
+                Err(error) => return Err(error),
+            };
+            bytes = so_far;
+            outcomes.each.extend(run.each);
+            outcomes.opened.extend(run.opened);
+            outcomes.removed |= run.removed;
+        }
+        Ok(outcomes)
+    }
+
+    fn small(&self, t: &mut dyn Transaction, operation: &Small, run: &mut Outcomes) -> Result<SmallReply> {
+        let mut removed = |removed: Removed| run.removed |= removed.0.is_some();
+        Ok(match operation {
+            Small::Create(new) | Small::MakeFile(new) => {
+                let (made, old) = self.create_in(t, &new.place, (new.owner, new.existing, &new.layout, &new.node))?;
+                removed(old);
+                if matches!(operation, Small::Create(_)) {
+                    run.opened.push(made.clone());
+                }
+                SmallReply::Attributes(made)
+            }
+            Small::MakeDirectory { place, owner, parents } => SmallReply::Attributes(self.make_directory_in(t, place, *owner, *parents)?),
+            Small::Unlink { place, only } => {
+                removed(self.unlink_in(t, place, *only)?);
+                SmallReply::Done
+            }
+            Small::RemoveDirectory { place } => {
+                self.remove_directory_in(t, place)?;
+                SmallReply::Done
+            }
+            Small::Rename { from, only, to, replace, set } => {
+                let (moved, old) = self.rename_in(t, from, *only, to, (*replace, set))?;
+                removed(old);
+                SmallReply::Attributes(moved)
+            }
+            Small::SetAttributes { place, set } => SmallReply::Attributes(self.set_attributes_in(t, place, set)?),
+            Small::Written { file, size_bytes } => SmallReply::Attributes(self.written_in(t, *file, *size_bytes)?),
+            Small::Stat { place, .. } => SmallReply::Attributes(on(place, find(t, place).and_then(|id| Ok(inode(t, id)?.attributes(id))))?),
+        })
+    }
+}
+
+fn cost_of(outcome: &Result<SmallReply, Refusal>) -> usize {
+    match outcome {
+        Ok(SmallReply::Done) => 2,
+        Ok(SmallReply::Attributes(attributes)) => attributes_cost(attributes),
+        Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
+    }
+}
