@@ -1,5 +1,5 @@
-//! Attributes and sizes: the first are the metadata service's, the second the I/O servers'. For a page of a directory each I/O
-//! server is asked once about all datafiles of all files in it.
+//! Attributes and sizes: the first are the metadata service's, the second the I/O servers', also where the service could prove a
+//! size: only they know how much space a file takes, and `du` and `cp` ask for that.
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
@@ -7,18 +7,18 @@ use crate::fuse::reply::{self, Attr};
 use crate::fuse::request::{AttributesSet, Header, TimeSet};
 use crate::open::Shared;
 use crate::table::Node;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_layout::Distribution;
-use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::io::{DatafileId, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetTime};
+use thalweg_store::client::{FileHandle, walk};
+use thalweg_store::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetTime, TargetId};
 use thalweg_store::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
 
 /// What programs are told to read at a time: as much as one strip by default.
 const BLOCK_BYTES: u32 = 64 << 10;
+/// The same of a directory: the C library asks for as much of it at a time, and the kernel passes that on.
+const DIRECTORY_BLOCK_BYTES: u32 = 256 << 10;
 
 /// A file's size, and what it takes on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,13 @@ const BLOCK_BYTES: u32 = 64 << 10;
 pub struct Size {
     pub bytes: u64,
     pub allocated_bytes: u64,
+}
+
+impl From<walk::Size> for Size {
+    /// Space that nobody was asked for is that of a file without holes.
+    fn from(size: walk::Size) -> Size {
+        Size { bytes: size.size_bytes, allocated_bytes: size.allocated_bytes.unwrap_or(size.size_bytes) }
+    }
 }
 
 /// The bits of a mode that say what kind of file it is.
@@ -61,7 +68,7 @@ pub fn attr(attributes: &Attributes, size: Size) -> Attr {
         uid: attributes.uid,
         gid: attributes.gid,
         device: attributes.device,
-        block_bytes: BLOCK_BYTES,
+        block_bytes: if attributes.kind == FileKind::Directory { DIRECTORY_BLOCK_BYTES } else { BLOCK_BYTES },
     }
 }
 
@@ -79,60 +86,6 @@ fn time(set: TimeSet) -> SetTime {
 }
 
 impl FileSystem {
-    /// Sizes of many files; an error in place of those whose servers do not answer.
-    pub fn sizes(&self, tracer: &mut Tracer, files: &[&FileHandle]) -> Vec<Result<Size, Error>> {
-        let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
-        let mut failed: Vec<Option<Error>> = files.iter().map(|_| None).collect();
-        for (i, file) in files.iter().enumerate() {
-            for datafile in file.datafiles() {
-                match self.data.server_of(datafile.target) {
-                    Ok(server) => by_server.entry(server).or_default().push((i, datafile)),
-                    Err(error) => failed[i] = Some(error),
-                }
-            }
-        }
-        let batches: Vec<(usize, &[(usize, DatafileId)])> =
-            by_server.iter().flat_map(|(server, all)| all.chunks(limits::BATCH).map(|some| (*server, some))).collect();
-        let ask = |(server, some): &(usize, &[(usize, DatafileId)])| {
-            (*server, IoRequest::Glimpse { datafiles: some.iter().map(|(_, datafile)| *datafile).collect() })
-        };
-        let requests: Vec<(usize, IoRequest)> = batches.iter().map(ask).collect();
-        let replies: Vec<Result<IoReply, Error>> = match self.data.call_each(tracer, &requests) {
-            Ok(replies) => replies.into_iter().map(Ok).collect(),
-            // Which server it was decides which files' sizes are not known.
-            Err(_) => requests.iter().map(|(server, request)| self.data.links()[*server].call(tracer, request, &[]).map(|r| r.0)).collect(),
-        };
-        let mut found: Vec<Vec<u64>> = files.iter().map(|file| vec![0; file.targets().len()]).collect();
-        let mut allocated = vec![0_u64; files.len()];
-        for ((_, asked), reply) in batches.iter().zip(replies) {
-            let sizes = match reply {
-                Ok(IoReply::Sizes(sizes)) if sizes.len() == asked.len() => sizes,
-                Ok(_) => {
-                    let strange = Error::new(ErrorKind::Protocol, "an answer that does not belong to the question");
-                    asked.iter().for_each(|(i, _)| failed[*i] = Some(strange.clone()));
-                    continue;
-                }
-                Err(error) => {
-                    asked.iter().for_each(|(i, _)| failed[*i] = Some(error.clone()));
-                    continue;
-                }
-            };
-            for ((i, datafile), size) in asked.iter().zip(sizes) {
-                found[*i][datafile.index as usize] = size.size_bytes;
-                allocated[*i] += size.allocated_bytes;
-            }
-        }
-        let size = |i: usize| match failed[i].take() {
-            Some(error) => Err(error.on_file(files[i].path())),
-            None => {
-                let bytes = files[i].layout().logical_file_size(&found[i]);
-                let bytes = bytes.map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(files[i].path()))?;
-                Ok(Size { bytes, allocated_bytes: allocated[i] })
-            }
-        };
-        (0..files.len()).map(size).collect()
-    }
-
     /// A file's size as programs here see it: what has been written and is not at the servers yet counts.
     pub fn size_of(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&Shared>) -> Answered<Size> {
         if attributes.kind != FileKind::File {
@@ -141,8 +94,18 @@ impl FileSystem {
         // What is on its way now may arrive before the servers are asked, or after: either way it is in one of the two.
         let own_end = shared.and_then(Shared::unflushed_end);
         let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
-        let size = self.sizes(tracer, &[&handle]).remove(0)?;
-        Ok(Size { bytes: size.bytes.max(own_end.unwrap_or(0)), ..size })
+        self.check_silence(handle.targets())?;
+        let sizes = self.data.glimpse(tracer, &handle).inspect_err(|error| self.silence.heard(error))?;
+        let ends: Vec<u64> = sizes.iter().map(|size| size.size_bytes).collect();
+        let bytes = handle.layout().logical_file_size(&ends);
+        let bytes = bytes.map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(handle.path()))?;
+        Ok(Size { bytes: bytes.max(own_end.unwrap_or(0)), allocated_bytes: sizes.iter().map(|size| size.allocated_bytes).sum() })
+    }
+
+    fn check_silence(&self, targets: &[TargetId]) -> Result<(), Error> {
+        let map = self.names.map();
+        let servers = targets.iter().filter_map(|target| map.target(*target).map(|(_, server)| server.name.as_str()));
+        self.silence.check(self.options.timeout, servers)
     }
 
     /// Attributes with size.
@@ -157,16 +120,34 @@ impl FileSystem {
             // A time that a program is told must not be another one after its close: `git` and `make` compare them.
             self.settle(&mut w.tracer, &known, &shared);
         }
+        if let Some(answer) = self.joined_attributes(w, &known) {
+            return answer;
+        }
         match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
             Ok(attributes) => self.answer_attributes(w, &known, &attributes),
             Err(refusal) => {
                 let state = known.state();
                 let is_open = refusal.errno == libc::ESTALE && state.open_directories > 0;
                 let Some(attributes) = state.directory.clone().filter(|_| is_open) else { return Err(refusal) };
-                reply::attributes(&mut w.out, &attr(&Attributes { links: 0, ..attributes }, Size::default()), Duration::ZERO);
+                reply::attributes(&mut w.out, &attr(&Attributes { links: 0, ..*attributes }, Size::default()), Duration::ZERO);
                 Ok(Answer::Out)
             }
         }
+    }
+
+    /// By what a walk has asked of this file and is not answered yet, or by a question of its own; `None` where neither will do: it is
+    /// open here, or it was changed here since it was asked for, or there is an error, of which more is known to who asks once more.
+    fn joined_attributes(&self, w: &mut Worker, node: &Arc<Node>) -> Option<Answered<Answer>> {
+        if self.options.strict || node.kind != FileKind::File || node.shared().is_some() || self.silence.is_any() {
+            return None;
+        }
+        let known = self.walkers.whole.stat(&mut w.tracer, node.id).inspect_err(|error| self.silence.heard(error)).ok()?;
+        let left = self.options.lifetime().checked_sub(known.asked.elapsed())?;
+        let is_current = self.recent.is_current_file(known.asked, (node.id, known.attributes.links)) && node.shared().is_none();
+        let attr = attr(&known.attributes, known.size.filter(|_| is_current)?.into());
+        node.tell(&known.attributes);
+        reply::attributes(&mut w.out, &attr, left);
+        Some(Ok(Answer::Out))
     }
 
     fn answer_attributes(&self, w: &mut Worker, node: &Arc<Node>, attributes: &Attributes) -> Answered<Answer> {

@@ -1,23 +1,33 @@
-//! Reading directories, page by page.
+//! Reading directories: each that is open has a walk, which runs ahead of its reader.
 //!
-//! The service lists names in order, from after a name. The kernel goes on from a number, which may be any it was given before:
-//! it is the count of names before it, and for each page that was left the name it began after is kept. So a directory of any
-//! size takes a page and a name for each page before it, and what is there all the time is seen once.
+//! The kernel goes on from a number, which may be any it was given before: it is the count of names before it. Mostly it is that of the
+//! name told last, and the walk goes on; otherwise a new one begins after the name told before it ([`Told`]), so that what is there all
+//! the time is seen once. The walk is ahead by a bounded number of entries, and what is kept of those told is bounded too, so a directory
+//! of any size takes no more than that.
+//!
+//! The kernel is told attributes with the names where it wants them, for as long as they are not older than a lifetime. It is not told
+//! those of a file that is open here, whose last bytes may be on their way, of one that was changed here since the servers were
+//! asked ([`crate::recent`]), nor of one whose I/O servers do not answer: those are listed all the same, and asked for by who wants
+//! to know.
 
 use crate::attributes::{Size, attr, kind_bits};
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::fuse::reply::{self, Name};
-use std::collections::HashMap;
+use crate::fuse::reply::{self, Lifetimes, Name};
+use crate::told::Told;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::metadata::{DirectoryEntry, FileId, FileKind, Place};
+use std::time::{Duration, Instant};
+use thalweg_store::client::walk::{Walk, WalkEntry};
+use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
 
-/// Names in a page; with attributes, the sizes of its files are asked for at once.
-const PAGE_NAMES: u32 = 512;
 /// `.` and `..` come first.
 const DOTS: u64 = 2;
+/// Entries that are taken from a walk at a time.
+const BATCH: usize = 1024;
+/// After so long, the kernel is told what has come, though there is room for more.
+const LONG: Duration = Duration::from_millis(100);
 
 /// All open directories.
 #[derive(Default)]
@@ -29,21 +39,15 @@ pub struct Directories {
 /// One directory that is being read.
 #[derive(Default)]
 struct Reading {
-    page: Vec<Listed>,
-    /// Names before the page, `.` and `..` not counted.
-    before: u64,
-    /// Whether names follow the page.
-    more: bool,
+    /// What runs ahead, and whether it brings attributes.
+    walk: Option<Walk>,
     with_attributes: bool,
-    /// For each page that was left: names before it, and the name it begins after.
-    pages: Vec<(u64, Option<Vec<u8>>)>,
-    began: bool,
-}
-
-struct Listed {
-    entry: DirectoryEntry,
-    /// Where it was asked for and could be had.
-    size: Option<Size>,
+    /// What it has brought and the kernel has not been told.
+    came: VecDeque<WalkEntry>,
+    /// What the kernel has been told: where it may go on.
+    told: Told,
+    /// When the kernel was last here.
+    left: Option<Instant>,
 }
 
 impl Directories {
@@ -56,6 +60,13 @@ impl Directories {
     }
 }
 
+/// Where names are put for the kernel.
+struct Page {
+    directory: FileId,
+    room: usize,
+    plus: bool,
+}
+
 impl FileSystem {
     /// Opens a directory: nothing is asked yet.
     pub fn open_directory(&self, w: &mut Worker, node: u64) -> Answered<Answer> {
@@ -66,9 +77,10 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    /// It is closed.
+    /// It is closed: what was asked for and nobody read is let go.
     pub fn release_directory(&self, node: u64, handle: u64) -> Answered<Answer> {
-        self.directories.open().remove(&handle);
+        let reading = self.directories.open().remove(&handle);
+        drop(reading);
         if let Ok(node) = self.node(node) {
             let mut state = node.state();
             state.open_directories = state.open_directories.saturating_sub(1);
@@ -80,11 +92,11 @@ impl FileSystem {
     pub fn read_directory(&self, w: &mut Worker, node: u64, handle: u64, offset: u64, (room, plus): (usize, bool)) -> Answered<Answer> {
         let reading = self.directories.get(handle)?;
         let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = self.table.id(node);
+        let page = Page { directory: self.table.id(node), room, plus };
         let mut at = offset;
         while at < DOTS {
             let dot: &[u8] = if at == 0 { b"." } else { b".." };
-            let name = Name { number: directory.0, next: at + 1, name: dot, kind: libc::S_IFDIR >> 12 };
+            let name = Name { number: page.directory.0, next: at + 1, name: dot, kind: libc::S_IFDIR >> 12 };
             let fits = if plus { reply::name_with_attributes(&mut w.out, room, &name, None) } else { reply::name(&mut w.out, room, &name) };
             if !fits {
                 return Ok(Answer::Out);
@@ -94,110 +106,142 @@ impl FileSystem {
         if offset == 0 {
             // From the beginning once more: what is new is seen.
             *reading = Reading::default();
+            self.following.listed(page.directory);
         }
+        let done = self.go_to(w, &page, &mut reading, at - DOTS).and_then(|()| self.fill_page(w, &page, &mut reading));
+        reading.left = Some(Instant::now());
+        match done {
+            // What there is already is told first; the error comes when it is asked again.
+            Err(refusal) if w.out.is_empty() => Err(refusal),
+            _ => Ok(Answer::Out),
+        }
+    }
+
+    /// Puts entries into the page until it is full or the directory ends; not all that could be where that takes long.
+    fn fill_page(&self, w: &mut Worker, page: &Page, reading: &mut Reading) -> Answered<()> {
+        let began = Instant::now();
         loop {
-            let found = match self.find_page(w, directory, &mut reading, at - DOTS, plus) {
-                Ok(found) => found,
-                // What there is already is told first; the error comes when it is asked again.
-                Err(_) if !w.out.is_empty() => return Ok(Answer::Out),
-                Err(refusal) => return Err(refusal),
-            };
-            let Some(first) = found else { return Ok(Answer::Out) };
-            for listed in &reading.page[first..] {
-                if !self.add_name(w, directory, listed, at + 1, (room, plus)) {
-                    return Ok(Answer::Out);
+            if reading.came.is_empty() {
+                if !w.out.is_empty() && began.elapsed() >= LONG {
+                    return Ok(());
                 }
-                at += 1;
+                self.bring(w, reading)?;
+                if reading.came.is_empty() {
+                    return Ok(());
+                }
+            }
+            let changes = self.recent.changes();
+            while let Some(entry) = reading.came.front() {
+                let next = DOTS + reading.told.count() + 1;
+                if !self.tell_entry(&mut w.out, page, entry, next, &changes) {
+                    return Ok(());
+                }
+                if let Some(entry) = reading.came.pop_front() {
+                    reading.told.push(entry.name);
+                }
             }
         }
     }
 
-    fn add_name(&self, w: &mut Worker, directory: FileId, listed: &Listed, next: u64, (room, plus): (usize, bool)) -> bool {
-        let entry = &listed.entry;
+    /// Appends one entry, if there is room for it.
+    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &crate::recent::Changes) -> bool {
         let name = Name { number: entry.id.0, next, name: &entry.name, kind: kind_bits(entry.kind) >> 12 };
-        if !plus {
-            return reply::name(&mut w.out, room, &name);
+        if !page.plus {
+            return reply::name(out, page.room, &name);
         }
-        let (Some(attributes), Some(size)) = (&entry.attributes, listed.size) else {
-            return reply::name_with_attributes(&mut w.out, room, &name, None);
+        let Some((known, lifetimes)) = self.known_of(entry, page.directory, changes) else {
+            return reply::name_with_attributes(out, page.room, &name, None);
         };
-        // What is open here is asked for by itself: what was written here and is not at the servers yet counts.
-        if self.table.get(entry.id.0).is_some_and(|node| node.shared().is_some()) {
-            return reply::name_with_attributes(&mut w.out, room, &name, None);
-        }
-        let known = attr(attributes, size);
-        let fits = reply::name_with_attributes(&mut w.out, room, &name, Some((entry.id.0, &known, self.lifetimes())));
-        if fits {
-            self.table.remember(attributes, (directory, &entry.name), self.options.lifetime());
+        let fits = reply::name_with_attributes(out, page.room, &name, Some((entry.id.0, &known, lifetimes)));
+        if fits && let Some(attributes) = &entry.attributes {
+            self.table.remember(attributes, (page.directory, &entry.name), self.options.lifetime());
         }
         fits
     }
 
-    /// Makes the page with name number `at` the current one: its place in it. `None`: there are not so many.
-    fn find_page(&self, w: &mut Worker, directory: FileId, reading: &mut Reading, at: u64, plus: bool) -> Answered<Option<usize>> {
-        if reading.began && at < reading.before {
-            // Back to the last page that begins before it.
-            while let Some((before, after)) = reading.pages.pop() {
-                if before <= at || reading.pages.is_empty() {
-                    self.list_page(w, directory, reading, before, after, plus)?;
-                    break;
-                }
-            }
+    /// What the kernel may be told of an entry of a walk, and how long it may believe that. `None`: it has to ask.
+    pub fn known_of(
+        &self,
+        entry: &WalkEntry,
+        directory: FileId,
+        changes: &crate::recent::Changes,
+    ) -> Option<(crate::fuse::reply::Attr, Lifetimes)> {
+        let attributes = entry.attributes.as_ref()?;
+        let size = match (&entry.size, entry.kind) {
+            (Some(Ok(size)), FileKind::File) => Size::from(*size),
+            (_, FileKind::File) => return None,
+            _ => Size::default(),
+        };
+        let left = self.options.lifetime().checked_sub(entry.asked.elapsed()).filter(|left| !left.is_zero())?;
+        if !self.recent.is_current(changes, entry.asked, (entry.id, attributes.links), (directory, &entry.name)) {
+            return None;
         }
-        if !reading.began {
-            self.list_page(w, directory, reading, 0, None, plus)?;
+        // What is open here is asked for by itself: what was written here and is not at the servers yet counts.
+        if self.table.get(entry.id.0).is_some_and(|node| node.shared().is_some()) {
+            return None;
         }
-        loop {
-            let inside = at.saturating_sub(reading.before) as usize;
-            if inside < reading.page.len() {
-                return Ok(Some(inside));
+        Some((attr(attributes, size), Lifetimes { entry: left, attributes: left }))
+    }
+
+    /// Takes more from the walk, which begins if there is none: after what was told last.
+    fn bring(&self, w: &mut Worker, reading: &mut Reading) -> Answered<()> {
+        let Some(walk) = &mut reading.walk else { return Ok(()) };
+        let batch = walk.next_batch(&mut w.tracer, BATCH).map_err(|e| Refusal::from(e).of_known_file());
+        match batch {
+            Ok(batch) => {
+                batch.iter().for_each(|entry| self.silence.heard_of(entry));
+                reading.came.extend(batch);
+                Ok(())
             }
-            if !reading.more || reading.page.is_empty() {
-                return Ok(None);
+            Err(refusal) => {
+                // The next question begins a walk of its own, from where this one ended.
+                reading.walk = None;
+                Err(refusal)
             }
-            let (before, after) = (reading.before + reading.page.len() as u64, reading.page.last().map(|l| l.entry.name.clone()));
-            self.list_page(w, directory, reading, before, after, plus)?;
         }
     }
 
-    fn list_page(
-        &self,
-        w: &mut Worker,
-        directory: FileId,
-        reading: &mut Reading,
-        before: u64,
-        after: Option<Vec<u8>>,
-        plus: bool,
-    ) -> Answered<()> {
-        let listed = self.names.list(&mut w.tracer, &Place::of(directory), after.as_deref(), PAGE_NAMES, plus);
-        let (entries, more) = listed.map_err(|e| Refusal::from(e).of_known_file())?;
-        let mut page: Vec<Listed> = entries.into_iter().map(|entry| Listed { entry, size: None }).collect();
-        if plus {
-            self.fill_sizes(w, &mut page);
+    /// Sees to it that the entry that comes next is number `at`, and that it comes with what is asked for.
+    fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> Answered<()> {
+        let wanted = page.plus && !self.options.strict;
+        if at == reading.told.count() {
+            let is_late = reading.left.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
+            if reading.walk.is_none() || wanted && (!reading.with_attributes || is_late) {
+                self.begin(page, reading, wanted);
+            } else if !wanted && reading.with_attributes && !self.options.strict {
+                // What came with attributes will do; what comes next need not have any.
+                let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.told.last());
+                reading.walk = Some(self.walkers.names.directory_after(&Place::of(page.directory), after));
+                reading.with_attributes = false;
+            }
+            return Ok(());
         }
-        reading.pages.push((before, after));
-        (reading.page, reading.before, reading.more, reading.with_attributes, reading.began) = (page, before, more, plus, true);
+        reading.told.go_back(at);
+        let behind = at - reading.told.count();
+        if behind == 0 {
+            self.begin(page, reading, wanted);
+            return Ok(());
+        }
+        // To a number that is not remembered: names are counted from the nearest one that is.
+        self.begin(page, reading, false);
+        for _ in 0..behind {
+            if reading.came.is_empty() {
+                self.bring(w, reading)?;
+            }
+            let Some(entry) = reading.came.pop_front() else { return Ok(()) };
+            reading.told.push(entry.name);
+        }
+        if wanted {
+            self.begin(page, reading, wanted);
+        }
         Ok(())
     }
 
-    fn fill_sizes(&self, w: &mut Worker, page: &mut [Listed]) {
-        let mut handles = Vec::new();
-        for (i, listed) in page.iter_mut().enumerate() {
-            match &listed.entry.attributes {
-                Some(attributes) if attributes.kind == FileKind::File => {
-                    let name = String::from_utf8_lossy(&listed.entry.name).into_owned();
-                    if let Ok(handle) = FileHandle::from_attributes(name, attributes) {
-                        handles.push((i, handle));
-                    }
-                }
-                Some(_) => listed.size = Some(Size::default()),
-                None => {}
-            }
-        }
-        let files: Vec<&FileHandle> = handles.iter().map(|(_, handle)| handle).collect();
-        let sizes = self.sizes(&mut w.tracer, &files);
-        for ((i, _), size) in handles.iter().zip(sizes) {
-            page[*i].size = size.ok();
-        }
+    /// Begins a walk after what was told last; what came of another is let go.
+    fn begin(&self, page: &Page, reading: &mut Reading, with_attributes: bool) {
+        let walker = if with_attributes { &self.walkers.whole } else { &self.walkers.names };
+        reading.came.clear();
+        reading.walk = Some(walker.directory_after(&Place::of(page.directory), reading.told.last()));
+        reading.with_attributes = with_attributes;
     }
 }

@@ -95,7 +95,7 @@ impl FileSystem {
     fn made_up(&self, w: &mut Worker, node: &Arc<Node>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
         match name {
             STORE => return Ok(Some(self.store_document().into_bytes())),
-            ERROR => return Ok(node.state().layout_error.clone().map(String::into_bytes)),
+            ERROR => return Ok(node.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
             LAYOUT | MAP => {}
             _ => return Ok(None),
         }
@@ -148,7 +148,7 @@ impl FileSystem {
     fn set_layout(&self, w: &mut Worker, node: &Node, value: &[u8]) -> Answered<Answer> {
         let refuse = |reason: String, errno: i32| {
             self.log.line(format_args!("layout of {}: {reason}", node.id));
-            node.state().layout_error = Some(reason);
+            node.state().layout_error = Some(reason.into());
             Err(Refusal::plain(errno))
         };
         node.state().layout_error = None;

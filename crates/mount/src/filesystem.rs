@@ -4,6 +4,7 @@ use crate::closes::Closes;
 use crate::data::Handles;
 use crate::directories::Directories;
 use crate::errors::{Answered, Log, Refusal};
+use crate::following::Following;
 use crate::found::Retries;
 use crate::fuse::device::Device;
 use crate::fuse::reply::{self, Lifetimes};
@@ -11,8 +12,12 @@ use crate::fuse::request::{Header, Operation};
 use crate::interrupts::UnderWay;
 use crate::open::SyncHabit;
 use crate::options::Options;
+use crate::recent::{Recent, Touched};
+use crate::silence::Silence;
 use crate::table::{Node, Table};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_store::client::walk::Walker;
 use thalweg_store::client::{DataClient, View};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::LockClient;
@@ -39,6 +44,16 @@ pub struct FileSystem {
     pub closes: Closes,
     /// Open directories.
     pub directories: Directories,
+    /// What reads them.
+    pub walkers: Walkers,
+    /// Directories whose names are looked up in order.
+    pub following: Following,
+    /// What was changed here lately.
+    pub recent: Recent,
+    /// Servers that did not answer lately.
+    pub silence: Silence,
+    /// What the kernel has asked.
+    pub asked: Asked,
     /// Whether programs here sync what they write.
     pub habit: SyncHabit,
     /// For telling the kernel to forget.
@@ -47,6 +62,42 @@ pub struct FileSystem {
     pub log: Log,
     /// How threads record; off unless the mount records itself.
     pub mode: Mode,
+}
+
+/// What reads directories.
+pub struct Walkers {
+    /// Names only.
+    pub names: Walker,
+    /// Names, attributes and sizes.
+    pub whole: Walker,
+}
+
+/// How often the kernel has asked each kind of thing.
+pub struct Asked([AtomicU64; 64]);
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Asked {
+    /// How often this: one of [`crate::fuse::abi::opcode`].
+    pub fn count(&self, opcode: u32) -> u64 {
+        self.0.get(opcode as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// How often in all, but for what needs no answer.
+    pub fn all(&self) -> u64 {
+        let unanswered = [crate::fuse::abi::opcode::FORGET, crate::fuse::abi::opcode::BATCH_FORGET];
+        (0..self.0.len() as u32).filter(|opcode| !unanswered.contains(opcode)).map(|opcode| self.count(opcode)).sum()
+    }
+
+    fn one(&self, opcode: u32) {
+        if let Some(count) = self.0.get(opcode as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What a thread that answers requests has for itself.
@@ -105,6 +156,17 @@ impl FileSystem {
 
     /// Answers a request. One that is not offered is refused before it comes here.
     pub fn serve(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
+        self.asked.one(header.opcode);
+        let touched = Touched::by(header, &operation);
+        let answer = self.answer(w, header, operation, under_way);
+        if !touched.is_empty() {
+            // Also where it failed: a part may have been done.
+            self.recent.note(&touched, |node| self.table.id(node));
+        }
+        answer
+    }
+
+    fn answer(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
         use Operation as O;
         w.out.clear();
         w.thread = header.pid;
@@ -112,7 +174,7 @@ impl FileSystem {
         match operation {
             O::Lookup { name } => self.lookup(w, node, name),
             O::Forget { nodes } => {
-                nodes.into_iter().for_each(|(node, lookups)| self.table.forget(node, lookups));
+                self.table.forget_all(nodes);
                 Ok(Answer::Nothing)
             }
             O::GetAttributes { handle } => self.get_attributes(w, node, handle),

@@ -118,6 +118,11 @@ impl Retries {
         });
     }
 
+    /// Whether this thread is on its way to look a name up again.
+    pub fn is_awaited(&self, thread: u32) -> bool {
+        self.with(|threads| threads.contains_key(&thread)).unwrap_or(false)
+    }
+
     /// This thread has come to something else.
     pub fn left(&self, thread: u32) {
         self.with(|threads| threads.remove(&thread));

@@ -16,6 +16,11 @@
 //! | [`found`] | the names that files were found under, and which of them a program means |
 //! | [`names`] | lookup, create, link, rename, remove |
 //! | [`directories`] | reading directories |
+//! | [`told`] | how far a directory was read, and going back in it |
+//! | [`following`] | names that are looked up in a directory's order, answered ahead |
+//! | [`recent`] | what was changed here lately, and must not be told as it was before |
+//! | [`silence`] | servers that do not answer, and are not asked at once again |
+//! | [`trimming`] | the kernel forgets what is more than the mount will keep |
 //! | [`open`] | open files: what is shared by all who have one open |
 //! | [`data`] | read, write, flush, sync, allocate |
 //! | [`closes`] | what was closed is told when nothing else is asked |
@@ -34,6 +39,7 @@ pub mod directories;
 pub mod errors;
 pub mod extended;
 pub mod filesystem;
+pub mod following;
 pub mod found;
 pub mod fuse;
 pub mod interrupts;
@@ -42,9 +48,13 @@ pub mod locks;
 pub mod names;
 pub mod open;
 pub mod options;
+pub mod recent;
 pub mod record;
 pub mod session;
+pub mod silence;
 pub mod table;
+pub mod told;
+pub mod trimming;
 
 pub use errors::{MountError, Result};
 pub use options::Options;

@@ -42,6 +42,9 @@ impl FileSystem {
     /// What a name stands for.
     pub fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         let place = self.place(directory, name)?;
+        if let Some(answer) = self.lookup_ahead(w, &place) {
+            return answer;
+        }
         let found = self.names.stat(&mut w.tracer, &place);
         match &found {
             Ok(found) => self.retries.looked_up(w.thread, &place, (found.kind == FileKind::File).then_some(found.id)),

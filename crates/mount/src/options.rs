@@ -7,6 +7,9 @@ use thalweg_store::protocol::metadata::LayoutChoice;
 /// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
 pub const LIFETIME: Duration = Duration::from_secs(1);
 
+/// Files and directories that the kernel should know at a time: about 100 MiB of its memory and 30 MiB here.
+pub const KNOWN: usize = 100_000;
+
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,6 +29,11 @@ pub struct Options {
     pub node: String,
     /// Silence after which a server is given up.
     pub timeout: Duration,
+    /// Files and directories that the kernel should know at a time: beyond it, it is asked to forget those it has known for longest and
+    /// nobody has opened.
+    pub known_most: usize,
+    /// Space that a file takes is told as if it had no holes where the metadata service knows its size: then no I/O server is asked.
+    pub estimate_space: bool,
     /// What is asked of new files' layouts where their directory says nothing.
     pub layout: LayoutChoice,
     /// Where the mount's recording of itself goes, and the command it names.
@@ -46,6 +54,8 @@ impl Options {
             allow_other: rustix::process::geteuid().is_root(),
             node: thalweg_store::config::node_here(),
             timeout: thalweg_store::limits::CLIENT_SILENCE,
+            known_most: KNOWN,
+            estimate_space: false,
             layout: LayoutChoice::default(),
             record: None,
             log: None,

@@ -7,7 +7,7 @@
 use crate::attributes::kind_bits;
 use crate::data::Handles;
 use crate::errors::{Answered, Log, MountError, Refusal, Result};
-use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::filesystem::{Answer, FileSystem, Walkers, Worker};
 use crate::found::Retries;
 use crate::fuse::abi;
 use crate::fuse::device::Device;
@@ -16,12 +16,14 @@ use crate::fuse::mounting::{self, How};
 use crate::fuse::request::{Header, Operation, decode};
 use crate::interrupts::Interrupts;
 use crate::options::Options;
+use crate::recent::Recent;
 use crate::record::{self, Recording};
 use crate::table::Table;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use thalweg_store::client::DataClient;
+use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{FileKind, Place};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
@@ -31,6 +33,9 @@ use thalweg_trace::{Mode, Tracer};
 const THREADS: usize = 512;
 /// Threads that wait for a request without being needed.
 const IDLE: usize = 8;
+/// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it
+/// is told must not be old.
+const WINDOW: (u32, u32) = (512, 2048);
 /// How far the kernel may read ahead.
 const READAHEAD_BYTES: u64 = 4 << 20;
 
@@ -82,11 +87,16 @@ impl Mount {
             mounting::set_readahead(&mounted.device, READAHEAD_BYTES);
         }
         let files = FileSystem {
-            table: Table::new(&root),
+            table: Table::new(&root, options.known_most),
             retries: Retries::default(),
             handles: Handles::default(),
             closes: Default::default(),
             directories: Default::default(),
+            walkers: walkers(&options, &names, &data),
+            following: Default::default(),
+            recent: Recent::new(options.lifetime()),
+            silence: Default::default(),
+            asked: Default::default(),
             habit: Default::default(),
             log,
             options,
@@ -112,7 +122,12 @@ impl Mount {
             // What cannot be told now is told with the next request.
             telling.files.closes.watch(|| drop(telling.files.names.tell_closed(&mut Tracer::off())));
         });
-        let mount = Mount { inner, mountpoint, watchers: [watcher, teller].into_iter().flatten().collect(), recording };
+        let trimming = Arc::clone(&inner);
+        let trimmer = std::thread::Builder::new().name("trimming".into()).spawn(move || {
+            let files = &trimming.files;
+            files.table.trimming.watch(&files.table, |nodes| files.device.prune(nodes));
+        });
+        let mount = Mount { inner, mountpoint, watchers: [watcher, teller, trimmer].into_iter().flatten().collect(), recording };
         started.map(|()| mount)
     }
 
@@ -156,8 +171,7 @@ impl Mount {
     }
 
     fn end_watchers(&mut self) {
-        self.inner.interrupts.finish();
-        self.inner.files.closes.finish();
+        self.inner.finish();
         for watcher in self.watchers.drain(..) {
             let _ = watcher.join();
         }
@@ -169,10 +183,23 @@ impl Drop for Mount {
         // After a wait nothing is mounted any more, and something else may be at its place.
         if !self.watchers.is_empty() {
             let _ = mounting::unmount(&self.mountpoint, true);
-            self.inner.interrupts.finish();
-            self.inner.files.closes.finish();
+            self.inner.finish();
         }
     }
+}
+
+fn walkers(options: &Options, names: &MetadataClient, data: &Arc<DataClient>) -> Walkers {
+    let mode = if options.estimate_space { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
+    let (window_start, window_most) = WINDOW;
+    let walker = |detail| {
+        let timeout = Some(options.timeout);
+        Walker::new(
+            names.clone(),
+            Arc::clone(data),
+            WalkOptions { mode, detail, window_start, window_most, timeout, ..WalkOptions::default() },
+        )
+    };
+    Walkers { names: walker(Detail::Names), whole: walker(Detail::Sizes) }
 }
 
 /// Takes a mount away.
@@ -251,6 +278,13 @@ impl Drop for Ending {
 }
 
 impl Inner {
+    /// The watchers end.
+    fn finish(&self) {
+        self.interrupts.finish();
+        self.files.closes.finish();
+        self.files.table.trimming.finish();
+    }
+
     fn take_requests(self: &Arc<Inner>, device: &Arc<Device>, number: usize) {
         let tracer = self.files.mode.thread(&format!("mount {number}"));
         let mut worker = Worker::new(tracer);

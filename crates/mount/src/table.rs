@@ -1,10 +1,12 @@
 //! The files and directories the kernel knows. It says how often it was told of each, and when it has forgotten one; what
 //! it has forgotten and nobody has open is not kept here either, so that the table is as large as the kernel's caches and
-//! no larger.
+//! no larger. How large those may be is [`crate::trimming`]'s.
 
 use crate::found::Names;
 use crate::open::Shared;
+use crate::trimming::Trimming;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
@@ -22,6 +24,8 @@ pub struct Node {
     pub id: FileId,
     /// What it is.
     pub kind: FileKind,
+    /// The table's number for it: one that is forgotten and found again has another.
+    pub serial: u64,
     state: Mutex<NodeState>,
 }
 
@@ -41,7 +45,7 @@ pub struct NodeState {
     /// Locks of programs here on it, as owners: `close` has to free them.
     pub lock_owners: Vec<u64>,
     /// What a directory was when last seen, and how many have it open here: to them it still is one when it is removed.
-    pub directory: Option<Attributes>,
+    pub directory: Option<Box<Attributes>>,
     /// See there.
     pub open_directories: u64,
     /// The names it was found under.
@@ -49,12 +53,12 @@ pub struct NodeState {
     /// Its row in the mount's recording of itself.
     pub object: Option<ObjectId>,
     /// Why the last layout that was asked for it was refused.
-    pub layout_error: Option<String>,
+    pub layout_error: Option<Box<str>>,
 }
 
 impl Node {
-    fn new(attributes: &Attributes) -> Node {
-        Node { id: attributes.id, kind: attributes.kind, state: Mutex::default() }
+    fn new(attributes: &Attributes, serial: u64) -> Node {
+        Node { id: attributes.id, kind: attributes.kind, serial, state: Mutex::default() }
     }
 
     /// Its state, locked. Nothing is asked of a server while it is held.
@@ -74,7 +78,7 @@ impl Node {
         state.gid = attributes.gid;
         state.told_change = Some(attributes.change);
         if self.kind == FileKind::Directory {
-            state.directory = Some(attributes.clone());
+            state.directory = Some(Box::new(attributes.clone()));
         }
     }
 
@@ -97,18 +101,33 @@ struct Entry {
 pub struct Table {
     parts: [Mutex<HashMap<FileId, Entry>>; PARTS],
     root: Arc<Node>,
+    known: AtomicUsize,
+    serial: AtomicU64,
+    /// What of it may go when it becomes too much.
+    pub trimming: Trimming,
 }
 
 impl Table {
     /// With nothing but the mounted directory.
-    pub fn new(root: &Attributes) -> Table {
-        let root_node = Arc::new(Node::new(root));
+    /// `most`: as many as the kernel should know at a time.
+    pub fn new(root: &Attributes, most: usize) -> Table {
+        let root_node = Arc::new(Node::new(root, 0));
         root_node.tell(root);
-        Table { parts: std::array::from_fn(|_| Mutex::default()), root: root_node }
+        Table {
+            parts: std::array::from_fn(|_| Mutex::default()),
+            root: root_node,
+            known: AtomicUsize::new(0),
+            serial: AtomicU64::new(1),
+            trimming: Trimming::new(most),
+        }
+    }
+
+    fn part_of(id: FileId) -> usize {
+        id.0 as usize % PARTS
     }
 
     fn part(&self, id: FileId) -> MutexGuard<'_, HashMap<FileId, Entry>> {
-        self.parts[id.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts[Table::part_of(id)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The store's number of what the kernel calls `node`.
@@ -137,10 +156,19 @@ impl Table {
             return Arc::clone(&self.root);
         }
         let mut part = self.part(attributes.id);
-        let entry = part.entry(attributes.id).or_insert_with(|| Entry { node: Arc::new(Node::new(attributes)), lookups: 0 });
+        let mut is_new = false;
+        let entry = part.entry(attributes.id).or_insert_with(|| {
+            is_new = true;
+            let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+            Entry { node: Arc::new(Node::new(attributes, serial)), lookups: 0 }
+        });
         entry.lookups += 1;
         let node = Arc::clone(&entry.node);
         drop(part);
+        if is_new {
+            self.known.fetch_add(1, Ordering::Relaxed);
+            self.trimming.told(&node);
+        }
         node.tell(attributes);
         node.state().names.found(directory, name, lifetime);
         node
@@ -163,19 +191,36 @@ impl Table {
 
     /// The kernel was told of it so many times, and has forgotten that.
     pub fn forget(&self, node: u64, lookups: u64) {
-        let id = self.id(node);
-        let mut part = self.part(id);
-        if let Some(entry) = part.get_mut(&id) {
-            entry.lookups = entry.lookups.saturating_sub(lookups);
-            if entry.lookups == 0 {
-                part.remove(&id);
+        self.forget_all(vec![(node, lookups)]);
+    }
+
+    /// The same of many: each part of the table is locked once.
+    pub fn forget_all(&self, mut nodes: Vec<(u64, u64)>) {
+        nodes.iter_mut().for_each(|(node, _)| *node = self.id(*node).0);
+        nodes.sort_unstable_by_key(|(node, _)| Table::part_of(FileId(*node)));
+        let mut gone = Vec::new();
+        for some in nodes.chunk_by(|(a, _), (b, _)| Table::part_of(FileId(*a)) == Table::part_of(FileId(*b))) {
+            let mut part = self.part(FileId(some[0].0));
+            for (node, lookups) in some {
+                let id = FileId(*node);
+                let Some(entry) = part.get_mut(&id) else { continue };
+                entry.lookups = entry.lookups.saturating_sub(*lookups);
+                if entry.lookups == 0 {
+                    gone.extend(part.remove(&id));
+                }
+            }
+            if part.len() * 4 < part.capacity() {
+                let room = part.len() * 2;
+                part.shrink_to(room);
             }
         }
+        // What they kept is let go when nobody has to wait for it.
+        self.known.fetch_sub(gone.len(), Ordering::Relaxed);
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+        self.known.load(Ordering::Relaxed)
     }
 
     /// Whether the kernel knows of nothing but the mounted directory.

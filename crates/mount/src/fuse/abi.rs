@@ -110,6 +110,7 @@ pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const PRUNE: i32 = 9;
 }
 
 /// `FUSE_DEV_IOC_CLONE`: _IOR(229, 0, u32).

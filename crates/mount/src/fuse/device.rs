@@ -80,6 +80,23 @@ impl Device {
         self.notify(abi::notify::INVAL_INODE, &body);
     }
 
+    /// The kernel drops these, where nobody uses them, and says that it has forgotten them. Not to be called by who answers requests:
+    /// it may have to write what is kept of them first.
+    ///
+    /// # Errors
+    /// The system's: a kernel before version 6.18 does not know it.
+    pub fn prune(&self, nodes: &[u64]) -> Result<()> {
+        let mut body = Vec::with_capacity(16 + 8 * nodes.len());
+        body.extend((nodes.len() as u32).to_ne_bytes());
+        body.extend([0; 12]);
+        nodes.iter().for_each(|node| body.extend(node.to_ne_bytes()));
+        let mut head = [0; abi::OUT_HEADER_BYTES];
+        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&abi::notify::PRUNE.to_ne_bytes());
+        rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(&body)])?;
+        Ok(())
+    }
+
     /// The kernel forgets what a name stands for.
     pub fn forget_name(&self, directory: u64, name: &[u8]) {
         let mut body = Vec::with_capacity(17 + name.len());
