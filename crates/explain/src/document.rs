@@ -51,6 +51,9 @@ pub struct Explanation {
     pub throughput: Option<Throughput>,
     /// What each thread did, busiest first; at most [`MAX_TRACKS`].
     pub tracks: Vec<Utilisation>,
+    /// What was asked and waited for, in a run that is about answers and not about data (a walk of a directory, say).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub round_trips: Option<RoundTrips>,
     /// What a change would give, best first; at most [`MAX_WHAT_IFS`]. Empty when the model does not hold.
     pub what_if: Vec<WhatIf>,
     /// How well the model replays what was observed.
@@ -71,6 +74,8 @@ pub const MAX_CHANNELS: usize = 64;
 pub const MAX_TRACKS: usize = 256;
 /// At most this many changes in [`Explanation::what_if`].
 pub const MAX_WHAT_IFS: usize = 5;
+/// At most this many servers or disks in [`RoundTrips::to`].
+pub const MAX_ANSWERERS: usize = 16;
 /// At most this many transfers in [`Explanation::transfers`].
 pub const MAX_TRANSFERS: usize = 1000;
 /// At most this many bins in [`Throughput`].
@@ -313,6 +318,89 @@ pub struct Utilisation {
     pub lock_s: f64,
     /// How many spans it has.
     pub spans: u64,
+}
+
+/// Questions that were asked and waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundTrips {
+    /// What is counted.
+    pub of: Trip,
+    /// How many questions.
+    pub count: u64,
+    /// How many of them one after the other: how often the critical path left the client and came back (of a recording without
+    /// threads: the longest chain of calls of which each was made when the one before it had been answered).
+    pub in_a_row: u64,
+    /// How many were under way on average, while any was; of exchanges, questions for each of those one after the other.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at_once: Option<f64>,
+    /// The most that were under way at one time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub most_at_once: Option<u64>,
+    /// The median from question to answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub median_s: Option<f64>,
+    /// From the first question to the last answer.
+    pub asking_s: f64,
+    /// `asking_s` over `in_a_row`: what one of those one after the other takes, with all that lies between it and the next.
+    pub each_s: f64,
+    /// What `each_s` is made of, as the critical path was charged; most first.
+    pub of_each: Vec<Part>,
+    /// The same for each entry, where it is known how many there were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_entry: Option<PerEntry>,
+    /// Who answered, most first; at most [`MAX_ANSWERERS`].
+    pub to: Vec<Answerer>,
+    /// One or two plain sentences.
+    pub sentence: String,
+}
+
+/// What is counted as a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trip {
+    /// Calls that the client says it made.
+    Calls,
+    /// What a client handed to its connections, and waited for an answer to.
+    Exchanges,
+    /// Requests to disks.
+    Disk,
+}
+
+/// Time charged to one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The cause.
+    pub cause: Cause,
+    /// How long.
+    pub seconds: f64,
+}
+
+/// What was asked, and what it took, for each entry of a walk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PerEntry {
+    /// How many entries.
+    pub entries: u64,
+    /// Questions.
+    pub questions: f64,
+    /// Those of them that were one after the other.
+    pub round_trips: f64,
+    /// Time, from the first question to the last answer.
+    pub seconds: f64,
+    /// What that is made of; most first.
+    pub parts: Vec<Part>,
+}
+
+/// A server, or a disk, that answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answerer {
+    /// Its address, or the disk's name.
+    pub name: String,
+    /// How many questions.
+    pub count: u64,
+    /// How many were under way on average, while any was.
+    pub at_once: f64,
+    /// The median from question to answer.
+    pub median_s: f64,
 }
 
 /// What one change would give.

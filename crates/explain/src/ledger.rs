@@ -101,6 +101,23 @@ pub struct Run {
     pub track: u32,
 }
 
+/// How often the path left the client's threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Away {
+    /// For a server, the wire, or a far end that was not recorded, and came back.
+    pub from_client: u64,
+    /// For a client's wait for a file's device.
+    pub from_disk: u64,
+}
+
+/// Where a stretch of the path lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    Client,
+    Disk,
+    Elsewhere,
+}
+
 /// How many runs of the path are kept exactly.
 const EXACT_RUNS: usize = 1 << 18;
 
@@ -113,6 +130,10 @@ pub struct Ledger {
     last: Option<((Cause, Place), u32)>,
     /// The path, latest first.
     pub path: Vec<Run>,
+    /// How often it left the client.
+    pub away: Away,
+    was: Whereabouts,
+    servers: Vec<bool>,
     current: Option<Run>,
     wall_ns: i64,
     step_ns: i64,
@@ -136,6 +157,9 @@ impl Ledger {
             index: HashMap::new(),
             last: None,
             path: Vec::new(),
+            away: Away::default(),
+            was: Whereabouts::Client,
+            servers: cast.actors.iter().map(|a| a.end == End::Server).collect(),
             current: None,
             wall_ns,
             step_ns: 0,
@@ -225,10 +249,29 @@ impl Ledger {
     pub fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
         self.entries[run.entry as usize].runs.add((run.end - run.start) as u64);
+        let is = self.whereabouts(self.entries[run.entry as usize].place);
+        match is {
+            Whereabouts::Elsewhere if self.was != is => self.away.from_client += 1,
+            Whereabouts::Disk => self.away.from_disk += 1,
+            _ => {}
+        }
+        self.was = is;
         self.path.push(run);
         if self.path.len() >= 2 * EXACT_RUNS {
             self.step_ns = (self.step_ns * 2).max(self.wall_ns / EXACT_RUNS as i64);
             self.path = coarsen(&self.path, self.step_ns);
+        }
+    }
+
+    fn whereabouts(&self, place: Place) -> Whereabouts {
+        let serves = |actor: u32| self.servers.get(actor as usize).copied().unwrap_or(false);
+        match place {
+            Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Elsewhere,
+            Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Elsewhere,
+            Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
+                Whereabouts::Disk
+            }
+            Place::Thread { .. } | Place::Held { .. } => Whereabouts::Client,
         }
     }
 

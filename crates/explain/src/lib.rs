@@ -31,6 +31,7 @@ pub mod rpcstat;
 pub mod rules;
 pub mod sample;
 pub mod transfers;
+pub mod trips;
 pub mod verdict;
 pub mod walk;
 pub mod wire;
@@ -133,6 +134,7 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
         channels: parts.channels(&charges),
         throughput: parts.throughput(),
         tracks: parts.tracks(),
+        round_trips: trips::round_trips(parts, meta),
         what_if: prediction.what_if,
         model: prediction.model,
         notes,

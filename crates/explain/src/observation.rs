@@ -10,6 +10,7 @@ use crate::feed::{LiveSpan, Observer};
 use crate::index::NONE;
 use crate::quantile::Lengths;
 use crate::sample::Sample;
+use crate::trips::Asking;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
@@ -125,6 +126,8 @@ pub struct Observation {
     pub devices: HashMap<u32, DeviceDid>,
     /// By source object.
     pub asked: HashMap<u32, Asked>,
+    /// Questions to servers and disks.
+    pub asking: Asking,
     /// Threads' time in work (anything but waiting for others), in bins.
     pub busy: Curve,
     /// The model's sample.
@@ -143,6 +146,7 @@ impl Observation {
             moved: [vec![Default::default(); cast.things.len()], vec![Default::default(); cast.things.len()]],
             devices: HashMap::new(),
             asked: HashMap::new(),
+            asking: Asking::default(),
             busy: Curve::new(start, end, BUSY_BINS),
             sample,
             end,
@@ -277,10 +281,12 @@ impl Observer for Observation {
         if !cast.actors[span.track as usize].thread {
             if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                 self.device(span);
+                self.asking.note(cast, span);
             }
             return self.sample.take(cast, span);
         }
         self.tally(span);
+        self.asking.note(cast, span);
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
             SpanKind::AppRequest => self.ask(span),

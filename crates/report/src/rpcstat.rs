@@ -21,6 +21,9 @@ const MAX_CONNECTIONS: usize = 4;
 pub fn rpcstat(document: &RpcStat, options: &TextOptions) -> String {
     let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
     page.paragraph(&document.sentence, true);
+    if let Some(trips) = &document.round_trips {
+        page.paragraph(&trips.sentence, false);
+    }
     page.head(document);
     page.procedures(document);
     page.over_time(document);

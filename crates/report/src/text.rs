@@ -61,6 +61,9 @@ const MAX_GAP_GROUPS: usize = 5;
 pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
     page.paragraph(&explanation.verdict.sentence, Ink::Bold);
+    if let Some(trips) = &explanation.round_trips {
+        page.paragraph(&trips.sentence, Ink::Plain);
+    }
     page.head(explanation);
     page.charges(explanation);
     page.gaps(explanation);

@@ -113,6 +113,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times) -> Explanat
         channels: channels(times, document.wall_s),
         throughput: Some(throughput(times, received > sent)),
         tracks: Vec::new(),
+        round_trips: document.round_trips.clone(),
         what_if: Vec::new(),
         model: Model { replayed_wall_s: None, error: None, reason: Some(reason) },
         notes,

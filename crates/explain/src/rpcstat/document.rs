@@ -68,6 +68,9 @@ pub struct RpcStat {
     pub slow_start: Option<SlowStart>,
     /// All of it over time.
     pub series: Series,
+    /// Where calls carry answers and no data: how many were one after the other, and what that is for each entry of a walk.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub round_trips: Option<crate::document::RoundTrips>,
     /// The connections that carried most calls.
     pub connections: Vec<Connection>,
     /// What the recorder counted, name and value.

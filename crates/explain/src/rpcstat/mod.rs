@@ -22,6 +22,8 @@ pub use document::RpcStat;
 use crate::ExplainError;
 use crate::channels::Gatherer;
 use crate::curve::{Curve, phases};
+use crate::document::{Answerer, RoundTrips};
+use crate::trips::{Overlap, round_trips_of_calls};
 use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
 use drains::Drains;
 use over_time::{FINE_BINS, OverTime};
@@ -45,6 +47,8 @@ struct Gathered {
     sent: Gatherer,
     received: Gatherer,
     by_track: HashMap<u64, (u64, u64)>,
+    /// Calls from asking to answer.
+    asking: Overlap,
     /// Time in which messages moved.
     moving: Curve,
 }
@@ -61,6 +65,7 @@ impl Gathered {
             sent: Gatherer::default(),
             received: Gatherer::default(),
             by_track: HashMap::new(),
+            asking: Overlap::default(),
             moving: Curve::new(start_ns, end_ns, FINE_BINS),
         }
     }
@@ -72,6 +77,7 @@ impl Gathered {
         *track = (track.0 + 1, track.1.saturating_add(span.bytes));
         self.over_time.at(span.start_ns).calls += 1;
         if !matches!(span.result, responses::UNANSWERED | responses::NOT_CAPTURED) {
+            self.asking.add(span.start_ns, span.end_ns);
             let bin = self.over_time.at(span.end_ns);
             bin.replies += 1;
             bin.response_total_ns = bin.response_total_ns.saturating_add(ns);
@@ -154,13 +160,49 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         drain_cycles: seen.drains.finish(seen.responses.quantile_ns(0.9)),
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
         series: seen.over_time.series(),
+        round_trips: None,
         connections,
         recorded: recorded(source),
         notes: notes(source),
     };
     document.sentence = sentence::sentence(&document);
+    document.round_trips = round_trips(&document, &seen.asking);
     let Gathered { over_time, sent, received, moving, .. } = seen;
     Ok((document, Times { start_ns, end_ns, over_time, whose, moving, sent, received }))
+}
+
+/// Where calls carry answers and no data: how many there were one after the other, and how many at once.
+fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
+    const MOST_BYTES_EACH: u64 = 32 << 10;
+    /// Procedures that are asked once for each entry of a walk.
+    const OF_ENTRIES: &[&str] = &["lookup", "getattr"];
+    /// Fewer entries than this are no walk.
+    const FEWEST_ENTRIES: u64 = 8;
+    let bytes = document.sent_bytes.unwrap_or(0).max(document.received_bytes.unwrap_or(0));
+    if bytes / document.calls.max(1) > MOST_BYTES_EACH {
+        return None;
+    }
+    let is_of_entries = |name: &str| OF_ENTRIES.iter().any(|of| name.eq_ignore_ascii_case(of));
+    let entries = document.procedures.iter().filter(|p| is_of_entries(&p.name)).map(|p| p.answered).max();
+    let network_s = document.connections.first().and_then(|c| c.srtt_s);
+    let servers: HashMap<&str, (u64, f64)> = document.procedures.iter().fold(HashMap::new(), |mut servers, p| {
+        let (count, total_s) = servers.entry(p.server.as_str()).or_default();
+        (*count, *total_s) = (*count + p.answered, *total_s + p.total_s);
+        servers
+    });
+    let busy_s = asking.busy_ns as f64 / 1e9;
+    let mut to: Vec<Answerer> = servers
+        .into_iter()
+        .map(|(name, (count, total_s))| Answerer {
+            name: name.to_owned(),
+            count,
+            at_once: total_s / busy_s.max(f64::MIN_POSITIVE),
+            median_s: asking.lengths.quantile_ns(0.5) as f64 / 1e9,
+        })
+        .collect();
+    to.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+    to.truncate(crate::document::MAX_ANSWERERS);
+    round_trips_of_calls(asking, entries.filter(|&n| n >= FEWEST_ENTRIES), network_s, to)
 }
 
 /// What the document rests on, over time.

@@ -325,6 +325,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         channels: vec![channel],
         throughput: Some(throughput(sends, wall_s)),
         tracks: vec![],
+        round_trips: None,
         what_if: vec![
             WhatIf {
                 id: "requests".into(),
