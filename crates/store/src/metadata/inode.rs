@@ -148,11 +148,11 @@ impl Inode {
 
     pub fn attributes(self, id: FileId) -> Attributes {
         let kind = self.kind();
-        let (mut device, mut target_bytes, mut layout, mut default_layout) = (0, 0, None, None);
+        let (mut device, mut link, mut layout, mut default_layout) = (0, None, None, None);
         match self.node {
             Node::File(of_file) => layout = Some(Arc::new(of_file)),
             Node::Directory { default_layout: of_directory, .. } => default_layout = of_directory,
-            Node::Symlink(target) => target_bytes = target.len() as u64,
+            Node::Symlink(target) => link = Some(target),
             Node::CharacterDevice(number) | Node::BlockDevice(number) => device = number,
             Node::Fifo | Node::Socket => {}
         }
@@ -169,7 +169,8 @@ impl Inode {
             created_ns: self.created_ns,
             change: self.change,
             device,
-            target_bytes,
+            target_bytes: link.as_ref().map_or(0, |target| target.len() as u64),
+            target: link,
             size_bytes: None,
             layout,
             default_layout,

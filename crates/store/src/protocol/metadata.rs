@@ -113,6 +113,8 @@ pub struct Attributes {
     pub device: u32,
     /// Length of a symbolic link's target; otherwise 0.
     pub target_bytes: u64,
+    /// What a symbolic link points to.
+    pub target: Option<Vec<u8>>,
     /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
     /// between the question and the answer. `None`: the I/O servers know.
     pub size_bytes: Option<u64>,

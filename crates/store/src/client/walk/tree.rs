@@ -2,7 +2,7 @@
 
 use super::{Walk, WalkEntry, Walker};
 use crate::error::{Error, Result};
-use crate::protocol::metadata::{FileKind, Place};
+use crate::protocol::metadata::{FileId, FileKind, Place};
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
 
@@ -41,6 +41,8 @@ pub struct TreeEntry {
     pub path: Vec<u8>,
     /// How deep: 1 for what is in the place itself.
     pub depth: u32,
+    /// The directory it was listed in. At depth 1: what the place begins at, which is the directory if the place is a number alone.
+    pub parent: FileId,
     /// The entry. (Of a directory that comes once more: as it was listed.)
     pub entry: WalkEntry,
     /// Why it comes.
@@ -59,6 +61,9 @@ pub struct Tree {
 struct Level {
     /// Its path and its entry; `None`: the place where the tree begins.
     of: Option<(Vec<u8>, WalkEntry)>,
+    /// Its number; and that of the directory it is in.
+    id: FileId,
+    parent: FileId,
     walk: Option<Walk>,
     /// Directories in it whose turn is still to come.
     below: VecDeque<(Vec<u8>, WalkEntry)>,
@@ -67,7 +72,7 @@ struct Level {
 impl Walker {
     /// All below a place.
     pub fn tree(&self, place: &Place, options: TreeOptions) -> Tree {
-        let level = Level { of: None, walk: Some(self.directory(place)), below: VecDeque::new() };
+        let level = Level { of: None, id: place.from, parent: place.from, walk: Some(self.directory(place)), below: VecDeque::new() };
         Tree { walker: self.clone(), options, levels: vec![level], ended: false }
     }
 }
@@ -89,7 +94,7 @@ impl Tree {
                         if entry.kind == FileKind::Directory && (depth < self.options.depth_most || self.options.leaving) {
                             level.below.push_back((path.clone(), entry.clone()));
                         }
-                        return Some(Ok(TreeEntry { path, depth, entry, visit: Visit::Found }));
+                        return Some(Ok(TreeEntry { path, depth, parent: level.id, entry, visit: Visit::Found }));
                     }
                     Some(Err(error)) => {
                         level.walk = None;
@@ -97,17 +102,19 @@ impl Tree {
                             self.ended = true;
                             return Some(Err(error));
                         };
-                        return Some(Ok(TreeEntry { path, depth: depth - 1, entry, visit: Visit::Unreadable(error) }));
+                        let visit = Visit::Unreadable(error);
+                        return Some(Ok(TreeEntry { path, depth: depth - 1, parent: level.parent, entry, visit }));
                     }
                     None => level.walk = None,
                 }
             } else if let Some((path, entry)) = level.below.pop_front() {
                 let walk = (depth < self.options.depth_most).then(|| self.walker.directory(&Place::of(entry.id)));
-                self.levels.push(Level { of: Some((path, entry)), walk, below: VecDeque::new() });
+                let (id, parent) = (entry.id, level.id);
+                self.levels.push(Level { of: Some((path, entry)), id, parent, walk, below: VecDeque::new() });
             } else {
                 let left = self.levels.pop()?;
                 if let Some((path, entry)) = left.of.filter(|_| self.options.leaving) {
-                    return Some(Ok(TreeEntry { path, depth: depth - 1, entry, visit: Visit::Left }));
+                    return Some(Ok(TreeEntry { path, depth: depth - 1, parent: left.parent, entry, visit: Visit::Left }));
                 }
             }
         }
