@@ -26,7 +26,9 @@ pub enum Failure {
     NotRun(String, u8),
     /// The command that was run ended so; everything else went well.
     Ended(Exit),
-    /// Whoever reads the standard output went away (`| head`): nothing to say.
+    /// Something was not done, and everything that is to be said about it has been.
+    Told,
+    /// Whoever reads the standard output went away (`| head`): nothing to say. Ends by SIGPIPE, as other programs do.
     NobodyReads,
 }
 
@@ -49,7 +51,8 @@ impl Failure {
             Failure::Interrupted(message) => (message, 130),
             Failure::NotRun(message, code) => (message, *code),
             Failure::Ended(exit) => return crate::ending::as_the_command(*exit),
-            Failure::NobodyReads => return ExitCode::from(1),
+            Failure::Told => return ExitCode::from(1),
+            Failure::NobodyReads => return crate::ending::as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
         };
         crate::output::note(&format!("thalweg {verb}: {message}"));
         ExitCode::from(code)

@@ -7,18 +7,23 @@
 mod bench_page;
 mod ending;
 mod failure;
+mod glob;
 mod interrupt;
 mod layout_flags;
 mod listing;
+mod names;
 mod operand;
 mod output;
 mod progress;
+mod recorded;
 mod recording;
+mod remover;
 mod session;
 mod size;
 mod temporary;
 mod tree;
 mod verbs;
+mod walking;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
@@ -34,7 +39,8 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches());
+    let words = verbs::find::with_two_dashes(std::env::args_os());
+    let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches_from(words));
     let verb = match parsed {
         Ok(line) => line.verb,
         Err(error) => error.exit(),

@@ -4,7 +4,9 @@
 //! store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`); verbs that only know stores take a plain
 //! `/path` for that.
 
-use crate::{failure::Failure, size};
+use crate::{failure::Failure, names, size};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::config::StoreAddress;
@@ -39,6 +41,17 @@ impl std::fmt::Display for StorePath {
     }
 }
 
+/// A path in a store that need not be text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BytePath {
+    /// Which store.
+    pub store: StoreAddress,
+    /// The path, absolute.
+    pub path: Vec<u8>,
+    /// As it was given: what paths below it begin with when they are told.
+    pub given: Vec<u8>,
+}
+
 /// One side of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -70,6 +83,26 @@ impl StoreFlags {
             }
         };
         Ok(StorePath { store, path })
+    }
+
+    /// A path in a store, of any bytes; as [`StoreFlags::path`] otherwise.
+    pub fn byte_path(&self, given: &OsStr) -> Result<BytePath, Failure> {
+        let bytes = given.as_bytes();
+        if let Some(text) = given.to_str() {
+            let StorePath { store, path } = self.path(text)?;
+            return Ok(BytePath { store, path: path.into_bytes(), given: bytes.to_vec() });
+        }
+        // The store is text in any case. What it is followed by, the service judges.
+        let address = match bytes.strip_prefix(b"thal://") {
+            Some(rest) => b"thal://".len() + rest.iter().position(|b| *b == b'/').unwrap_or(rest.len()),
+            None if bytes.starts_with(b"thal:") => b"thal:".len(),
+            None => 0,
+        };
+        let (address, rest) = bytes.split_at(address);
+        let address =
+            std::str::from_utf8(address).map_err(|_| Failure::usage(format!("{}: expected thal://HOST:PORT/path", names::text(bytes))))?;
+        let path = if rest.starts_with(b"/") { rest.to_vec() } else { [b"/", rest].concat() };
+        Ok(BytePath { store: self.path(&format!("{address}/"))?.store, path, given: bytes.to_vec() })
     }
 
     /// The label of this machine.
@@ -115,6 +148,15 @@ mod tests {
         assert_eq!(some.operand("thal:/a").unwrap(), Operand::Store(at("h:1", "/a")));
         assert_eq!(some.operand("thal:///a").unwrap(), Operand::Store(at("h:1", "/a")));
         assert_eq!(some.path("a").unwrap(), at("h:1", "/a"));
+        let odd = OsStr::from_bytes(b"thal://h:1/a\xff");
+        let known = none.byte_path(odd).unwrap();
+        assert_eq!(
+            (known.store, known.path, known.given),
+            (StoreAddress::Service("h:1".into()), b"/a\xff".to_vec(), odd.as_bytes().to_vec())
+        );
+        assert_eq!(some.byte_path(OsStr::from_bytes(b"\xff")).unwrap().path, b"/\xff");
+        assert_eq!(some.byte_path(OsStr::from_bytes(b"thal:/\xff")).unwrap().path, b"/\xff");
+        assert!(none.byte_path(OsStr::from_bytes(b"thal://h\xff:1/a")).is_err());
         let file = StorePath { store: StoreAddress::File("dir/store.toml".into()), path: "/a".into() };
         assert_eq!(flags(Some("dir/store.toml")).path("/a").unwrap(), file);
     }

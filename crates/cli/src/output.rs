@@ -21,6 +21,44 @@ pub fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
     line(&text)
 }
 
+/// Results of which there may be many, gathered in memory and handed on in large pieces.
+pub struct Lines {
+    /// What is to be written next. Whoever appends calls [`Lines::due`] now and then.
+    pub buffer: Vec<u8>,
+    nowhere: bool,
+}
+
+impl Lines {
+    /// Bytes that are worth a system call.
+    const PIECE_BYTES: usize = 64 << 10;
+
+    /// To standard output.
+    pub fn new() -> Lines {
+        Lines { buffer: Vec::with_capacity(Lines::PIECE_BYTES + (4 << 10)), nowhere: false }
+    }
+
+    /// To nowhere: standard output is something else's.
+    pub fn nowhere() -> Lines {
+        Lines { nowhere: true, ..Lines::new() }
+    }
+
+    /// Writes what is there if it is much.
+    pub fn due(&mut self) -> Result<(), Failure> {
+        if self.buffer.len() >= Lines::PIECE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is there.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        if !self.nowhere {
+            let mut out = std::io::stdout().lock();
+            out.write_all(&self.buffer)?;
+            out.flush()?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
 /// Writes a note for the person to standard error.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");

@@ -10,8 +10,7 @@ use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::StoreAddress;
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::io::{DatafileId, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileKind, FileLayout, Owner, Place, SetAttributes, StoreMap};
+use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
@@ -96,7 +95,7 @@ impl Session {
 
     /// What is known of many places.
     pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
-        self.names.stat_many(tracer, places).map_err(Failure::failed)
+        self.names.stat_many(tracer, places, false).map_err(Failure::failed)
     }
 
     /// What a symbolic link leads to; `None`: to nothing, or out of the store.
@@ -120,10 +119,8 @@ impl Session {
             Some(_) => Small::RemoveDirectory { place: name.place() },
             None => Small::Unlink { place: name.place(), only: None },
         };
-        match self.names.many(tracer, many.iter().map(small).collect()) {
-            Ok(outcomes) => outcomes.into_iter().map(|outcome| outcome.map(drop)).collect(),
-            Err(error) => many.iter().map(|_| Err(error.clone())).collect(),
-        }
+        let operations: Vec<Small> = many.iter().map(small).collect();
+        self.names.many(tracer, &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
     /// A file's size.
@@ -169,11 +166,6 @@ impl Session {
     /// Removes a file.
     pub fn remove(&self, path: &str) -> Result<(), Failure> {
         self.names.unlink(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
-    }
-
-    /// Removes an empty directory.
-    pub fn remove_directory(&self, path: &str) -> Result<(), Failure> {
-        self.names.remove_directory(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
     }
 
     /// Gives a file or directory another name.

@@ -14,8 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
+use thalweg_store::client::walk::{TreeEntry, TreeOptions, Visit, WalkOptions};
 use thalweg_store::copy::{self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Tuning};
-use thalweg_store::protocol::metadata::FileKind;
+use thalweg_store::protocol::metadata::{FileKind, Place};
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
@@ -348,7 +349,7 @@ impl Copying<'_> {
         let tree = match from {
             Operand::Local(root) if root.is_dir() => tree::walk(root, flags.follow)?,
             Operand::Store(root) if self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory => {
-                store_tree(&self.sessions.of(&root.store)?, &root.path)?
+                store_tree(&self.sessions.of(&root.store)?, &root.path, flags.store.timeout)?
             }
             Operand::Pipe => return Err(Failure::usage("-r copies directories, not a pipe")),
             file => return self.one(From::At(file.clone()), To::At(to)),
@@ -504,28 +505,27 @@ impl Drop for Temporary {
 }
 
 /// What is below a directory of a store.
-fn store_tree(session: &Arc<Session>, root: &str) -> Result<Tree, Failure> {
+fn store_tree(session: &Arc<Session>, root: &str, timeout: std::time::Duration) -> Result<Tree, Failure> {
     let mut tree = Tree::default();
-    let mut open = vec![OsString::new()];
-    while let Some(directory) = open.pop() {
-        let path = if directory.is_empty() { root.to_owned() } else { join(root, &directory)? };
-        session.list(&path, true, |page| {
-            let sizes = session.described(&path, page.clone(), true)?;
-            for (entry, described) in page.into_iter().zip(sizes) {
-                let name = String::from_utf8(entry.name).map_err(|_| Failure::failed(format!("{path}: has a name that is not UTF-8")))?;
-                let here = tree::join(&directory, OsStr::new(&name));
-                match entry.kind {
-                    FileKind::Directory => {
-                        tree.directories.push(here.clone());
-                        open.push(here);
-                    }
-                    FileKind::File => tree.files.push((here, described.size_bytes.unwrap_or(0))),
-                    FileKind::Symlink => tree.links.push((here, session.read_symlink(&join(&path, OsStr::new(&name))?)?)),
-                    other => tree.others.push(format!("{path}/{name}: a {}", crate::listing::kind_text(other))),
-                }
+    let options = WalkOptions { timeout: Some(timeout), ..WalkOptions::default() };
+    let mut tracer = thalweg_trace::Tracer::off();
+    let mut walk = session.walker(options).tree(&Place::at(root), TreeOptions::default());
+    while let Some(next) = walk.next(&mut tracer) {
+        let TreeEntry { path, entry, visit, .. } = next.map_err(Failure::failed)?;
+        if let Visit::Unreadable(error) = visit {
+            return Err(Failure::failed(error));
+        }
+        let here = OsStr::from_bytes(&path).to_owned();
+        utf8(&here)?;
+        match entry.kind {
+            FileKind::Directory => tree.directories.push(here),
+            FileKind::File => {
+                let size = entry.size.transpose().map_err(Failure::failed)?;
+                tree.files.push((here, size.map_or(0, |size| size.size_bytes)));
             }
-            Ok(())
-        })?;
+            FileKind::Symlink => tree.links.push((here, entry.attributes.and_then(|a| a.target).unwrap_or_default())),
+            other => tree.others.push(format!("{root}/{}: a {}", here.display(), crate::listing::kind_text(other))),
+        }
     }
     Ok(tree.sorted())
 }

@@ -5,8 +5,10 @@ pub mod cat;
 pub mod cp;
 pub mod df;
 pub mod doctor;
+pub mod du;
 pub mod explain;
 pub mod export;
+pub mod find;
 pub mod layout;
 mod layout_plan;
 pub mod ls;
@@ -72,8 +74,12 @@ verbs! {
         Serve = serve,
         /// Copy files and trees in, out, and between stores
         Cp = cp,
-        /// List names
+        /// List names, sizes, times
         Ls = ls,
+        /// Find names by what they are
+        Find = find,
+        /// Say how much room files take, directory by directory
+        Du = du,
         /// Say what is known of a file or directory
         Stat = stat,
         /// Make directories

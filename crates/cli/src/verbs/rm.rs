@@ -1,59 +1,130 @@
-//! `thalweg rm`: removes files, and directories with `-r`.
+//! `thalweg rm`: removes names; directories with everything in them with `-r`.
+//!
+//! The walk goes ahead, names are removed in batches behind it, directories after what was in them. Nothing is followed: a symbolic link is a
+//! name like any other.
 
-use crate::operand::StoreFlags;
-use crate::{failure::Failure, session::Session};
-use thalweg_store::protocol::metadata::FileKind;
+use crate::failure::Failure;
+use crate::names;
+use crate::operand::{BytePath, StoreFlags};
+use crate::remover::{Name, Remover};
+use crate::walking::{Operands, Troubles, WalkFlags, Walking};
+use std::ffi::OsString;
+use thalweg_store::ErrorKind;
+use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
+use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_trace::{Mode, Tracer};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
+#[command(after_help = "What cannot be removed is said, and the rest is removed; the exit code is then 1.\n\
+    thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
+    thalweg rm -r thal:/run7                           a directory and everything in it")]
 pub struct Arguments {
     /// What to remove: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Directories with everything in them
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
     /// Do not mind if it is not there
     #[arg(short, long)]
     force: bool,
+    /// With -r: also everything in the root of a store
+    #[arg(long, requires = "recursive")]
+    no_preserve_root: bool,
+    #[command(flatten)]
+    walk: WalkFlags,
     #[command(flatten)]
     store: StoreFlags,
 }
 
 /// Removes.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    for path in &arguments.paths {
-        let path = arguments.store.path(path)?;
-        let session = Session::connect(&path.store, &arguments.store)?;
-        match session.stat_if_there(&path.path)? {
-            None if arguments.force => {}
-            // Asked again for the error's own words.
-            None => drop(session.stat(&path.path)?),
-            Some(known) if known.kind != FileKind::Directory => session.remove(&path.path)?,
-            Some(_) if arguments.recursive => empty(&session, &path.path)?,
-            Some(_) => return Err(Failure::failed(format!("{path}: is a directory; -r removes it with everything in it"))),
-        }
+    let options = arguments.walk.options(Detail::Names, WalkMode::SizesFromMetadata, &arguments.store);
+    let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
+    for (path, _) in &operands.paths {
+        arguments.check(path)?;
     }
-    Ok(())
+    arguments.walk.around("rm", &arguments.store, &operands, false, |mode, troubles| {
+        for store in 0..operands.walking.len() {
+            arguments.remove(mode, &operands, store, troubles)?;
+        }
+        Ok(())
+    })
 }
 
-/// Removes a directory and what is in it, deepest first. The root itself stays.
-fn empty(session: &Session, root: &str) -> Result<(), Failure> {
-    let mut open = vec![root.to_owned()];
-    let mut directories = Vec::new();
-    while let Some(directory) = open.pop() {
-        let mut files = Vec::new();
-        session.list(&directory, false, |page| {
-            for entry in page {
-                let name =
-                    String::from_utf8(entry.name).map_err(|_| Failure::failed(format!("{directory}: has a name that is not UTF-8")))?;
-                let path = format!("{}/{name}", directory.trim_end_matches('/'));
-                if entry.kind == FileKind::Directory { open.push(path) } else { files.push(path) }
-            }
-            Ok(())
-        })?;
-        files.iter().try_for_each(|file| session.remove(file))?;
-        directories.push(directory);
+impl Arguments {
+    fn check(&self, path: &BytePath) -> Result<(), Failure> {
+        if names::last(&path.path).is_empty() && !self.no_preserve_root {
+            let shown = names::text(&path.given);
+            return Err(Failure::usage(format!("{shown}: is the root of the store; --no-preserve-root with -r removes everything in it")));
+        }
+        Ok(())
     }
-    directories.iter().rev().filter(|d| !d.trim_end_matches('/').is_empty()).try_for_each(|d| session.remove_directory(d))
+
+    /// Removes the operands that are in one store.
+    fn remove(&self, mode: &Mode, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
+        let walking = &operands.walking[store];
+        let mut tracer = mode.thread("main");
+        let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();
+        let places: Vec<Place> = paths.iter().map(|path| Place::at(&path.path)).collect();
+        let known = walking.session.stat_many(&mut tracer, &places)?;
+        let mut remover = Remover::new(&walking.session, mode, self.force, troubles);
+        for (path, known) in paths.iter().zip(known) {
+            match known {
+                Err(error) if self.force && error.kind() == ErrorKind::NotFound => {}
+                Err(error) => remover.troubles().of(&path.path, &error),
+                Ok(known) if known.kind == FileKind::Directory && !self.recursive => {
+                    let text = format!("{}: is a directory; -r removes it with everything in it", names::text(&path.path));
+                    remover.troubles().say(text);
+                }
+                Ok(known) => self.operand(&mut tracer, path, &known, walking, &mut remover),
+            }
+        }
+        remover.finish();
+        Ok(())
+    }
+
+    fn operand(&self, tracer: &mut Tracer, path: &BytePath, known: &Attributes, walking: &Walking, remover: &mut Remover<'_>) {
+        let is_directory = known.kind == FileKind::Directory;
+        if is_directory {
+            self.below(tracer, path, known.id, walking, remover);
+        }
+        // The root itself stays.
+        if known.id != FileId::ROOT {
+            let directory = is_directory.then_some(known.id);
+            remover.remove(Name { parent: FileId::ROOT, name: path.path.clone(), path: path.path.clone(), directory });
+        }
+    }
+
+    /// Everything in a directory.
+    fn below(&self, tracer: &mut Tracer, path: &BytePath, id: FileId, walking: &Walking, remover: &mut Remover<'_>) {
+        let mut tree = walking.walker.tree(&Place::of(id), TreeOptions { leaving: true, ..TreeOptions::default() });
+        while let Some(next) = tree.next(tracer) {
+            match next {
+                Err(error) => {
+                    remover.troubles().of(&path.path, &error);
+                    remover.keep(id);
+                    break;
+                }
+                Ok(next) => {
+                    let path = names::join(&path.path, &next.path);
+                    let is_directory = next.entry.kind == FileKind::Directory;
+                    match next.visit {
+                        // Removed by somebody else meanwhile: done.
+                        Visit::Unreadable(error) if self.force && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
+                        Visit::Unreadable(error) => {
+                            remover.troubles().of(&path, &error);
+                            remover.keep(next.entry.id);
+                        }
+                        Visit::Found if is_directory => {}
+                        Visit::Found | Visit::Left => {
+                            let directory = is_directory.then_some(next.entry.id);
+                            remover.remove(Name { parent: next.parent, name: next.entry.name, path, directory });
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

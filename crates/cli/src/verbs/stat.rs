@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         gid: known.gid,
         links: known.links,
         size_bytes,
-        target: target.as_deref().map(super::ls::name_text),
+        target: target.as_deref().map(crate::names::text),
         modified: listing::time_text(known.modified_ns),
         changed: listing::time_text(known.changed_ns),
         created: listing::time_text(known.created_ns),

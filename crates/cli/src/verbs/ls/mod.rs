@@ -1,142 +1,329 @@
 //! `thalweg ls`: names, or with `-l` what is known of each.
+//!
+//! The service lists in the order of names, as bytes, so a listing in that order is written while it comes: lines as they arrive with `-U`,
+//! otherwise a thousand at a time, whose widest fields make the columns (which never get narrower). Only other orders need all of a
+//! directory before the first line. What lists is the store's walker; here it is only written down.
 
-use crate::operand::{StoreFlags, StorePath};
-use crate::{failure::Failure, listing, output, session::Session};
-use serde::Serialize;
-use thalweg_store::protocol::metadata::{DirectoryEntry, FileKind};
+mod rows;
+mod writer;
+
+use crate::names::{self, Style};
+use crate::operand::{BytePath, StoreFlags};
+use crate::walking::{Operands, Troubles, WalkFlags, Walking};
+use crate::{failure::Failure, output::Lines};
+use rows::{Order, Row};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::time::Instant;
+use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
+use thalweg_store::protocol::metadata::{Attributes, FileKind, Place};
+use thalweg_trace::Tracer;
+use writer::{Format, Writer};
+
+/// Entries asked of a walk at a time.
+const BATCH: usize = 1024;
 
 /// Arguments of `thalweg ls`.
 #[derive(clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "The size of a file is - where there is none, and ? where a server did not say it (then the exit code is 1).\n\
+    Names are escaped on a terminal, and written as they are to a pipe or file.\n\
+    thalweg ls -l thal://HOST:PORT/run7             names, modes, owners, sizes, times\n\
+    thalweg ls -lU thal:/many | head                the first lines at once, however many there are\n\
+    thalweg ls -lRS thal:/                          all directories, largest files first in each\n\
+    thalweg ls -lU --json thal:/many                one JSON object a line, as they come\n\
+    thalweg ls -l --counters --mode sync thal:/run7 what asking for one file at a time costs"
+)]
 pub struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Mode, owner, size and time of each
     #[arg(short, long)]
     long: bool,
-    /// Print as JSON
+    /// As they come, each line at once: for directories of any size
+    #[arg(short = 'U', long = "unsorted", conflicts_with_all = ["by_size", "by_time", "reverse"])]
+    unsorted: bool,
+    /// Directories with all that is in them; symbolic links are not followed
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Names that begin with a dot as well
+    #[arg(short, long, visible_short_alias = 'A')]
+    all: bool,
+    /// One name a line, on a terminal too
+    #[arg(short = '1')]
+    one: bool,
+    /// Largest first
+    #[arg(short = 'S', conflicts_with = "by_time")]
+    by_size: bool,
+    /// Newest first
+    #[arg(short = 't')]
+    by_time: bool,
+    /// In reverse order
+    #[arg(short, long)]
+    reverse: bool,
+    /// A directory itself, not what is in it
+    #[arg(short = 'd', long = "directory")]
+    directory: bool,
+    /// Sizes like 1.5K and 12M, with -l
+    #[arg(short = 'h', long)]
+    human_readable: bool,
+    /// Names escaped as on a terminal, also to a pipe or file
+    #[arg(short = 'b', long)]
+    escape: bool,
+    /// Print as JSON: a document for each path; with -U one object a line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    walk: WalkFlags,
+    #[command(flatten)]
     store: StoreFlags,
-}
-
-/// The document of `--json`, for each path.
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    path: String,
-    entries: Vec<Entry>,
-}
-
-/// One name. What only `-l` asks for is absent without it.
-#[derive(Serialize)]
-pub struct Entry {
-    name: String,
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gid: Option<u32>,
-    /// Absent for what is no file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified: Option<String>,
-    /// What a symbolic link points to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// Lists.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let root = vec!["/".to_owned()];
-    let paths = if arguments.paths.is_empty() { &root } else { &arguments.paths };
-    for (i, path) in paths.iter().enumerate() {
-        let path = arguments.store.path(path)?;
-        let session = Session::connect(&path.store, &arguments.store)?;
-        if paths.len() > 1 && !arguments.json {
-            output::line(&format!("{}{path}:", if i > 0 { "\n" } else { "" }))?;
-        }
-        list(&session, &path, arguments)?;
-    }
-    Ok(())
+    let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &arguments.options())?;
+    arguments.walk.around("ls", &arguments.store, &operands, arguments.json, |mode, troubles| {
+        let lines = if arguments.walk.recording.replaces_result(arguments.json) { Lines::nowhere() } else { Lines::new() };
+        let writer = Writer::new(lines, arguments.format(), Style::for_stdout(arguments.escape), arguments.human_readable);
+        Listing { arguments, writer, tracer: mode.thread("main") }.all(&operands, troubles)
+    })
 }
 
-fn list(session: &Session, path: &StorePath, arguments: &Arguments) -> Result<(), Failure> {
-    let mut attributes = session.stat(&path.path)?;
-    let mut path = path.clone();
-    if attributes.kind == FileKind::Symlink && !arguments.long {
-        // As elsewhere: a link that is named stands for its directory, unless more than names is asked for.
-        if let Some((followed, found)) = session.follow(&path.path)?.filter(|(_, found)| found.kind == FileKind::Directory) {
-            (path.path, attributes) = (followed, found);
+impl Arguments {
+    fn order(&self) -> Order {
+        match (self.unsorted, self.by_size, self.by_time) {
+            (true, ..) => Order::AsTheyCome,
+            (_, true, _) => Order::Size { reverse: self.reverse },
+            (.., true) => Order::Time { reverse: self.reverse },
+            _ => Order::Name { reverse: self.reverse },
         }
     }
-    let mut entries = Vec::new();
-    if attributes.kind == FileKind::Directory {
-        // Names alone stream as they come; columns and JSON need all of them.
-        session.list(&path.path, arguments.long, |page| {
-            if arguments.long || arguments.json {
-                entries.extend(session.described(&path.path, page, arguments.long)?);
-                return Ok(());
+
+    fn format(&self) -> Format {
+        let columns = || match terminal_columns() {
+            Some(columns) if !self.one && !self.unsorted => Format::Grid { columns },
+            _ => Format::Names,
+        };
+        match (self.json, self.long) {
+            (true, _) if self.unsorted => Format::JsonLines { long: self.long },
+            (true, _) => Format::Json { long: self.long },
+            (_, true) => Format::Long { at_once: self.unsorted },
+            _ => columns(),
+        }
+    }
+
+    fn options(&self) -> thalweg_store::client::walk::WalkOptions {
+        let detail = match self.order() {
+            _ if self.long => Detail::Sizes,
+            Order::Size { .. } => Detail::Sizes,
+            Order::Time { .. } => Detail::Attributes,
+            _ => Detail::Names,
+        };
+        self.walk.options(detail, WalkMode::SizesFromMetadata, &self.store)
+    }
+}
+
+/// How wide the terminal is that standard output is.
+fn terminal_columns() -> Option<usize> {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col));
+    Some(told.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80))
+}
+
+/// One command's listing.
+struct Listing<'a> {
+    arguments: &'a Arguments,
+    writer: Writer,
+    tracer: Tracer,
+}
+
+/// An operand that is there.
+struct Found<'a> {
+    path: &'a BytePath,
+    walking: &'a Walking,
+    place: Place,
+    attributes: Attributes,
+}
+
+impl Listing<'_> {
+    /// Files first, then directories, each with its name above it where there are several: as `ls` does.
+    fn all(mut self, operands: &Operands, troubles: &mut Troubles) -> Result<(), Failure> {
+        let (mut files, mut directories) = (Vec::new(), Vec::new());
+        for (path, store) in &operands.paths {
+            match self.find(path, &operands.walking[*store]) {
+                Ok(found) if found.attributes.kind == FileKind::Directory && !self.arguments.directory => directories.push(found),
+                Ok(found) => files.push(found),
+                Err(failure) => troubles.or_end(failure)?,
             }
-            output::result(&page.iter().map(|entry| format!("{}\n", name_text(&entry.name))).collect::<String>())
-        })?;
-    } else {
-        let name = path.path.rsplit('/').next().unwrap_or_default().as_bytes().to_vec();
-        let entry = DirectoryEntry { name, id: attributes.id, kind: attributes.kind, attributes: Some(attributes) };
-        let parent = path.path.rsplit_once('/').map_or("/", |(parent, _)| parent);
-        entries = session.described(parent, vec![entry], arguments.long)?;
-    }
-    if arguments.json {
-        return output::json(&Document { schema: "thalweg.ls/1", path: path.path, entries });
-    }
-    if arguments.long {
-        return output::result(&columns(&entries));
-    }
-    output::result(&entries.iter().map(|e| format!("{}\n", e.name)).collect::<String>())
-}
-
-/// A name as text: what is not UTF-8 or would move the cursor is escaped.
-pub fn name_text(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(name);
-    match text.chars().any(char::is_control) {
-        true => text.escape_debug().to_string(),
-        false => text.into_owned(),
-    }
-}
-
-impl Entry {
-    /// An entry, with its size where it is a file and its target where it is a symbolic link; `long`: with everything else.
-    pub fn new(entry: &DirectoryEntry, size_bytes: Option<u64>, target: Option<&[u8]>, long: bool) -> Entry {
-        let known = entry.attributes.as_ref().filter(|_| long);
-        Entry {
-            name: name_text(&entry.name),
-            kind: listing::kind_text(entry.kind),
-            mode: known.map(|a| listing::mode_text(a.kind, a.mode)),
-            uid: known.map(|a| a.uid),
-            gid: known.map(|a| a.gid),
-            size_bytes,
-            modified: known.map(|a| listing::time_text(a.modified_ns)),
-            target: target.map(name_text),
         }
+        if !files.is_empty() {
+            self.files(&files, troubles)?;
+        }
+        let headed = self.arguments.recursive || operands.paths.len() > 1;
+        for found in &directories {
+            let said = troubles.said.len();
+            self.writer.begin(&found.path.path)?;
+            if self.arguments.recursive {
+                self.tree(found, troubles)?;
+            } else {
+                self.directory(found, headed, troubles)?;
+            }
+            troubles.tell_sizes();
+            self.writer.end(&troubles.said[said.min(troubles.said.len())..])?;
+        }
+        self.writer.finish()
+    }
+
+    fn find<'a>(&mut self, path: &'a BytePath, walking: &'a Walking) -> Result<Found<'a>, Failure> {
+        let place = Place::at(&path.path);
+        let attributes = walking.session.stat_at(&mut self.tracer, &place)?;
+        if attributes.kind == FileKind::Symlink && !self.arguments.long && !self.arguments.directory {
+            // As elsewhere: a link that is named stands for its directory, unless more than names is asked for.
+            let followed = walking.session.follow_at(&mut self.tracer, &path.path)?;
+            if let Some((place, attributes)) = followed.filter(|(_, found)| found.kind == FileKind::Directory) {
+                return Ok(Found { path, walking, place, attributes });
+            }
+        }
+        Ok(Found { path, walking, place, attributes })
+    }
+
+    /// Operands that are no directories, by the names they were given.
+    fn files(&mut self, files: &[Found<'_>], troubles: &mut Troubles) -> Result<(), Failure> {
+        let wants_sizes = self.arguments.options().detail == Detail::Sizes;
+        let mut rows = Vec::new();
+        for found in files {
+            let kind = found.attributes.kind;
+            let size = (kind == FileKind::File && wants_sizes).then(|| {
+                let known = found.walking.walker.stat(&mut self.tracer, found.attributes.id)?;
+                known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "nobody told it"))
+            });
+            // One that stands alone in a document goes by its last name, as it always has.
+            let name = if self.arguments.json { names::last(&found.path.path) } else { &found.path.given };
+            let name = if name.is_empty() { b"/" } else { name };
+            let attributes = Some(found.attributes.clone());
+            let entry = WalkEntry { name: name.to_vec(), id: found.attributes.id, kind, attributes, size, asked: Instant::now() };
+            rows.push(Row::new(entry, troubles));
+        }
+        let path = if let [one] = files { one.path.path.clone() } else { b"/".to_vec() };
+        self.writer.begin(&path)?;
+        self.arguments.order().sort(&mut rows);
+        rows.into_iter().try_for_each(|row| self.writer.row(row))?;
+        troubles.tell_sizes();
+        self.writer.end(&troubles.said)
+    }
+
+    fn directory(&mut self, found: &Found<'_>, headed: bool, troubles: &mut Troubles) -> Result<(), Failure> {
+        self.writer.section(headed.then_some(&found.path.given))?;
+        let order = self.arguments.order();
+        let mut walk = found.walking.walker.directory(&found.place);
+        let mut kept = Vec::new();
+        loop {
+            let batch = match walk.next_batch(&mut self.tracer, BATCH) {
+                Ok(batch) => batch,
+                Err(error) => {
+                    troubles.of(&found.path.path, &error);
+                    break;
+                }
+            };
+            if batch.is_empty() {
+                break;
+            }
+            for entry in batch.into_iter().filter(|entry| self.arguments.all || !is_hidden(&entry.name)) {
+                let row = Row::new(entry, troubles);
+                if order.needs_all() { kept.push(row) } else { self.writer.row(row)? }
+            }
+            self.writer.batch_ends()?;
+        }
+        order.sort(&mut kept);
+        kept.into_iter().try_for_each(|row| self.writer.row(row))?;
+        self.writer.section_ends()
+    }
+
+    fn tree(&mut self, found: &Found<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
+        let order = self.arguments.order();
+        let mut tree = found.walking.walker.tree(&found.place, TreeOptions { leaving: true, ..TreeOptions::default() });
+        let given = &found.path.given;
+        // The directory whose entries come now, relative to the operand; its rows, where all are needed; and the entry that came last.
+        let (mut section, mut kept, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        self.writer.section(Some(given))?;
+        while let Some(next) = tree.next(&mut self.tracer) {
+            let next = match next {
+                Ok(next) => next,
+                Err(error) => {
+                    troubles.of(&found.path.path, &error);
+                    break;
+                }
+            };
+            match next.visit {
+                Visit::Found => {
+                    let directory = parent(&next.path);
+                    if directory != section {
+                        self.section_ends(order, &mut kept)?;
+                        section = directory.to_vec();
+                        self.writer.section(Some(&names::join(given, &section)))?;
+                    }
+                    let hidden = !self.arguments.all && is_hidden(&next.entry.name);
+                    if hidden && next.entry.kind == FileKind::Directory {
+                        tree.prune();
+                    }
+                    last = next.path;
+                    if hidden {
+                        continue;
+                    }
+                    let row = Row::new(next.entry, troubles);
+                    if order.needs_all() { kept.push(row) } else { self.writer.row(row)? }
+                }
+                Visit::Unreadable(error) => troubles.of(&names::join(&found.path.path, &next.path), &error),
+                // A directory in which nothing was found has a heading too.
+                Visit::Left if !is_below(&last, &next.path) => {
+                    self.section_ends(order, &mut kept)?;
+                    section = next.path;
+                    self.writer.section(Some(&names::join(given, &section)))?;
+                }
+                Visit::Left => {}
+            }
+            self.writer.batch_ends()?;
+        }
+        self.section_ends(order, &mut kept)
+    }
+
+    fn section_ends(&mut self, order: Order, kept: &mut Vec<Row>) -> Result<(), Failure> {
+        order.sort(kept);
+        kept.drain(..).try_for_each(|row| self.writer.row(row))?;
+        self.writer.section_ends()
     }
 }
 
-fn columns(entries: &[Entry]) -> String {
-    let number = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
-    let width = |f: &dyn Fn(&Entry) -> String| entries.iter().map(|e| f(e).len()).max().unwrap_or(0);
-    let uid = |e: &Entry| number(e.uid.map(u64::from));
-    let gid = |e: &Entry| number(e.gid.map(u64::from));
-    let size = |e: &Entry| number(e.size_bytes);
-    let (uids, gids, sizes) = (width(&uid), width(&gid), width(&size));
-    entries
-        .iter()
-        .map(|e| {
-            let (mode, modified) = (e.mode.as_deref().unwrap_or("?"), e.modified.as_deref().unwrap_or("?"));
-            let target = e.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
-            format!("{mode} {:>uids$} {:>gids$} {:>sizes$} {modified} {}{target}\n", uid(e), gid(e), size(e), e.name)
-        })
-        .collect()
+fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".")
+}
+
+/// The directory of a path within a tree; empty: the tree's own.
+pub fn parent(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])
+}
+
+/// Whether a path is below a directory, both within one tree.
+pub fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_a_directory_is_not_what_begins_like_it() {
+        assert!(is_below(b"a/b", b"a") && is_below(b"a/b/c", b"a"));
+        assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a") && !is_below(b"", b"a"));
+        assert_eq!((parent(b"a/b/c"), parent(b"a")), (&b"a/b"[..], &b""[..]));
+    }
 }
