@@ -251,7 +251,7 @@ impl Session for DamagingSession {
                 exchange.reply_checked(&IoReply::Read, &bytes, crc)
             }
             IoRequest::Glimpse { datafiles } => {
-                let size = thalweg_store::protocol::io::DatafileSize { size_bytes: 3_000_000, allocated_bytes: 0 };
+                let size = thalweg_store::protocol::io::DatafileSize { size_bytes: 3_000_000, allocated_bytes: 0, quiet: false };
                 exchange.reply(&IoReply::Sizes(vec![size; datafiles.len()]))
             }
             IoRequest::Write { .. } => {

@@ -1,6 +1,6 @@
 //! Where a target's datafiles are: their names, which of those are on the medium, and what is known of their sizes.
 
-use super::sizes::Sizes;
+use super::sizes::{Since, Sizes};
 use crate::error::{Error, Result};
 use crate::protocol::io::{DatafileId, DatafileSize};
 use crate::sync::locked;
@@ -147,13 +147,16 @@ impl Home {
             Ok(known) => return Ok(known),
             Err(ticket) => ticket,
         };
-        let size = match rustix::fs::statat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => DatafileSize { size_bytes: found.st_size as u64, allocated_bytes: found.st_blocks as u64 * 512 },
-            Err(Errno::NOENT) => DatafileSize::default(),
+        let (size, since) = match rustix::fs::statat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => {
+                let size = DatafileSize { size_bytes: found.st_size as u64, allocated_bytes: found.st_blocks as u64 * 512, quiet: false };
+                (size, Some(Since::stamp(found.st_ctime as i64, found.st_ctime_nsec as i64)))
+            }
+            Err(Errno::NOENT) => (DatafileSize::default(), None),
             Err(e) => return Err(Error::system(self.path(id).display(), e)),
         };
-        self.sizes.keep(id, size, ticket);
-        Ok(size)
+        let quiet = self.sizes.keep(id, size, since, ticket);
+        Ok(DatafileSize { quiet, ..size })
     }
 
     /// Removes a datafile; one that does not exist is removed already.

@@ -9,6 +9,9 @@
 //! never sees the time before it, and one beside a change sees either, as it would in the file system. (The allocated bytes are as they
 //! were at the last look: file systems settle them a little later by themselves. A sync forgets them.)
 //!
+//! **Quiet.** Whoever puts a file's size together from several servers' answers needs to know that none of them was changing
+//! meanwhile: with each size stands since when, at least, it has been so ([`Since`]).
+//!
 //! **Bounded.** The table is an array of places, four for each value of a hash; a new one takes the place of any of the four. Parts
 //! that nothing was put in take no memory.
 
@@ -35,6 +38,8 @@ struct Part {
     changing: u32,
     /// Changes that were begun or ended: a ticket of another number is void.
     changes: u64,
+    /// The last of them.
+    changed: Since,
     /// Which of a group's places is taken next.
     turn: usize,
     /// All groups, or none yet.
@@ -49,6 +54,32 @@ struct Place {
     /// In units of 512 bytes.
     allocated: u32,
     size_bytes: u64,
+    since: Since,
+}
+
+/// A moment, in tenths of seconds since the machine was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Since(u32);
+
+impl Since {
+    /// This moment.
+    pub fn now() -> Since {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+        Since((now.tv_sec as u64 * 10 + now.tv_nsec as u64 / 100_000_000) as u32)
+    }
+
+    /// That of a file system's time stamp. One in the future, say after the clock was set back, is now.
+    pub fn stamp(seconds: i64, nanoseconds: i64) -> Since {
+        let wall = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        let age_ns = (i128::from(wall.tv_sec) - i128::from(seconds)) * 1_000_000_000 + i128::from(wall.tv_nsec) - i128::from(nanoseconds);
+        let tenths = u32::try_from((age_ns / 100_000_000).max(0)).unwrap_or(u32::MAX);
+        Since(Since::now().0.saturating_sub(tenths))
+    }
+
+    /// Whether that is a second ago, for certain: both moments are known to a tenth.
+    pub fn is_quiet(self) -> bool {
+        Since::now().0.saturating_sub(self.0) > 11
+    }
 }
 
 /// Permission to keep a size, if nothing has changed since.
@@ -62,7 +93,9 @@ pub(super) struct Changing<'a> {
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        Sizes { parts: (0..PARTS).map(|_| Mutex::default()).collect() }
+        // What was removed before this start may have been removed just before.
+        let part = || Mutex::new(Part { changed: Since::now(), ..Part::default() });
+        Sizes { parts: (0..PARTS).map(|_| part()).collect() }
     }
 }
 
@@ -85,27 +118,30 @@ impl Sizes {
         let (part, group) = spot(id);
         let part = locked(&self.parts[part]);
         match part.groups.get(group).and_then(|group| group.iter().find(|place| place.is_of(id))) {
-            Some(place) => Ok(DatafileSize { size_bytes: place.size_bytes, allocated_bytes: u64::from(place.allocated) * 512 }),
+            Some(place) => Ok(DatafileSize {
+                size_bytes: place.size_bytes,
+                allocated_bytes: u64::from(place.allocated) * 512,
+                quiet: place.since.is_quiet(),
+            }),
             None => Err(Ticket((part.changing == 0).then_some(part.changes))),
         }
     }
 
-    /// Keeps what the file system told after the ticket was taken.
-    pub fn keep(&self, id: DatafileId, size: DatafileSize, ticket: Ticket) {
-        let Ok(allocated) = u32::try_from(size.allocated_bytes / 512) else { return };
+    /// Keeps what the file system told after the ticket was taken. `since`: when the datafile was changed last; `None`: there is none,
+    /// and it may have been the last one to be removed here. Whether it is quiet.
+    pub fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
         let (part, group) = spot(id);
         let mut part = locked(&self.parts[part]);
-        if part.changing != 0 || ticket.0 != Some(part.changes) || id.file.0 == 0 {
-            return;
+        if ticket.0 != Some(part.changes) {
+            // A stamp is true in any case, but which of them was removed nobody knows.
+            return since.is_some_and(Since::is_quiet);
         }
-        if part.groups.is_empty() {
-            part.groups = vec![[Place::default(); WAYS]; GROUPS];
+        let since = since.unwrap_or(part.changed);
+        let quiet = since.is_quiet();
+        if let Ok(allocated) = u32::try_from(size.allocated_bytes / 512) {
+            part.keep(id, group, Place { file: id.file.0, index: id.index, allocated, size_bytes: size.size_bytes, since });
         }
-        part.turn = (part.turn + 1) % WAYS;
-        let turn = part.turn;
-        let places = &mut part.groups[group];
-        let free = places.iter().position(|place| place.is_of(id)).or_else(|| places.iter().position(|place| place.file == 0));
-        places[free.unwrap_or(turn)] = Place { file: id.file.0, index: id.index, allocated, size_bytes: size.size_bytes };
+        quiet
     }
 
     /// The datafile is being changed from now on until the returned guard is dropped.
@@ -122,11 +158,28 @@ impl Sizes {
     }
 }
 
+impl Part {
+    fn keep(&mut self, id: DatafileId, group: usize, place: Place) {
+        if self.changing != 0 || id.file.0 == 0 {
+            return;
+        }
+        if self.groups.is_empty() {
+            self.groups = vec![[Place::default(); WAYS]; GROUPS];
+        }
+        self.turn = (self.turn + 1) % WAYS;
+        let turn = self.turn;
+        let places = &mut self.groups[group];
+        let free = places.iter().position(|place| place.is_of(id)).or_else(|| places.iter().position(|place| place.file == 0));
+        places[free.unwrap_or(turn)] = place;
+    }
+}
+
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut part = locked(self.part);
         part.changing -= 1;
         part.changes += 1;
+        part.changed = Since::now();
     }
 }
 
@@ -141,14 +194,14 @@ mod tests {
     }
 
     fn size(size_bytes: u64) -> DatafileSize {
-        DatafileSize { size_bytes, allocated_bytes: 8192 }
+        DatafileSize { size_bytes, allocated_bytes: 8192, quiet: false }
     }
 
     #[test]
     fn a_size_is_kept_only_if_nothing_changed_since_it_was_asked_for() {
         let sizes = Sizes::default();
         let ticket = sizes.look(id(7)).unwrap_err();
-        sizes.keep(id(7), size(100), ticket);
+        sizes.keep(id(7), size(100), Some(Since::now()), ticket);
         assert_eq!(sizes.look(id(7)), Ok(size(100)));
         assert!(sizes.look(DatafileId { index: 4, ..id(7) }).is_err());
         // Forgotten when a change begins; a look beside it is not kept, nor one from before it.
@@ -156,14 +209,14 @@ mod tests {
         let changing = sizes.changing(id(7));
         let beside = sizes.look(id(7)).unwrap_err();
         for ticket in [before, beside] {
-            sizes.keep(id(7), size(100), ticket);
+            sizes.keep(id(7), size(100), Some(Since::now()), ticket);
             assert!(sizes.look(id(7)).is_err());
         }
         drop(changing);
-        sizes.keep(id(7), size(100), beside);
+        sizes.keep(id(7), size(100), Some(Since::now()), beside);
         assert!(sizes.look(id(7)).is_err());
         let after = sizes.look(id(7)).unwrap_err();
-        sizes.keep(id(7), size(200), after);
+        sizes.keep(id(7), size(200), Some(Since::now()), after);
         assert_eq!(sizes.look(id(7)), Ok(size(200)));
     }
 
@@ -173,7 +226,7 @@ mod tests {
         let many = 3 * limits::SIZES_KEPT as u64 / 2;
         for file in 1..=many {
             let ticket = sizes.look(id(file)).unwrap_err();
-            sizes.keep(id(file), size(file), ticket);
+            sizes.keep(id(file), size(file), Some(Since::now()), ticket);
             assert_eq!(sizes.look(id(file)), Ok(size(file)));
         }
         let known = (1..=many).filter(|file| sizes.look(id(*file)).is_ok_and(|known| known == size(*file))).count();
@@ -192,7 +245,7 @@ mod tests {
                             Ok(known) => known.size_bytes,
                             Err(ticket) => {
                                 let now = size(truth.load(Ordering::SeqCst));
-                                sizes.keep(id(1), now, ticket);
+                                sizes.keep(id(1), now, Some(Since::now()), ticket);
                                 now.size_bytes
                             }
                         };

@@ -148,6 +148,8 @@ pub struct DatafileSize {
     pub size_bytes: u64,
     /// Space it takes on its target.
     pub allocated_bytes: u64,
+    /// It has not changed for a second at least, by the server's clock. (Not so: it may have, or nobody knows.)
+    pub quiet: bool,
 }
 
 /// Space on one target.

@@ -3,8 +3,8 @@
 //! A glimpse asks for thousands of datafiles in one message, and both ends work through the list, so a datafile costs as few bytes
 //! and instructions as its neighbours allow: each number is told as its difference from the one before, seven bits to a byte
 //! (small differences of either sign are one byte). Files of a directory were mostly made one after the other, and the datafiles of
-//! one file stand together: three bytes for each, where the plain form takes eight to ten. A size that is not sparse is told
-//! without its allocated bytes.
+//! one file stand together: three bytes for each, where the plain form takes eight to ten. A size that is not sparse, of a datafile
+//! that is quiet, is told without its allocated bytes.
 //!
 //! The list is one byte string in the body; its bytes are checked as they are read, and nothing is allocated that they could
 //! not fill.
@@ -97,10 +97,13 @@ pub(super) mod sizes {
             if size.size_bytes >> 63 != 0 {
                 return Err(serde::ser::Error::custom("a datafile of 2^63 bytes or more"));
             }
-            let is_usual = size.allocated_bytes == usual(size.size_bytes);
-            put(&mut bytes, size.size_bytes << 1 | u64::from(is_usual));
-            if !is_usual {
-                put(&mut bytes, size.allocated_bytes);
+            let is_dense = size.allocated_bytes == usual(size.size_bytes);
+            put(&mut bytes, size.size_bytes << 1 | u64::from(is_dense && size.quiet));
+            if !(is_dense && size.quiet) {
+                put(&mut bytes, u64::from(is_dense) << 1 | u64::from(size.quiet));
+                if !is_dense {
+                    put(&mut bytes, size.allocated_bytes);
+                }
             }
         }
         to.serialize_bytes(&bytes)
@@ -112,8 +115,9 @@ pub(super) mod sizes {
             while !bytes.is_empty() {
                 let first = take(&mut bytes)?;
                 let size_bytes = first >> 1;
-                let allocated_bytes = if first & 1 == 1 { usual(size_bytes) } else { take(&mut bytes)? };
-                list.push(DatafileSize { size_bytes, allocated_bytes });
+                let flags = if first & 1 == 1 { 3 } else { take(&mut bytes)? };
+                let allocated_bytes = if flags & 2 == 2 { usual(size_bytes) } else { take(&mut bytes)? };
+                list.push(DatafileSize { size_bytes, allocated_bytes, quiet: flags & 1 == 1 });
             }
             Some(list)
         }))
@@ -149,14 +153,15 @@ mod tests {
         #[test]
         fn lists_come_back_as_they_were(
             ids in prop::collection::vec((any::<u64>(), any::<u32>(), any::<u32>()), 0..50),
-            sizes in prop::collection::vec((0..1_u64 << 63, any::<u64>(), any::<bool>()), 0..50),
+            sizes in prop::collection::vec((0..1_u64 << 63, any::<u64>(), any::<bool>(), any::<bool>()), 0..50),
         ) {
             let datafiles: Vec<_> = ids.into_iter().map(|(f, i, t)| id(f, i, t)).collect();
             let asked = IoRequest::Glimpse { datafiles };
             prop_assert_eq!(postcard::from_bytes::<IoRequest>(&postcard::to_allocvec(&asked).unwrap()).unwrap(), asked);
-            let size = |(size_bytes, allocated, dense): (u64, u64, bool)| DatafileSize {
+            let size = |(size_bytes, allocated, dense, quiet): (u64, u64, bool, bool)| DatafileSize {
                 size_bytes,
                 allocated_bytes: if dense { size_bytes.next_multiple_of(4096) } else { allocated },
+                quiet,
             };
             let told = IoReply::Sizes(sizes.into_iter().map(size).collect());
             prop_assert_eq!(postcard::from_bytes::<IoReply>(&postcard::to_allocvec(&told).unwrap()).unwrap(), told);
@@ -185,7 +190,7 @@ mod tests {
             assert!(bytes.len() <= 4 * list.len() + 16, "{} bytes for {} datafiles", bytes.len(), list.len());
         }
         for size_bytes in [0, 4096, 65_536, 1 << 20] {
-            let size = DatafileSize { size_bytes, allocated_bytes: size_bytes };
+            let size = DatafileSize { size_bytes, allocated_bytes: size_bytes, quiet: true };
             let bytes = postcard::to_allocvec(&IoReply::Sizes(vec![size; 4096])).unwrap();
             assert!(bytes.len() <= 4 * 4096 + 16, "{} bytes for datafiles of {size_bytes}", bytes.len());
         }
