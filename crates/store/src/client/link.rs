@@ -106,6 +106,11 @@ impl Link {
         Ok(Lent { link: self, connection: Some(connection), was_idle })
     }
 
+    /// How to connect to it, and the recording that connections made from now on are part of: for who connects by himself.
+    pub(crate) fn dialing(&self) -> (Connect, Option<SessionOf>) {
+        (self.options.clone(), locked(&self.recording).clone())
+    }
+
     /// Idle connections are closed: the server has gone, and may be back.
     pub fn forget_idle(&self) {
         locked(&self.idle).clear();

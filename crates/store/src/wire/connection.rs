@@ -195,6 +195,11 @@ impl Connection {
         });
     }
 
+    /// Which recording, and which session of the server's, requests on this connection belong to.
+    pub fn recording(&self) -> Option<(Mode, u32)> {
+        self.recording.as_ref().map(|recorded| (recorded.mode.clone(), recorded.session))
+    }
+
     /// What a failure of a call on the socket means, with the server's name; the connection is of no more use.
     pub fn failed(&mut self, what: &str, error: std::io::Error) -> Error {
         self.broken = true;

@@ -11,6 +11,7 @@
 mod connection;
 mod exchange;
 mod header;
+pub(crate) mod pipe;
 mod server;
 mod sessions;
 pub(crate) mod socket;

@@ -12,11 +12,15 @@
 //! | [`entry`] | what comes out |
 //! | [`walker`] | the walker: its walks, and single files that join them |
 //! | [`tree`] | whole trees |
+//! | [`core`] | what is known, asked, and asked next: without I/O |
+//! | [`wires`] | connections to all servers, and one turn of work on them |
 
+mod core;
 mod entry;
 mod options;
 mod tree;
 mod walker;
+mod wires;
 
 pub use entry::{Known, Size, SizeFrom, WalkEntry};
 pub use options::{Detail, WalkCounters, WalkMode, WalkOptions};

@@ -1,55 +1,94 @@
 //! The walker: its walks, and single files that join them.
+//!
+//! There is no thread behind it. Who reads and finds nothing works on the connections until there is something; requests that are
+//! in flight meanwhile are worked on by the servers, and while the reader works on what it has read, their answers wait in
+//! the sockets. If several threads read, one works for all, and the others sleep; it leaves as soon as it has what it came for, and the
+//! next one takes its place. So a listing by one thread costs no switch between threads of this process.
 
-use super::{Detail, Known, Size, SizeFrom, WalkCounters, WalkEntry, WalkMode, WalkOptions};
-use crate::client::{DataClient, FileHandle};
-use crate::error::{Error, Result};
+use super::core::{Core, STALE_NS, Taken, WalkId};
+use super::wires::{Waker, Wires};
+use super::{Known, WalkCounters, WalkEntry, WalkOptions};
+use crate::client::DataClient;
+use crate::error::Result;
 use crate::metadata::client::MetadataClient;
-use crate::protocol::io::{DatafileId, DatafileSize, IoReply, IoRequest};
-use crate::protocol::metadata::{DirectoryEntry, FileId, FileKind, Place};
+use crate::protocol::metadata::{FileId, Place};
 use crate::sync::locked;
-use crate::wire::unexpected;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
-use thalweg_layout::Distribution;
-use thalweg_trace::Tracer;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg_trace::{About, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+
+/// Entries that [`Walk::next`] takes at a time.
+const TAKEN_AT_ONCE: usize = 64;
 
 /// Walks directories of one store. Cheap to clone; may be used from any thread.
 #[derive(Clone)]
 pub struct Walker {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     names: MetadataClient,
     data: Arc<DataClient>,
     options: WalkOptions,
-    counters: Mutex<WalkCounters>,
+    since: Instant,
+    pub(super) state: Mutex<State>,
+    /// Something has come, or nobody works on the connections any more.
+    changed: Condvar,
+    /// Held by who works on them, and by nobody for longer than that.
+    wires: Mutex<Wires>,
+    /// Why there is none: descriptors are used up.
+    waker: Result<Waker>,
 }
 
-/// Servers that do not answer, and why: they are asked no more.
-type Dead = HashMap<usize, Error>;
+pub(super) struct State {
+    pub(super) core: Core,
+    /// Somebody works on the connections: on this track.
+    driver: Option<Option<TrackId>>,
+    /// Others who wait.
+    waiting: u32,
+}
 
 /// A walk through one directory. What it has asked for and nobody reads is let go when it is dropped.
 pub struct Walk {
     shared: Arc<Shared>,
-    place: Place,
-    after: Option<Vec<u8>>,
-    page: VecDeque<WalkEntry>,
-    more: bool,
-    failed: Option<Error>,
-    dead: Dead,
+    id: WalkId,
+    label: String,
+    /// Taken and not read.
+    here: VecDeque<WalkEntry>,
+    taken: Instant,
+    /// The last name that was read.
+    last: Vec<u8>,
+    object: Option<ObjectId>,
 }
 
 impl Walker {
     /// A walker over these names and bytes.
     pub fn new(names: MetadataClient, data: Arc<DataClient>, options: WalkOptions) -> Walker {
-        Walker { shared: Arc::new(Shared { names, data, options, counters: Mutex::default() }) }
+        let since = Instant::now();
+        let core = Core::new(data.map(), options.clone(), since);
+        let wires = Wires::new(names.clone(), Arc::clone(&data), options.timeout);
+        let shared = Shared {
+            names,
+            data,
+            options,
+            since,
+            state: Mutex::new(State { core, driver: None, waiting: 0 }),
+            changed: Condvar::new(),
+            wires: Mutex::new(wires),
+            waker: Waker::new(),
+        };
+        Walker { shared: Arc::new(shared) }
     }
 
     /// How it walks.
     pub fn options(&self) -> &WalkOptions {
         &self.shared.options
+    }
+
+    /// The names it walks over.
+    pub(super) fn names(&self) -> &MetadataClient {
+        &self.shared.names
     }
 
     /// All of a directory. Nothing is asked before the first [`Walk::next`].
@@ -59,15 +98,18 @@ impl Walker {
 
     /// A directory from after a name on.
     pub fn directory_after(&self, place: &Place, after: Option<&[u8]>) -> Walk {
-        Walk {
-            shared: Arc::clone(&self.shared),
-            place: place.clone(),
-            after: after.map(<[u8]>::to_vec),
-            page: VecDeque::new(),
-            more: true,
-            failed: None,
-            dead: Dead::new(),
-        }
+        let mut state = locked(&self.shared.state);
+        let (group, depth) = (state.core.new_group(), state.core.read_depth());
+        let id = state.core.open(place.clone(), after.map(<[u8]>::to_vec), group, depth);
+        drop(state);
+        let label = if place.from == FileId::ROOT { String::from_utf8_lossy(&place.path).into_owned() } else { place.from.to_string() };
+        self.walk(id, label)
+    }
+
+    /// A walk that the core has begun; recordings call its directory `label`.
+    pub(super) fn walk(&self, id: WalkId, label: String) -> Walk {
+        let shared = Arc::clone(&self.shared);
+        Walk { shared, id, label, here: VecDeque::new(), taken: Instant::now(), last: Vec::new(), object: None }
     }
 
     /// One file or directory; joins what is in flight for it in any walk of this walker.
@@ -75,32 +117,99 @@ impl Walker {
     /// # Errors
     /// The service's, or that of an I/O server which was asked for its size.
     pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<Known> {
-        let asked = Instant::now();
-        let attributes = self.shared.names.stat(tracer, &Place::of(id))?;
-        let mut entry = WalkEntry { name: Vec::new(), id, kind: attributes.kind, attributes: Some(attributes), size: None, asked };
-        if self.shared.options.detail == Detail::Sizes {
-            self.shared.fill_sizes(tracer, std::slice::from_mut(&mut entry), &mut Dead::new());
-        }
-        let attributes = entry.attributes.take().expect("put there above");
-        Ok(Known { attributes, size: entry.size.transpose()?, asked })
+        let ticket = locked(&self.shared.state).core.stat(id, self.shared.now_ns());
+        self.shared.drive(tracer, None, |core, _| core.stat_outcome(ticket))?
     }
 
     /// What was done so far.
     pub fn counters(&self) -> WalkCounters {
-        *locked(&self.shared.counters)
+        locked(&self.shared.state).core.counters()
+    }
+}
+
+impl Shared {
+    pub(super) fn now_ns(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
+    }
+
+    /// The recording that requests are part of.
+    fn mode(&self) -> Mode {
+        self.data.links().first().map_or_else(Mode::off, |link| link.mode())
+    }
+
+    /// Works on the connections, or waits for who does, until `ready` has something. `parent`: the span that this is a part of.
+    fn drive<T>(&self, tracer: &mut Tracer, parent: Option<SpanId>, mut ready: impl FnMut(&mut Core, u64) -> Option<T>) -> Result<T> {
+        let waker = self.waker.as_ref().map_err(Clone::clone)?;
+        let mut state = locked(&self.state);
+        loop {
+            let found = ready(&mut state.core, self.now_ns());
+            if state.driver.is_some() {
+                if state.core.has_requests() {
+                    waker.wake();
+                }
+                if let Some(found) = found {
+                    return Ok(found);
+                }
+                let waiting = tracer.begin();
+                state.waiting += 1;
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waiting -= 1;
+                let waker_track = state.driver.flatten();
+                tracer.end(waiting, SpanKind::WaitLock, About { parent, waker_track, ..About::default() });
+                continue;
+            }
+            if found.is_none() || state.core.has_requests() {
+                state.driver = Some(tracer.track());
+                drop(state);
+                let driving = Driving(self);
+                let may_wait = found.is_none().then_some(waker);
+                locked(&self.wires).turn(&self.state, tracer, self.since, may_wait, parent);
+                if let Some(found) = found {
+                    return Ok(found);
+                }
+                state = driving.turned();
+                continue;
+            }
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// The thread that works on the connections. When it goes, another one takes its place.
+struct Driving<'a>(&'a Shared);
+
+impl<'a> Driving<'a> {
+    /// After a turn: others may have what they wait for, and this thread goes on if nobody else has begun to.
+    fn turned(self) -> std::sync::MutexGuard<'a, State> {
+        let shared = self.0;
+        drop(self);
+        locked(&shared.state)
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.0.state);
+        state.driver = None;
+        if state.waiting > 0 {
+            self.0.changed.notify_all();
+        }
     }
 }
 
 impl Walk {
     /// The next entry, in the service's order of names; `None` at the end. An error of the directory ends the walk.
     pub fn next(&mut self, tracer: &mut Tracer) -> Option<Result<WalkEntry>> {
-        if self.page.is_empty()
-            && let Err(error) = self.fetch(tracer)
+        self.leave_what_is_stale();
+        if self.here.is_empty()
+            && let Err(error) = self.fill(tracer, TAKEN_AT_ONCE)
         {
             return Some(Err(error));
         }
-        let entry = self.page.pop_front()?;
-        locked(&self.shared.counters).entries += 1;
+        let entry = self.here.pop_front()?;
+        self.last.clone_from(&entry.name);
         Some(Ok(entry))
     }
 
@@ -109,110 +218,55 @@ impl Walk {
     /// # Errors
     /// As [`Walk::next`]'s.
     pub fn next_batch(&mut self, tracer: &mut Tracer, most: usize) -> Result<Vec<WalkEntry>> {
-        if self.page.is_empty() {
-            self.fetch(tracer)?;
+        self.leave_what_is_stale();
+        if self.here.is_empty() {
+            self.fill(tracer, most.max(1))?;
         }
-        let many = most.max(1).min(self.page.len());
-        locked(&self.shared.counters).entries += many as u64;
-        Ok(self.page.drain(..many).collect())
+        let many = most.max(1).min(self.here.len());
+        let batch: Vec<WalkEntry> = self.here.drain(..many).collect();
+        if let Some(last) = batch.last() {
+            self.last.clone_from(&last.name);
+        }
+        Ok(batch)
     }
 
-    fn fetch(&mut self, tracer: &mut Tracer) -> Result<()> {
-        if let Some(error) = self.failed.take() {
-            self.more = false;
-            return Err(error);
+    /// Takes entries that are there, or waits for one.
+    fn fill(&mut self, tracer: &mut Tracer, most: usize) -> Result<()> {
+        let asking = tracer.begin();
+        let (id, here) = (self.id, &mut self.here);
+        let taken = self.shared.drive(tracer, asking.id(), |core, now_ns| match core.take(id, most, here, now_ns) {
+            Taken::Wait => None,
+            other => Some(other),
+        })?;
+        self.taken = Instant::now();
+        if tracer.is_on() {
+            let object =
+                self.object.or_else(|| self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]));
+            self.object = object;
+            let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
+            tracer.end(asking, SpanKind::AppRequest, About { object, count, ..About::default() });
         }
-        if !self.more {
-            return Ok(());
+        match taken {
+            Taken::Failed(error) => Err(error),
+            _ => Ok(()),
         }
-        let options = &self.shared.options;
-        let asked = Instant::now();
-        let listed = self.shared.names.list(tracer, &self.place, self.after.as_deref(), options.page_names, options.detail.min(Detail::Attributes));
-        let (entries, more) = listed.inspect_err(|_| self.more = false)?;
-        self.more = more && !entries.is_empty();
-        if let Some(last) = entries.last() {
-            self.after = Some(last.name.clone());
+    }
+
+    /// A reader that comes back after a while is not given what was true when it left.
+    fn leave_what_is_stale(&mut self) {
+        if self.here.is_empty() || self.taken.elapsed() < Duration::from_nanos(STALE_NS) || self.last.is_empty() {
+            return;
         }
-        let mut page: Vec<WalkEntry> = entries.into_iter().map(|entry| WalkEntry::of(entry, asked)).collect();
-        if options.detail == Detail::Sizes {
-            let at_once = if options.mode >= WalkMode::GlimpseAhead { page.len().max(1) } else { 1 };
-            for some in page.chunks_mut(at_once) {
-                self.shared.fill_sizes(tracer, some, &mut self.dead);
-            }
-        }
-        self.page.extend(page);
-        Ok(())
+        let unread = self.here.len() as u64;
+        self.here.clear();
+        locked(&self.shared.state).core.go_back(self.id, self.last.clone(), unread);
     }
 }
 
-impl WalkEntry {
-    fn of(entry: DirectoryEntry, asked: Instant) -> WalkEntry {
-        WalkEntry { name: entry.name, id: entry.id, kind: entry.kind, attributes: entry.attributes, size: None, asked }
-    }
-}
-
-impl Shared {
-    /// Asks the I/O servers for the sizes of these files.
-    fn fill_sizes(&self, tracer: &mut Tracer, entries: &mut [WalkEntry], dead: &mut Dead) {
-        let mut handles: HashMap<usize, (FileHandle, Vec<DatafileSize>)> = HashMap::new();
-        let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
-        for (at, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.kind == FileKind::File) {
-            let Some(attributes) = &entry.attributes else { continue };
-            match self.datafiles(attributes) {
-                Ok((handle, datafiles)) => {
-                    handles.insert(at, (handle, vec![DatafileSize::default(); datafiles.len()]));
-                    datafiles.into_iter().for_each(|(server, id)| by_server.entry(server).or_default().push((at, id)));
-                }
-                Err(error) => entry.size = Some(Err(error)),
-            }
-        }
-        for (server, wanted) in by_server {
-            for batch in wanted.chunks(self.options.datafiles_per_request.max(1) as usize) {
-                let answered = match dead.get(&server) {
-                    Some(error) => Err(error.clone()),
-                    None => self.ask(tracer, server, batch).inspect_err(|e| drop(dead.insert(server, e.clone()))),
-                };
-                match answered {
-                    Ok(sizes) => batch.iter().zip(sizes).for_each(|((at, id), size)| {
-                        if let Some((_, known)) = handles.get_mut(at) {
-                            known[id.index as usize] = size;
-                        }
-                    }),
-                    Err(error) => batch.iter().for_each(|(at, _)| {
-                        handles.remove(at);
-                        entries[*at].size = Some(Err(error.clone()));
-                    }),
-                }
-            }
-        }
-        for (at, (handle, known)) in handles {
-            let ends: Vec<u64> = known.iter().map(|s| s.size_bytes).collect();
-            let size = handle.layout().logical_file_size(&ends).map(|size_bytes| Size {
-                size_bytes,
-                allocated_bytes: Some(known.iter().map(|s| s.allocated_bytes).sum()),
-                from: SizeFrom::Glimpse,
-            });
-            entries[at].size = Some(size.map_err(|e| Error::new(crate::ErrorKind::Io, e.to_string())));
-        }
-    }
-
-    fn datafiles(&self, attributes: &crate::protocol::metadata::Attributes) -> Result<(FileHandle, Vec<(usize, DatafileId)>)> {
-        let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
-        let datafiles = handle.datafiles().map(|id| Ok((self.data.server_of(id.target)?, id))).collect::<Result<_>>()?;
-        Ok((handle, datafiles))
-    }
-
-    fn ask(&self, tracer: &mut Tracer, server: usize, batch: &[(usize, DatafileId)]) -> Result<Vec<DatafileSize>> {
-        let request = IoRequest::Glimpse { datafiles: batch.iter().map(|(_, id)| *id).collect() };
-        let mut replies = self.data.call_each(tracer, &[(server, request)])?;
-        {
-            let mut counters = locked(&self.counters);
-            counters.requests += 1;
-            counters.glimpsed += batch.len() as u64;
-        }
-        match replies.pop() {
-            Some(IoReply::Sizes(sizes)) if sizes.len() == batch.len() => Ok(sizes),
-            other => Err(unexpected(&other)),
-        }
+impl Drop for Walk {
+    fn drop(&mut self) {
+        let mut state = locked(&self.shared.state);
+        state.core.unread(self.here.len() as u64);
+        state.core.close(self.id);
     }
 }

@@ -331,6 +331,13 @@ impl MetadataClient {
         }
     }
 
+    /// How to connect to the service, and the recording that calls are part of, if there is one: for who connects by himself.
+    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::Mode, u32)>) {
+        let is_recorded = self.inner.one_connection.load(Ordering::Acquire);
+        let recording = is_recorded.then(|| locked(&self.inner.slots[0]).connection.as_ref().and_then(Connection::recording)).flatten();
+        (locked(&self.inner.options).clone(), recording)
+    }
+
     /// Lends the connection over which all calls go from now on: for recording, where both ends must speak of
     /// the same one.
     ///

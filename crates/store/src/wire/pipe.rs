@@ -1,0 +1,348 @@
+//! A connection on which nothing waits: requests are put in, answers come out, and somebody else knows when to look.
+//!
+//! [`super::Connection`] blocks, which is right for a thread that has one thing to do. Who asks many servers at once has many
+//! connections and one thread, that sleeps until any of them has something ([`wait`]). Requests may be put in from the start: they
+//! go out behind the greeting, before it is answered. As on every connection, answers come in the order of the requests.
+
+use super::connection::{Connect, unexpected};
+use super::exchange::{decode, encode, request_header};
+use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::socket;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Tracer};
+
+/// Received at once, unless one message is larger.
+const RECEIVED_BYTES: usize = 256 << 10;
+
+/// A connection on which nothing waits.
+pub(crate) struct Pipe {
+    stream: TcpStream,
+    name: String,
+    address: String,
+    timeout: Duration,
+    hello: Option<HelloReply>,
+    counter: u64,
+    pending: VecDeque<Pending>,
+    /// Encoded and not sent: what follows `sent`.
+    output: Vec<u8>,
+    sent: usize,
+    /// Received and not understood: `input[begin..end]`.
+    input: Vec<u8>,
+    begin: usize,
+    end: usize,
+    scratch: Vec<u8>,
+    /// When something was last sent or received, or began to be awaited.
+    progress: Instant,
+    recording: Option<Recorded>,
+}
+
+struct Recorded {
+    mode: Mode,
+    session: u32,
+    object: Option<ObjectId>,
+}
+
+struct Pending {
+    token: u64,
+    number: u64,
+    kind: Kind,
+    calling: Begun,
+    parent: Option<SpanId>,
+}
+
+/// An answer's body, and what it was recorded as.
+pub(crate) struct Arrived<'a> {
+    /// What the request was put in with.
+    pub token: u64,
+    /// The body, to be read with [`body`]; or the server's refusal.
+    pub body: Result<&'a [u8]>,
+}
+
+/// A body from its bytes.
+pub(crate) fn body<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    decode(bytes)
+}
+
+impl Pipe {
+    /// Begins to connect to the server that errors call `name`, and to say hello.
+    ///
+    /// # Errors
+    /// When the address is none, or the system refuses at once.
+    pub fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
+        let failed = |e: std::io::Error| Error::system(format!("connecting to {address}"), e).at_server(name);
+        let resolved = address.to_socket_addrs().map_err(failed)?.next();
+        let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{address}: no such host")))?;
+        let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM.nonblocking(), None).map_err(failed)?;
+        socket.set_tcp_nodelay(true).map_err(failed)?;
+        match socket.connect(&to.into()) {
+            Ok(()) => {}
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(e) => return Err(failed(e)),
+        }
+        let mut pipe = Pipe {
+            stream: socket.into(),
+            name: name.to_owned(),
+            address: address.to_owned(),
+            timeout,
+            hello: None,
+            counter: 0,
+            pending: VecDeque::new(),
+            output: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            begin: 0,
+            end: 0,
+            scratch: Vec::new(),
+            progress: Instant::now(),
+            recording: None,
+        };
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION,
+            client: options.client.clone(),
+            node: options.node.clone(),
+            store: options.store,
+            credential: Vec::new(),
+        };
+        pipe.put(&mut Tracer::off(), None, Kind::Common, &CommonRequest::Hello(hello), 0)?;
+        Ok(pipe)
+    }
+
+    /// From now on, requests belong to this session of the server's.
+    pub fn record(&mut self, mode: &Mode, session: u32) {
+        let name = match (self.stream.local_addr(), self.address.as_str()) {
+            (Ok(local), address) => format!("{local} > {address}"),
+            (Err(_), address) => format!("> {address}"),
+        };
+        self.recording = mode.is_on().then(|| Recorded {
+            mode: mode.clone(),
+            session,
+            object: mode.object(ObjectKind::Connection, &name, &[("server", self.name.clone())]),
+        });
+    }
+
+    /// Whether the server has said hello: the connection has worked.
+    pub fn has_worked(&self) -> bool {
+        self.hello.is_some()
+    }
+
+    /// Requests without an answer.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Puts a request in; its answer comes with `token`, which is not 0. Nothing is sent before [`Pipe::flush`].
+    ///
+    /// # Errors
+    /// When it is too large to be sent.
+    pub fn put<Q: Serialize>(&mut self, tracer: &mut Tracer, parent: Option<SpanId>, kind: Kind, request: &Q, token: u64) -> Result<()> {
+        let (number, session) = match &self.recording {
+            Some(recorded) if tracer.is_on() => (recorded.mode.fresh(), recorded.session),
+            _ => {
+                self.counter += 1;
+                (self.counter, 0)
+            }
+        };
+        let calling = tracer.begin();
+        let sending = tracer.begin();
+        encode(request_header(kind, number, session, 0, 0), request, &mut self.scratch)?;
+        if self.sent == self.output.len() {
+            (self.sent, self.progress) = (0, Instant::now());
+            self.output.clear();
+        }
+        self.output.extend_from_slice(&self.scratch);
+        if tracer.is_on() {
+            // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
+            let _ = self.send();
+        }
+        let about = About {
+            object: self.object(),
+            parent: calling.id(),
+            request: if session == 0 { None } else { RequestId::new(number) },
+            size_bytes: Some(self.scratch.len() as u64),
+            ..About::default()
+        };
+        tracer.end(sending, SpanKind::NetSend, about);
+        self.pending.push_back(Pending { token, number, kind, calling, parent });
+        Ok(())
+    }
+
+    fn object(&self) -> Option<ObjectId> {
+        self.recording.as_ref().and_then(|recorded| recorded.object)
+    }
+
+    /// Sends what the system takes.
+    ///
+    /// # Errors
+    /// The connection's; it is of no more use.
+    pub fn flush(&mut self) -> Result<()> {
+        self.send().map_err(|e| self.failed("a request was sent", e))
+    }
+
+    fn send(&mut self) -> std::io::Result<()> {
+        while self.sent < self.output.len() {
+            match rustix::net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(many) => {
+                    self.sent += many;
+                    self.progress = Instant::now();
+                }
+                Err(Errno::INTR) => {}
+                // Also while it is being connected.
+                Err(Errno::AGAIN | Errno::INPROGRESS | Errno::NOTCONN) => return Ok(()),
+                // Its last words may be there to be received, and say why.
+                Err(Errno::PIPE) if !self.pending.is_empty() => return Ok(()),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived, each answer to `each`. `waiting`: the span of the wait for it, which the first answer ends.
+    ///
+    /// # Errors
+    /// The connection's; it is of no more use, and what was asked on it and not answered will not be.
+    pub fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+        loop {
+            self.make_room();
+            match rustix::net::recv(&self.stream, &mut self.input[self.end..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Err(self.failed("its reply was awaited", std::io::ErrorKind::UnexpectedEof.into())),
+                Ok((_, many)) => {
+                    let was_full = self.end + many == self.input.len();
+                    self.end += many;
+                    self.progress = Instant::now();
+                    self.understand(tracer, waiting, each)?;
+                    if !was_full {
+                        return Ok(());
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::NOTCONN) => return Ok(()),
+                Err(e) => return Err(self.failed("its reply was awaited", e.into())),
+            }
+        }
+    }
+
+    /// Room for what can arrive: the rest of a message, or many small ones.
+    fn make_room(&mut self) {
+        if self.begin == self.end {
+            (self.begin, self.end) = (0, 0);
+        }
+        let wanted = self.message_bytes().map_or(RECEIVED_BYTES, |bytes| bytes.max(RECEIVED_BYTES));
+        if self.input.len() - self.begin < wanted {
+            self.input.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+            if self.input.len() < wanted {
+                self.input.resize(wanted, 0);
+            }
+        }
+    }
+
+    /// Length of the message at the beginning of what was received, as it claims; within limits, which [`Header::decode`] checks.
+    fn message_bytes(&self) -> Option<usize> {
+        let header: &[u8; HEADER_BYTES] = self.input[self.begin..self.end].first_chunk()?;
+        Header::decode(header).ok().map(|header| HEADER_BYTES + header.body_bytes as usize)
+    }
+
+    fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+        loop {
+            let here = &self.input[self.begin..self.end];
+            let Some(bytes) = here.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
+            let header = Header::decode(bytes).map_err(|e| self.named(e))?;
+            let length = HEADER_BYTES + header.body_bytes as usize;
+            if here.len() < length {
+                return Ok(());
+            }
+            let body = &here[HEADER_BYTES..length];
+            Header::verify(bytes, body).map_err(|e| self.named(e))?;
+            let receiving = waiting.take().unwrap_or_else(|| tracer.begin());
+            let refusal = if header.status == 0 { None } else { Some(self.named(Error::from_wire(header.status, decode(body)?))) };
+            if let Some(last_words) = refusal.as_ref().filter(|_| header.request == 0) {
+                return Err(last_words.clone());
+            }
+            let Some(pending) = self.pending.pop_front() else {
+                return Err(self.named(Error::new(ErrorKind::Protocol, "a reply that nobody has asked for")));
+            };
+            if (header.kind, header.request, header.reply, header.payload_bytes) != (pending.kind, pending.number, true, 0) {
+                let text = format!("a reply to {:?} request {}: expected one to {}", header.kind, header.request, pending.number);
+                return Err(self.named(Error::new(ErrorKind::Protocol, text)));
+            }
+            let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
+            let about = About { object: self.object(), request, ..About::default() };
+            let size_bytes = Some(length as u64);
+            tracer.end(receiving, SpanKind::NetReceive, About { parent: pending.calling.id(), size_bytes, ..about });
+            let result = Some(refusal.as_ref().map_or(0, |e| -i64::from(e.kind().errno())));
+            tracer.observed(pending.calling, SpanKind::RpcCall, About { parent: pending.parent, result, ..about });
+            if pending.token == 0 {
+                match refusal {
+                    Some(refusal) => return Err(refusal),
+                    None => self.hello = Some(self.greeted(decode(body)?)?),
+                }
+            } else if let Some(refusal) = refusal.as_ref().filter(|e| e.breaks_connection()) {
+                return Err(refusal.clone());
+            } else {
+                each(Arrived { token: pending.token, body: refusal.map_or(Ok(body), Err) });
+            }
+            self.begin += length;
+        }
+    }
+
+    fn greeted(&self, reply: CommonReply) -> Result<HelloReply> {
+        match reply {
+            CommonReply::Hello(hello) if !(VERSION_MIN..=VERSION).contains(&hello.version) => {
+                Err(version_error(hello.version, hello.version))
+            }
+            CommonReply::Hello(hello) => Ok(hello),
+            other => Err(self.named(unexpected(&other))),
+        }
+    }
+
+    /// How the server called itself, once it has.
+    pub fn server(&self) -> Option<&str> {
+        self.hello.as_ref().map(|hello| hello.server.as_str())
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.at_server(&self.name)
+    }
+
+    fn failed(&self, what: &str, error: std::io::Error) -> Error {
+        self.named(socket::failure(what, error, self.timeout))
+    }
+
+    /// When the server has been silent for too long; `None`: nothing is awaited.
+    pub fn deadline(&self) -> Option<Instant> {
+        (!self.pending.is_empty()).then(|| self.progress + self.timeout)
+    }
+
+    /// What is to be said of a server that has been.
+    pub fn silent(&self) -> Error {
+        self.failed("its reply was awaited", std::io::ErrorKind::TimedOut.into())
+    }
+
+    fn poll_fd(&self) -> PollFd<'_> {
+        let sending = if self.sent < self.output.len() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN | sending)
+    }
+}
+
+/// Waits until one of these has something, or the time has come, or `waker` is written to.
+pub(crate) fn wait<'a>(pipes: impl Iterator<Item = &'a Pipe>, waker: &'a OwnedFd, until: Option<Instant>) {
+    let mut fds: Vec<PollFd<'a>> = pipes.map(Pipe::poll_fd).collect();
+    let waker: BorrowedFd<'a> = waker.as_fd();
+    fds.push(PollFd::from_borrowed_fd(waker, PollFlags::IN));
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    // A little more than what is left: to find, once awake, that the time has come.
+    let timeout = left.map(|left| left + Duration::from_millis(1));
+    let timeout = timeout.map(|left| rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+    // What ends the wait without a reason is found to have none.
+    let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+}
