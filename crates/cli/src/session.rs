@@ -66,20 +66,20 @@ impl Session {
     }
 
     /// What is known of a path.
-    pub fn stat(&self, path: &str) -> Result<Attributes, Failure> {
-        self.stat_raw(path).map_err(|e| named(e, path))
+    pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Attributes, Failure> {
+        self.stat_raw(path.as_ref()).map_err(|e| named(e, path))
     }
 
     /// The same; `None`: there is no such path.
-    pub fn stat_if_there(&self, path: &str) -> Result<Option<Attributes>, Failure> {
-        match self.stat_raw(path) {
+    pub fn stat_if_there(&self, path: impl AsRef<[u8]>) -> Result<Option<Attributes>, Failure> {
+        match self.stat_raw(path.as_ref()) {
             Ok(attributes) => Ok(Some(attributes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(named(error, path)),
         }
     }
 
-    fn stat_raw(&self, path: &str) -> Result<Attributes, Error> {
+    fn stat_raw(&self, path: &[u8]) -> Result<Attributes, Error> {
         self.names.stat(&mut Tracer::off(), &Place::at(path))
     }
 
@@ -90,7 +90,7 @@ impl Session {
 
     /// What is known of a place, asked by a thread that records.
     pub fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
-        self.names.stat(tracer, place).map_err(|e| named(e, &names::text(&place.path)))
+        self.names.stat(tracer, place).map_err(|e| named(e, &place.path))
     }
 
     /// What is known of many places.
@@ -103,7 +103,7 @@ impl Session {
         match self.names.follow(tracer, path) {
             Ok(found) => Ok(Some(found)),
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
-            Err(e) => Err(named(e, &names::text(path))),
+            Err(e) => Err(named(e, path)),
         }
     }
 
@@ -111,6 +111,13 @@ impl Session {
     pub fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
         let (names, more) = self.names.list(tracer, &Place::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
         Ok(more || !names.is_empty())
+    }
+
+    /// Makes many directories, in this order; what became of each.
+    pub fn make_directories(&self, many: &[Place], parents: bool) -> Vec<Result<(), Error>> {
+        let owner = owner(0o777);
+        let operations: Vec<Small> = many.iter().map(|place| Small::MakeDirectory { place: place.clone(), owner, parents }).collect();
+        self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
     /// Removes many names, in this order; what became of each.
@@ -124,8 +131,8 @@ impl Session {
     }
 
     /// A file's size.
-    pub fn size(&self, path: &str, attributes: &Attributes) -> Result<u64, Failure> {
-        let handle = FileHandle::from_attributes(path, attributes).map_err(Failure::failed)?;
+    pub fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
+        let handle = FileHandle::from_attributes(names::text(path.as_ref()), attributes).map_err(Failure::failed)?;
         self.data.size(&mut Tracer::off(), &handle).map_err(Failure::failed)
     }
 
@@ -159,8 +166,8 @@ impl Session {
     }
 
     /// A symbolic link's target.
-    pub fn read_symlink(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        self.names.read_symlink(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
+    pub fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
+        self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
     }
 
     /// Removes a file.
@@ -169,7 +176,7 @@ impl Session {
     }
 
     /// Gives a file or directory another name.
-    pub fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Failure> {
+    pub fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
         let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
         renamed.map(drop).map_err(|e| named(e, from))
     }
@@ -213,6 +220,7 @@ fn away(error: &Error, address: &str) -> Failure {
 }
 
 /// An error that names the path, once.
-fn named(error: Error, path: &str) -> Failure {
-    if error.message().contains(path) || error.file().is_some() { Failure::failed(error) } else { Failure::failed(error.on_file(path)) }
+fn named(error: Error, path: impl AsRef<[u8]>) -> Failure {
+    let path = names::text(path.as_ref());
+    if error.message().contains(&path) || error.file().is_some() { Failure::failed(error) } else { Failure::failed(error.on_file(path)) }
 }

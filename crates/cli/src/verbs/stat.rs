@@ -1,15 +1,16 @@
 //! `thalweg stat`: what is known of a file or directory.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, listing, output, session::Session, size};
+use crate::{failure::Failure, listing, names, output, session::Session, size};
 use serde::Serialize;
+use std::ffi::OsString;
 use thalweg_store::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg stat`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The file or directory: thal://HOST:PORT/path, or a path with --store
-    path: String,
+    path: OsString,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -47,14 +48,14 @@ struct Document {
 
 /// Tells.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = arguments.store.path(&arguments.path)?;
+    let path = arguments.store.byte_path(&arguments.path)?;
     let session = Session::connect(&path.store, &arguments.store)?;
     let known = session.stat(&path.path)?;
     let size_bytes = (known.kind == FileKind::File).then(|| session.size(&path.path, &known)).transpose()?;
     let target = (known.kind == FileKind::Symlink).then(|| session.read_symlink(&path.path)).transpose()?;
     let document = Document {
         schema: "thalweg.stat/1",
-        path: path.path,
+        path: names::text(&path.path),
         id: known.id.to_string(),
         kind: listing::kind_text(known.kind),
         mode: listing::mode_text(known.kind, known.mode),
@@ -62,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         gid: known.gid,
         links: known.links,
         size_bytes,
-        target: target.as_deref().map(crate::names::text),
+        target: target.as_deref().map(names::text),
         modified: listing::time_text(known.modified_ns),
         changed: listing::time_text(known.changed_ns),
         created: listing::time_text(known.created_ns),
