@@ -97,7 +97,8 @@ fn a_tree_gives_parents_first_and_a_directory_again_when_it_is_left() {
         let mark = if matches!(entry.visit, Visit::Left) { "<" } else { "" };
         seen.push(format!("{}{mark}{}", String::from_utf8(entry.path).unwrap(), entry.depth));
     }
-    let expected = ["a1", "e1", "f41", "a/b2", "a/d2", "a/f22", "a/b/c3", "a/b/f33", "a/b/c/f14", "a/b/c<3", "a/b<2", "a/d<2", "a<1", "e<1"];
+    let expected =
+        ["a1", "e1", "f41", "a/b2", "a/d2", "a/f22", "a/b/c3", "a/b/f33", "a/b/c/f14", "a/b/c<3", "a/b<2", "a/d<2", "a<1", "e<1"];
     assert_eq!(seen, expected);
     stand.store.stop().unwrap();
 }

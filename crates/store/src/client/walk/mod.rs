@@ -12,9 +12,11 @@
 //! | [`entry`] | what comes out |
 //! | [`walker`] | the walker: its walks, and single files that join them |
 //! | [`tree`] | whole trees |
+//! | [`ahead`] | directories of a tree that are listed before their turn |
 //! | [`core`] | what is known, asked, and asked next: without I/O |
 //! | [`wires`] | connections to all servers, and one turn of work on them |
 
+mod ahead;
 mod core;
 mod entry;
 mod options;

@@ -1,15 +1,23 @@
 //! Whole trees: parents before children, the entries of a directory together, then each of its directories in turn.
+//!
+//! A tree of small directories is a chain of round trips if each is listed when its turn comes. Here the directories whose turn comes next
+//! are asked for before ([`ahead`](super::ahead)), and as soon as one of them is there, so are those in it.
+//!
+//! Memory: the window of the directory that is read, what is ahead, and the names of directories that were found and whose turn
+//! is still to come: those beside the way from the root to here.
 
-use super::{Walk, WalkEntry, Walker};
+use super::ahead::Ahead;
+use super::{Walk, WalkEntry, WalkMode, Walker};
 use crate::error::{Error, Result};
 use crate::protocol::metadata::{FileId, FileKind, Place};
+use crate::sync::locked;
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
 
 /// How to walk a tree.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// Directories whose first entries are asked for before their turn, at most.
+    /// Directories whose first entries are asked for and have not come, at most; 0: each is asked for when its turn comes.
     pub directories_ahead: u32,
     /// The deepest entries to come; those of the place itself are at depth 1.
     pub depth_most: u32,
@@ -19,7 +27,7 @@ pub struct TreeOptions {
 
 impl Default for TreeOptions {
     fn default() -> TreeOptions {
-        TreeOptions { directories_ahead: 16, depth_most: u32::MAX, leaving: false }
+        TreeOptions { directories_ahead: 32, depth_most: u32::MAX, leaving: false }
     }
 }
 
@@ -54,6 +62,9 @@ pub struct Tree {
     walker: Walker,
     options: TreeOptions,
     levels: Vec<Level>,
+    ahead: Ahead,
+    /// Of all walks of this tree: a server that does not answer is found out once.
+    group: u32,
     ended: bool,
 }
 
@@ -70,10 +81,18 @@ struct Level {
 }
 
 impl Walker {
-    /// All below a place.
+    /// All below a place. Nothing is asked before the first [`Tree::next`].
     pub fn tree(&self, place: &Place, options: TreeOptions) -> Tree {
-        let level = Level { of: None, id: place.from, parent: place.from, walk: Some(self.directory(place)), below: VecDeque::new() };
-        Tree { walker: self.clone(), options, levels: vec![level], ended: false }
+        let mut state = locked(&self.shared.state);
+        let (group, depth) = (state.core.new_group(), state.core.read_depth());
+        state.core.hold_group(group);
+        let id = state.core.open(place.clone(), None, group, depth);
+        drop(state);
+        let walk = Some(self.walk(id, String::from_utf8_lossy(&place.path).into_owned()));
+        let level = Level { of: None, id: place.from, parent: place.from, walk, below: VecDeque::new() };
+        let directories = if self.options().mode == WalkMode::Synchronous { 0 } else { options.directories_ahead };
+        let ahead = Ahead::new(self.clone(), group, directories);
+        Tree { walker: self.clone(), options, levels: vec![level], ahead, group, ended: false }
     }
 }
 
@@ -88,14 +107,12 @@ impl Tree {
             let depth = self.levels.len() as u32;
             let Some(level) = self.levels.last_mut() else { return None };
             if let Some(walk) = &mut level.walk {
-                match walk.next(tracer) {
-                    Some(Ok(entry)) => {
-                        let path = joined(level.of.as_ref().map(|(path, _)| path.as_slice()), &entry.name);
-                        if entry.kind == FileKind::Directory && (depth < self.options.depth_most || self.options.leaving) {
-                            level.below.push_back((path.clone(), entry.clone()));
-                        }
-                        return Some(Ok(TreeEntry { path, depth, parent: level.id, entry, visit: Visit::Found }));
-                    }
+                if walk.is_empty_here() {
+                    self.look_ahead();
+                }
+                let level = self.levels.last_mut()?;
+                match level.walk.as_mut()?.next(tracer) {
+                    Some(Ok(entry)) => return Some(Ok(self.found(entry))),
                     Some(Err(error)) => {
                         level.walk = None;
                         let Some((path, entry)) = level.of.clone().filter(|_| !error.breaks_connection()) else {
@@ -108,8 +125,8 @@ impl Tree {
                     None => level.walk = None,
                 }
             } else if let Some((path, entry)) = level.below.pop_front() {
-                let walk = (depth < self.options.depth_most).then(|| self.walker.directory(&Place::of(entry.id)));
                 let (id, parent) = (entry.id, level.id);
+                let walk = (depth < self.options.depth_most).then(|| self.open(id, &path));
                 self.levels.push(Level { of: Some((path, entry)), id, parent, walk, below: VecDeque::new() });
             } else {
                 let left = self.levels.pop()?;
@@ -120,11 +137,51 @@ impl Tree {
         }
     }
 
+    fn found(&mut self, entry: WalkEntry) -> TreeEntry {
+        let depth = self.levels.len() as u32;
+        let Some(level) = self.levels.last_mut() else { unreachable!("an entry was found in it") };
+        let path = joined(level.of.as_ref().map(|(path, _)| path.as_slice()), &entry.name);
+        if entry.kind == FileKind::Directory && (depth < self.options.depth_most || self.options.leaving) {
+            level.below.push_back((path.clone(), entry.clone()));
+        }
+        TreeEntry { path, depth, parent: level.id, entry, visit: Visit::Found }
+    }
+
+    /// The walk of a directory whose turn has come: perhaps it has begun already.
+    fn open(&mut self, id: FileId, path: &[u8]) -> Walk {
+        let label = String::from_utf8_lossy(path).into_owned();
+        let begun = self.ahead.take(id).unwrap_or_else(|| {
+            let mut state = locked(&self.walker.shared.state);
+            let depth = state.core.read_depth();
+            state.core.open(Place::of(id), None, self.group, depth)
+        });
+        self.walker.walk(begun, label)
+    }
+
+    /// Asks for directories whose turn comes next: those that were found, deepest first, and those that are about to be found.
+    fn look_ahead(&mut self) {
+        let depth = self.levels.len() as u32;
+        if depth >= self.options.depth_most {
+            return;
+        }
+        let Some(here) = self.levels.last().and_then(|level| level.walk.as_ref()).map(Walk::id) else { return };
+        let found = self.levels.iter().rev().map(|level| level.below.iter().map(|(_, entry)| entry.id));
+        self.ahead.fill(here, found, self.options.depth_most.saturating_sub(depth));
+    }
+
     /// Does not go into the directory that [`Tree::next`] gave last.
     pub fn prune(&mut self) {
-        if let Some(level) = self.levels.last_mut() {
-            level.below.pop_back();
+        if let Some(level) = self.levels.last_mut()
+            && let Some((_, entry)) = level.below.pop_back()
+        {
+            self.ahead.let_go(entry.id);
         }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        locked(&self.walker.shared.state).core.let_group_go(self.group);
     }
 }
 

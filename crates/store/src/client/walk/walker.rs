@@ -28,7 +28,6 @@ pub struct Walker {
 }
 
 pub(super) struct Shared {
-    names: MetadataClient,
     data: Arc<DataClient>,
     options: WalkOptions,
     since: Instant,
@@ -67,9 +66,8 @@ impl Walker {
     pub fn new(names: MetadataClient, data: Arc<DataClient>, options: WalkOptions) -> Walker {
         let since = Instant::now();
         let core = Core::new(data.map(), options.clone(), since);
-        let wires = Wires::new(names.clone(), Arc::clone(&data), options.timeout);
+        let wires = Wires::new(names, Arc::clone(&data), options.timeout);
         let shared = Shared {
-            names,
             data,
             options,
             since,
@@ -84,11 +82,6 @@ impl Walker {
     /// How it walks.
     pub fn options(&self) -> &WalkOptions {
         &self.shared.options
-    }
-
-    /// The names it walks over.
-    pub(super) fn names(&self) -> &MetadataClient {
-        &self.shared.names
     }
 
     /// All of a directory. Nothing is asked before the first [`Walk::next`].
@@ -228,6 +221,16 @@ impl Walk {
             self.last.clone_from(&last.name);
         }
         Ok(batch)
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> WalkId {
+        self.id
+    }
+
+    /// Whether the next entry has to be taken from what has come, or be waited for.
+    pub(super) fn is_empty_here(&self) -> bool {
+        self.here.is_empty()
     }
 
     /// Takes entries that are there, or waits for one.

@@ -60,9 +60,12 @@ pub(super) struct Gather {
     before: Option<(Vec<u64>, u64)>,
     allocated_bytes: u64,
     is_quiet: bool,
-    is_missing: bool,
+    /// A datafile is not there; `true`: and may have been a moment ago.
+    missing: Option<bool>,
     round: u8,
     began_ns: u64,
+    /// When the file's attributes were asked for: it was there then.
+    known_ns: u64,
     pub error: Option<Error>,
 }
 
@@ -108,7 +111,7 @@ impl Item {
 }
 
 impl Gather {
-    pub fn new(placed: Arc<Placed>, now_ns: u64) -> Gather {
+    pub fn new(placed: Arc<Placed>, now_ns: u64, known_ns: u64) -> Gather {
         let sizes = vec![0; placed.targets.len()];
         Gather {
             placed,
@@ -116,9 +119,10 @@ impl Gather {
             before: None,
             allocated_bytes: 0,
             is_quiet: true,
-            is_missing: false,
+            missing: None,
             round: 1,
             began_ns: now_ns,
+            known_ns,
             error: None,
         }
     }
@@ -129,7 +133,9 @@ impl Gather {
             *known = size.size_bytes;
             self.allocated_bytes = self.allocated_bytes.saturating_add(size.allocated_bytes);
             self.is_quiet &= size.quiet;
-            self.is_missing |= size.size_bytes == 0 && !size.quiet;
+            if size.size_bytes == 0 {
+                self.missing = Some(self.missing.unwrap_or(false) || !size.quiet);
+            }
         }
     }
 
@@ -150,10 +156,12 @@ impl Gather {
             self.round += 1;
             let empty = vec![0; self.sizes.len()];
             self.before = Some((std::mem::replace(&mut self.sizes, empty), size_bytes));
-            (self.allocated_bytes, self.is_quiet, self.is_missing, self.began_ns) = (0, true, false, now_ns);
+            (self.allocated_bytes, self.is_quiet, self.missing, self.began_ns) = (0, true, None, now_ns);
             return Followed::Again;
         }
-        if std::mem::take(&mut self.is_missing) {
+        // One that is quiet has been missing for a second: that is, since before the file was known to be there, if that is less ago.
+        let is_old = now_ns.saturating_sub(self.known_ns) >= QUIET_NS;
+        if self.missing.take().is_some_and(|is_new| is_new || is_old) {
             return Followed::Presence;
         }
         Followed::Size(Ok(self.size_of(size_bytes)))

@@ -23,6 +23,8 @@ mod failures;
 mod item;
 mod layouts;
 mod reader;
+#[cfg(test)]
+mod simulated;
 
 use super::{Detail, WalkCounters, WalkMode, WalkOptions};
 use crate::error::{Error, Result};
@@ -351,7 +353,8 @@ impl Core {
     fn list_request(&mut self, now_ns: u64) -> Option<Request> {
         let id = self.metadata.lists.pop_front()?;
         let walk = self.walks.get_mut(&id).filter(|walk| matches!(walk.listing, Listing::Queued))?;
-        let room = walk.window.saturating_sub(walk.items.len() as u32).max(1);
+        // Half a window, so that the other half can be read while it comes: a whole one, and the reader would wait for each.
+        let room = walk.window.saturating_sub(walk.items.len() as u32).min(walk.window.div_ceil(2)).max(1);
         let most = room.min(self.options.page_names);
         let detail = match (self.options.mode, self.options.detail) {
             (WalkMode::Synchronous, _) | (_, Detail::Names) => Detail::Names,

@@ -1,7 +1,7 @@
 //! What readers do: begin walks, take entries, ask for single files, and leave.
 
 use super::item::{Item, Key, Stage};
-use super::{Core, Group, Listing, Loose, STALE_NS, WalkId, WalkState};
+use super::{Core, Listing, Loose, STALE_NS, WalkId, WalkState};
 use crate::client::walk::{Detail, Known, WalkEntry};
 use crate::error::{Error, Result};
 use crate::protocol::metadata::{FileId, FileKind, Place};
@@ -31,11 +31,26 @@ impl Core {
         self.last_group
     }
 
+    /// The group stays as it is until it is let go, also between its walks.
+    pub fn hold_group(&mut self, group: u32) {
+        self.groups.entry(group).or_default().walks += 1;
+    }
+
+    /// See [`Core::hold_group`].
+    pub fn let_group_go(&mut self, group: u32) {
+        if let Some(held) = self.groups.get_mut(&group) {
+            held.walks -= 1;
+            if held.walks == 0 {
+                self.groups.remove(&group);
+            }
+        }
+    }
+
     /// Begins a walk, after a name. `depth`: how many round trips one after another led to it. Nothing is asked before
     /// [`Core::start`] or [`Core::take`].
     pub fn open(&mut self, place: Place, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
         self.last_walk += 1;
-        self.groups.entry(group).or_insert_with(Group::default).walks += 1;
+        self.hold_group(group);
         let walk = WalkState {
             place,
             group,
@@ -61,11 +76,6 @@ impl Core {
     /// How many round trips one after another led to what was read last, of any walk.
     pub fn read_depth(&self) -> u32 {
         self.read_depth
-    }
-
-    /// Asks for a walk's first page before somebody reads.
-    pub fn start(&mut self, id: WalkId) {
-        self.plan(id);
     }
 
     /// Asks for the next page, if there is room for half a window: pages are not to become small.
@@ -164,7 +174,8 @@ impl Core {
     fn go_back_if_stale(&mut self, id: WalkId, now_ns: u64) {
         let Some(walk) = self.walks.get_mut(&id) else { return };
         let away_ns = now_ns.saturating_sub(std::mem::replace(&mut walk.attended_ns, now_ns));
-        let is_stale = away_ns > STALE_NS && !walk.is_awaited && !walk.items.is_empty() && self.options.detail != Detail::Names;
+        let is_something_there = !walk.items.is_empty() || matches!(walk.listing, Listing::Asked);
+        let is_stale = away_ns > STALE_NS && !walk.is_awaited && is_something_there && self.options.detail != Detail::Names;
         if let (true, Some(read)) = (is_stale, walk.read.clone()) {
             self.go_back(id, read, 0);
         }
@@ -190,12 +201,7 @@ impl Core {
         if left * 2 > walk.window as usize {
             self.start_window = (self.start_window / 2).max(self.options.window_start);
         }
-        if let Some(group) = self.groups.get_mut(&walk.group) {
-            group.walks -= 1;
-            if group.walks == 0 {
-                self.groups.remove(&walk.group);
-            }
-        }
+        self.let_group_go(walk.group);
         self.metadata.lists.retain(|walk| *walk != id);
     }
 
@@ -302,8 +308,20 @@ impl Core {
         }
     }
 
-    /// Directories among the items of a walk from number `from` on, with the round trips behind them, and the number of the
-    /// next item: for who wants to list them before their turn.
+    /// Asks for the first page of a walk, of `most` entries at most, before somebody reads.
+    pub fn start(&mut self, id: WalkId, most: u32) {
+        if let Some(walk) = self.walks.get_mut(&id) {
+            walk.window = walk.window.min(most.max(1));
+        }
+        self.plan(id);
+    }
+
+    /// Where a walk stands that nobody reads yet: whether its first page has come, and how many of its items are there.
+    pub fn standing(&self, id: WalkId) -> (bool, usize) {
+        self.walks.get(&id).map_or((true, 0), |walk| (!matches!(walk.listing, Listing::Queued | Listing::Asked), walk.items.len()))
+    }
+
+    /// Directories among the items of a walk from number `from` on, with the round trips behind each; and the number after them.
     pub fn directories(&self, id: WalkId, from: u64) -> (Vec<(FileId, u32)>, u64) {
         let Some(walk) = self.walks.get(&id) else { return (Vec::new(), from) };
         let skip = from.saturating_sub(walk.first) as usize;
