@@ -11,6 +11,8 @@ mod copies;
 mod demo;
 mod failures;
 mod interrupts;
+mod listing;
+mod listing_trouble;
 mod mount;
 mod namespaces;
 mod record_command;

@@ -10,8 +10,8 @@ use crate::{failure::Failure, names, output, size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use thalweg_store::Error;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
+use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Mode;
 
 /// How directories are walked. The defaults need no tuning.
@@ -119,7 +119,8 @@ impl WalkFlags {
         let sessions: Vec<Arc<Session>> = operands.walking.iter().map(|walking| Arc::clone(&walking.session)).collect();
         self.recording.around(stores, &sessions, json, |mode| {
             let begun = Instant::now();
-            let mut troubles = Troubles::new(verb);
+            let io_servers = sessions.iter().flat_map(|session| session.map().servers.clone()).map(|server| server.name).collect();
+            let mut troubles = Troubles { io_servers, ..Troubles::new(verb) };
             let done = work(mode, &mut troubles);
             let counted: Vec<WalkCounters> = operands.walking.iter().map(|walking| walking.walker.counters()).collect();
             if self.counters {
@@ -164,9 +165,16 @@ fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
     )
 }
 
+/// Whether a directory that was listed a moment ago is gone: then there is nothing in it to list, and nothing is wrong.
+pub fn is_gone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale)
+}
+
 /// What could not be had or done.
 pub struct Troubles {
     verb: &'static str,
+    /// Names of servers that have one; another that is named is a metadata service.
+    io_servers: Vec<String>,
     /// Sizes that are not known, by why.
     sizes: BTreeMap<String, u64>,
     /// Everything said, for a document: the first ones, and how many there were.
@@ -182,18 +190,23 @@ impl Troubles {
 
     /// None yet.
     pub fn new(verb: &'static str) -> Troubles {
-        Troubles { verb, sizes: BTreeMap::new(), said: Vec::new(), count: 0 }
+        Troubles { verb, io_servers: Vec::new(), sizes: BTreeMap::new(), said: Vec::new(), count: 0 }
     }
 
     /// Something of this path went wrong: said at once.
     pub fn of(&mut self, path: &[u8], error: &Error) {
-        let path = names::text(path);
         // A place that begins at a directory's number has that for its name, which tells a person nothing.
-        let text = match error.server() {
-            Some(server) => format!("{path}: server {server}: {}", error.message()),
-            None => format!("{path}: {}", error.message()),
-        };
+        let text = format!("{}: {}", names::text(path), self.why(error));
         self.say(text);
+    }
+
+    /// What went wrong and where, without the file.
+    fn why(&self, error: &Error) -> String {
+        match error.server() {
+            Some(server) if self.io_servers.iter().any(|known| known == server) => format!("server {server}: {}", error.message()),
+            Some(address) => format!("metadata service at {address}: {}", error.message()),
+            None => error.message().to_owned(),
+        }
     }
 
     /// Something that names its path already.
@@ -218,10 +231,7 @@ impl Troubles {
 
     /// The size of a file is not known.
     pub fn size(&mut self, error: &Error) {
-        let why = match error.server() {
-            Some(server) => format!("server {server}: {}", error.message()),
-            None => error.message().to_owned(),
-        };
+        let why = self.why(error);
         if self.sizes.len() < Troubles::KINDS || self.sizes.contains_key(&why) {
             *self.sizes.entry(why).or_default() += 1;
         } else if let Some(count) = self.sizes.values_mut().next() {

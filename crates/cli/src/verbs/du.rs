@@ -6,7 +6,7 @@
 use crate::listing;
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::walking::{Troubles, WalkFlags, Walking};
+use crate::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, output::Lines};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -175,6 +175,7 @@ impl Adding<'_> {
                         self.line(&names::join(&path.given, &next.path), sum, listing::kind_text(next.entry.kind))?;
                     }
                 }
+                Visit::Unreadable(error) if is_gone(&error) => {}
                 Visit::Unreadable(error) => {
                     troubles.of(&names::join(&path.path, &next.path), &error);
                     sums.resize(depth + 1, Sum::default());

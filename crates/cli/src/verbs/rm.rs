@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::operand::{BytePath, StoreFlags};
 use crate::remover::{Name, Remover};
-use crate::walking::{Operands, Troubles, WalkFlags, Walking};
+use crate::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
 use std::ffi::OsString;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
@@ -112,7 +112,7 @@ impl Arguments {
                     let is_directory = next.entry.kind == FileKind::Directory;
                     match next.visit {
                         // Removed by somebody else meanwhile: done.
-                        Visit::Unreadable(error) if self.force && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
+                        Visit::Unreadable(error) if self.force && is_gone(&error) => {}
                         Visit::Unreadable(error) => {
                             remover.troubles().of(&path, &error);
                             remover.keep(next.entry.id);

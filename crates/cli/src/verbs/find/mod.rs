@@ -8,7 +8,7 @@ mod conditions;
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
 use crate::remover::{Name, Remover};
-use crate::walking::{Troubles, WalkFlags, Walking};
+use crate::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, listing, output::Lines};
 use conditions::{Age, Answer, Candidate, Conditions, Kind, SizeIs};
 use std::ffi::{OsStr, OsString};
@@ -290,7 +290,9 @@ impl Finding<'_> {
         let (depth, is_directory) = (next.depth as usize, next.entry.kind == FileKind::Directory);
         match &next.visit {
             Visit::Unreadable(error) => {
-                remover.troubles().of(&names::join(&self.path.path, &next.path), error);
+                if !is_gone(error) {
+                    remover.troubles().of(&names::join(&self.path.path, &next.path), error);
+                }
                 self.counts.resize(depth + 1, 0);
                 // What it has is not known: it is not empty.
                 self.counts[depth] += 1;

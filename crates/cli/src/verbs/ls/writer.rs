@@ -226,6 +226,9 @@ impl Writer {
     fn grid(&mut self) {
         let Format::Grid { columns } = self.format else { return };
         let rows = std::mem::take(&mut self.waiting);
+        if rows.is_empty() {
+            return;
+        }
         let texts: Vec<Vec<u8>> = rows
             .iter()
             .map(|row| {
