@@ -105,7 +105,7 @@ impl FileSystem {
     fn check_silence(&self, targets: &[TargetId]) -> Result<(), Error> {
         let map = self.names.map();
         let servers = targets.iter().filter_map(|target| map.target(*target).map(|(_, server)| server.name.as_str()));
-        self.silence.check(self.options.timeout, servers)
+        self.silence.check(servers)
     }
 
     /// Attributes with size.

@@ -203,12 +203,13 @@ impl FileSystem {
 
     /// Sees to it that the entry that comes next is number `at`, and that it comes with what is asked for.
     fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> Answered<()> {
-        let wanted = page.plus && !self.options.strict;
+        // Beside a server that does not answer, names are told, and who asks for one file waits for its servers only.
+        let wanted = page.plus && !self.options.strict && !self.silence.is_any();
         if at == reading.told.count() {
             let is_late = reading.left.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
             if reading.walk.is_none() || wanted && (!reading.with_attributes || is_late) {
                 self.begin(page, reading, wanted);
-            } else if !wanted && reading.with_attributes && !self.options.strict {
+            } else if !wanted && reading.with_attributes {
                 // What came with attributes will do; what comes next need not have any.
                 let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.told.last());
                 reading.walk = Some(self.walkers.names.directory_after(&Place::of(page.directory), after));

@@ -3,7 +3,7 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::fuse::reply;
+use crate::fuse::{abi, reply};
 use crate::layout_text;
 use crate::table::Node;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ const LAYOUT: &[u8] = b"user.thalweg.layout";
 const MAP: &[u8] = b"user.thalweg.map";
 const STORE: &[u8] = b"user.thalweg.store";
 const ERROR: &[u8] = b"user.thalweg.error";
+const COUNTERS: &[u8] = b"user.thalweg.counters";
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
@@ -95,6 +96,7 @@ impl FileSystem {
     fn made_up(&self, w: &mut Worker, node: &Arc<Node>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
         match name {
             STORE => return Ok(Some(self.store_document().into_bytes())),
+            COUNTERS => return Ok(Some(self.counters_document().into_bytes())),
             ERROR => return Ok(node.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
             LAYOUT | MAP => {}
             _ => return Ok(None),
@@ -140,6 +142,26 @@ impl FileSystem {
             "node": self.options.node,
             "pid": std::process::id(),
             "strict": self.options.strict,
+        });
+        document.to_string()
+    }
+
+    /// What the kernel has asked so far, and what listings have asked of the servers.
+    fn counters_document(&self) -> String {
+        let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.asked.count(*code).into()));
+        let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole)].map(|(name, walker)| {
+            let c = walker.counters();
+            let counts = serde_json::json!({
+                "entries": c.entries, "hits": c.hits, "misses": c.misses, "wasted": c.wasted, "requests": c.requests,
+                "round_trips": c.round_trips, "glimpsed": c.glimpsed, "from_metadata": c.from_metadata, "window": c.window,
+            });
+            (name.to_owned(), counts)
+        });
+        let document = serde_json::json!({
+            "asked": asked.collect::<serde_json::Map<_, _>>(),
+            "walks": serde_json::Map::from_iter(walks),
+            "lookups_ahead": self.following.answered.load(std::sync::atomic::Ordering::Relaxed),
+            "known": self.table.len(),
         });
         document.to_string()
     }

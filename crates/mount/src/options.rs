@@ -25,6 +25,8 @@ pub struct Options {
     pub read_only: bool,
     /// Other users may use it, as far as modes let them.
     pub allow_other: bool,
+    /// How long the kernel relies on names and attributes it has seen.
+    pub lifetime: Duration,
     /// The label of this machine.
     pub node: String,
     /// Silence after which a server is given up.
@@ -52,6 +54,7 @@ impl Options {
             strict: false,
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
+            lifetime: LIFETIME,
             node: thalweg_store::config::node_here(),
             timeout: thalweg_store::limits::CLIENT_SILENCE,
             known_most: KNOWN,
@@ -69,6 +72,6 @@ impl Options {
 
     /// How long the kernel may rely on what it has seen.
     pub fn lifetime(&self) -> Duration {
-        if self.strict { Duration::ZERO } else { LIFETIME }
+        if self.strict { Duration::ZERO } else { self.lifetime }
     }
 }

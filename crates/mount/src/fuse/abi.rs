@@ -57,6 +57,48 @@ pub mod opcode {
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
     pub const SYNCFS: u32 = 50;
+
+    /// Each with its name as it is written in documents.
+    pub const NAMES: &[(u32, &str)] = &[
+        (LOOKUP, "lookup"),
+        (FORGET, "forget"),
+        (GETATTR, "getattr"),
+        (SETATTR, "setattr"),
+        (READLINK, "readlink"),
+        (SYMLINK, "symlink"),
+        (MKNOD, "mknod"),
+        (MKDIR, "mkdir"),
+        (UNLINK, "unlink"),
+        (RMDIR, "rmdir"),
+        (RENAME, "rename"),
+        (LINK, "link"),
+        (OPEN, "open"),
+        (READ, "read"),
+        (WRITE, "write"),
+        (STATFS, "statfs"),
+        (RELEASE, "release"),
+        (FSYNC, "fsync"),
+        (SETXATTR, "setxattr"),
+        (GETXATTR, "getxattr"),
+        (LISTXATTR, "listxattr"),
+        (REMOVEXATTR, "removexattr"),
+        (FLUSH, "flush"),
+        (OPENDIR, "opendir"),
+        (READDIR, "readdir"),
+        (RELEASEDIR, "releasedir"),
+        (FSYNCDIR, "fsyncdir"),
+        (GETLK, "getlk"),
+        (SETLK, "setlk"),
+        (SETLKW, "setlkw"),
+        (CREATE, "create"),
+        (INTERRUPT, "interrupt"),
+        (BATCH_FORGET, "batch_forget"),
+        (FALLOCATE, "fallocate"),
+        (READDIRPLUS, "readdirplus"),
+        (RENAME2, "rename2"),
+        (LSEEK, "lseek"),
+        (SYNCFS, "syncfs"),
+    ];
 }
 
 /// What kernel and mount agree on when they begin.

@@ -1,0 +1,461 @@
+//! Directories through a mount: read by programs that know nothing of walks, while they change, and however large.
+
+mod stand;
+
+use rustix::fs::{XattrFlags, setxattr};
+use stand::{Mounted, Stand, wait_until};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mount::fuse::abi::opcode;
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+/// Longer than any test: what is not told anew is not told at all.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Makes empty files behind the back of all mounts: `directory` is from the store's root.
+fn make_files(stand: &Stand, directory: &str, names: impl Iterator<Item = String>) {
+    let names: Vec<String> = names.collect();
+    let connect = Connect { timeout: Duration::from_secs(30), node: "here".into(), ..Connect::default() };
+    let client = MetadataClient::connect(&mut Tracer::off(), &stand.address, &connect).unwrap();
+    let owner = Owner { mode: 0o644, uid: 0, gid: 0 };
+    let _ = client.make_directory(&mut Tracer::off(), &Place::at(directory), Owner { mode: 0o755, ..owner }, true);
+    let new = |name: &String| {
+        let place = Place::at(format!("{directory}/{name}"));
+        Small::MakeFile(client.new_file(place, owner, Existing::Refuse, &LayoutChoice::default()))
+    };
+    let operations: Vec<Small> = names.iter().map(new).collect();
+    client.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().for_each(|made| drop(made.unwrap()));
+}
+
+fn run(program: &str, arguments: &[&OsStr]) -> String {
+    let done = Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap();
+    assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// How often the kernel has asked for a single file's attributes.
+fn single(m: &Mounted) -> u64 {
+    let asked = &m.mount().files().asked;
+    asked.count(opcode::LOOKUP) + asked.count(opcode::GETATTR)
+}
+
+fn with_lifetime(stand: &Stand, name: &str, lifetime: Duration) -> Mounted {
+    stand.mount_with(name, |options| options.lifetime = lifetime)
+}
+
+/// A directory as the C library reads it.
+struct Stream(*mut libc::DIR);
+
+impl Stream {
+    fn open(path: &Path) -> Stream {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path is a string that ends with a zero byte and lives until the call returns.
+        let stream = unsafe { libc::opendir(path.as_ptr()) };
+        assert!(!stream.is_null());
+        Stream(stream)
+    }
+
+    fn next(&mut self) -> Option<String> {
+        // SAFETY: the stream is open; the entry is copied before the next call.
+        let name = unsafe {
+            let entry = libc::readdir(self.0);
+            if entry.is_null() {
+                return None;
+            }
+            CStr::from_ptr((*entry).d_name.as_ptr()).to_str().unwrap().to_owned()
+        };
+        Some(name)
+    }
+
+    fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.next()).filter(|name| name != "." && name != "..").collect()
+    }
+
+    fn tell(&self) -> libc::c_long {
+        // SAFETY: the stream is open.
+        unsafe { libc::telldir(self.0) }
+    }
+
+    fn seek(&mut self, place: libc::c_long) {
+        // SAFETY: the stream is open, and the place is one that it told.
+        unsafe { libc::seekdir(self.0, place) }
+    }
+
+    fn rewind(&mut self) {
+        // SAFETY: the stream is open.
+        unsafe { libc::rewinddir(self.0) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the stream is open and not used afterwards.
+        unsafe { libc::closedir(self.0) };
+    }
+}
+
+#[test]
+fn a_long_listing_takes_no_question_about_a_single_file() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..6000).map(|i| format!("f{i:05}")));
+    let m = with_lifetime(&stand, "m", LONG);
+    fs::write(m.at("d/f00007"), "seven").unwrap();
+    drop(with_lifetime(&stand, "other", LONG));
+    let again = with_lifetime(&stand, "again", LONG);
+    let before = single(&again);
+    let listed = run("ls", &["-lU".as_ref(), again.at("d").as_ref()]);
+    assert_eq!(listed.lines().count(), 6001);
+    assert!(listed.lines().any(|line| line.contains(" 5 ") && line.ends_with(" f00007")), "with sizes");
+    assert!(single(&again) - before <= 8, "{} questions for 6000 files", single(&again) - before);
+    // Nothing is asked again by who comes within the lifetime either.
+    run("du", &["-a".as_ref(), again.at("d").as_ref()]);
+    assert!(single(&again) - before <= 16);
+}
+
+#[test]
+fn names_looked_up_in_the_directorys_order_are_asked_for_together() {
+    needs_mounts!();
+    const FILES: u64 = 6000;
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..FILES).map(|i| format!("f{i:05}")));
+    let m = with_lifetime(&stand, "m", LONG);
+    // The names only, and then one file after the other: as programs do that sort.
+    let names = Stream::open(&m.at("d")).rest();
+    assert_eq!(names.len() as u64, FILES);
+    let looked = m.mount().files().asked.count(opcode::LOOKUP);
+    for name in &names {
+        assert_eq!(fs::symlink_metadata(m.at(&format!("d/{name}"))).unwrap().len(), 0);
+    }
+    let looked = m.mount().files().asked.count(opcode::LOOKUP) - looked;
+    let ahead = m.mount().files().following.answered.load(Ordering::Relaxed);
+    assert!(looked > FILES / 2, "most names were listed without attributes: {looked}");
+    assert!(looked - ahead <= 10, "{looked} lookups, {ahead} of them were asked for ahead");
+    // What is gone is gone, and what is new is found, wherever the walk is.
+    fs::remove_file(m.at("d/f00003")).unwrap();
+    assert!(fs::symlink_metadata(m.at("d/f00003")).is_err());
+    fs::write(m.at("d/f00003"), "new").unwrap();
+    assert_eq!(fs::symlink_metadata(m.at("d/f00003")).unwrap().len(), 3);
+}
+
+#[test]
+fn names_looked_up_out_of_order_cost_no_more_than_themselves() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    make_files(&stand, "/d", (0..3000).map(|i| format!("f{i:05}")));
+    let m = with_lifetime(&stand, "m", Duration::from_millis(1));
+    let names = Stream::open(&m.at("d")).rest();
+    let walked = || m.mount().files().walkers.whole.counters().entries;
+    let before = walked();
+    for i in 0..2000_usize {
+        let name = &names[(i * 1_009) % names.len()];
+        assert!(fs::symlink_metadata(m.at(&format!("d/{name}"))).is_ok());
+    }
+    assert!(walked() - before <= 6000, "{} entries were walked for 2000 names", walked() - before);
+}
+
+#[test]
+fn a_change_here_is_seen_though_the_walk_was_ahead_of_it() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..5000).map(|i| format!("f{i:05}")));
+    let m = with_lifetime(&stand, "m", LONG);
+    let mut stream = Stream::open(&m.at("d"));
+    let first: Vec<String> = (0..10).map(|_| stream.next().unwrap()).collect();
+    assert_eq!(&first[..3], [".", "..", "f00000"]);
+    // What follows is on its way or has come. Behind the page that the kernel has, in every way that a file changes:
+    let at = |i: usize| m.at(&format!("d/f{i:05}"));
+    for i in (1600..5000).step_by(100) {
+        fs::set_permissions(at(i), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(at(i + 1), "written").unwrap();
+        File::options().write(true).open(at(i + 2)).unwrap().set_len(100_000).unwrap();
+        fs::remove_file(at(i + 3)).unwrap();
+        fs::rename(at(i + 4), at(i + 5)).unwrap();
+        fs::hard_link(at(i + 6), m.at(&format!("d/f{i:05}b"))).unwrap();
+        fs::remove_file(at(i + 7)).unwrap();
+        fs::write(at(i + 7), "made anew").unwrap();
+        std::os::unix::fs::chown(at(i + 8), Some(7), Some(8)).unwrap();
+    }
+    let mut open = Vec::new();
+    for i in (1600..5000).step_by(500) {
+        let mut file = File::options().write(true).open(at(i + 9)).unwrap();
+        file.write_all(b"on its way").unwrap();
+        open.push(file);
+    }
+    for name in stream.rest() {
+        let number: usize = name[1..6].parse().unwrap();
+        if number < 1600 || name.len() > 6 {
+            continue;
+        }
+        let found = fs::symlink_metadata(m.at(&format!("d/{name}")));
+        match number % 100 {
+            0 => assert_eq!(found.unwrap().mode() & 0o777, 0o600, "{name}"),
+            1 => assert_eq!(found.unwrap().len(), 7, "{name}"),
+            2 => assert_eq!(found.unwrap().len(), 100_000, "{name}"),
+            3 | 4 => assert!(found.is_err(), "{name} is gone"),
+            5 => assert_eq!(found.unwrap().nlink(), 1, "{name}"),
+            6 => assert_eq!(found.unwrap().nlink(), 2, "{name}"),
+            7 => assert_eq!(found.unwrap().len(), 9, "{name}"),
+            8 => assert_eq!(found.unwrap().uid(), 7, "{name}"),
+            9 if (number - 1609).is_multiple_of(500) => assert_eq!(found.unwrap().len(), 10, "{name}"),
+            _ => assert_eq!(found.unwrap().len(), 0, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn what_stayed_is_seen_once_while_another_mount_makes_and_removes() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..4000).map(|i| format!("stays {i:05}")));
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let (b, done) = (&b, &done);
+            scope.spawn(move || {
+                let mut round = 0_u32;
+                while !done.load(Ordering::Relaxed) {
+                    // Before, among and behind what stays.
+                    for prefix in ["a", "stays 01", "stays 03999b", "z"] {
+                        let name = b.at(&format!("d/{prefix}.{worker}.{}", round % 50));
+                        match round / 50 % 2 {
+                            0 => fs::write(&name, "x").unwrap(),
+                            _ => fs::remove_file(&name).unwrap(),
+                        }
+                    }
+                    round += 1;
+                }
+            });
+        }
+        let _end = EndAtDrop(&done);
+        for round in 0..20 {
+            let names = Stream::open(&a.at("d")).rest();
+            let mut seen = BTreeMap::new();
+            names.iter().for_each(|name| *seen.entry(name.as_str()).or_insert(0) += 1);
+            assert!(seen.values().all(|times| *times == 1), "seen twice: {:?}", seen.iter().filter(|(_, n)| **n > 1).collect::<Vec<_>>());
+            let stayed = seen.keys().filter(|name| name.len() == 11 && name.starts_with("stays ")).count();
+            assert_eq!(stayed, 4000);
+            if round % 5 == 0 {
+                let listed = run("ls", &["-f".as_ref(), a.at("d").as_ref()]);
+                assert_eq!(listed.lines().filter(|name| name.len() == 11 && name.starts_with("stays ")).count(), 4000);
+            }
+        }
+    });
+}
+
+/// Ends the workers also when the test fails.
+struct EndAtDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_back_goes_on_from_there() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    make_files(&stand, "/d", (0..10_000).map(|i| format!("f{i:05}")));
+    let m = stand.mount("m");
+    let mut stream = Stream::open(&m.at("d"));
+    let mut places = Vec::new();
+    let mut names = Vec::new();
+    loop {
+        places.push(stream.tell());
+        match stream.next() {
+            Some(name) => names.push(name),
+            None => break,
+        }
+    }
+    assert_eq!(names.len(), 10_002);
+    for at in [9_999, 9_990, 5_000, 10_001, 4_097, 63, 2, 1, 0, 7_777, 7_778] {
+        stream.seek(places[at]);
+        assert_eq!(stream.next().as_ref(), Some(&names[at]));
+        assert_eq!(stream.next().as_ref(), names.get(at + 1));
+    }
+    stream.seek(places[10_002]);
+    assert_eq!(stream.next(), None, "at the end");
+    stream.seek(places[3]);
+    assert_eq!(stream.rest(), names[3..]);
+    // A place stays where it is when names before it go, if it is not far back.
+    stream.seek(places[9_000]);
+    for name in &names[6_000..9_000] {
+        fs::remove_file(m.at(&format!("d/{name}"))).unwrap();
+    }
+    stream.seek(places[9_000]);
+    assert_eq!(stream.rest(), names[9_000..]);
+    stream.rewind();
+    fs::write(m.at("d/a new one"), "").unwrap();
+    let all: BTreeSet<String> = stream.rest().into_iter().collect();
+    assert_eq!(all.len(), 10_000 - 3_000 + 1);
+    assert!(all.contains("a new one"), "who begins anew sees what is new");
+}
+
+#[test]
+fn names_of_all_bytes_and_lengths_are_listed_as_they_are() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let m = stand.mount("m");
+    fs::create_dir(m.at("d")).unwrap();
+    let mut expected = BTreeSet::new();
+    for byte in (1..=255_u8).filter(|byte| *byte != b'/') {
+        for name in [vec![b'n', byte], vec![byte; 255]] {
+            if name != [b'.'; 255] || byte != b'.' {
+                fs::write(m.path().join("d").join(OsStr::from_bytes(&name)), [byte]).unwrap();
+                expected.insert(name);
+            }
+        }
+    }
+    let other = stand.mount("other");
+    let listed = fs::read_dir(other.at("d")).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().len(), 1);
+        entry.file_name().as_bytes().to_vec()
+    });
+    assert_eq!(listed.collect::<BTreeSet<_>>(), expected);
+}
+
+/// Memory of this process that is resident, and its own.
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
+    needs_mounts!();
+    const FILES: usize = 100_000;
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..FILES).map(|i| format!("a name of usual length {i:06}")));
+    let known_most = 10_000;
+    let m = stand.mount_with("m", |options| options.known_most = known_most);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let version: Vec<u32> = kernel.split(|c: char| !c.is_ascii_digit()).take(2).filter_map(|n| n.parse().ok()).collect();
+    let prunes = version >= vec![6, 18];
+    // Once to warm up what is allocated for a listing of any size.
+    assert_eq!(Stream::open(&m.at("d")).rest().len(), FILES);
+    let before = resident_bytes();
+    let listed = run("ls", &["-lU".as_ref(), m.at("d").as_ref()]);
+    assert_eq!(listed.lines().count(), FILES + 1);
+    let grown = resident_bytes().saturating_sub(before + listed.len() as u64 * 2);
+    if !prunes {
+        println!("SKIPPED: this kernel cannot be asked to forget (needs 6.18)");
+        return;
+    }
+    wait_until("the kernel to forget what is too much", || m.mount().files().table.len() <= known_most + known_most / 4);
+    assert!(grown < 64 << 20, "{} MiB more than before", grown >> 20);
+    // What was forgotten is found again.
+    assert_eq!(fs::metadata(m.at("d/a name of usual length 000001")).unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_open_outlives_the_trimming() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    make_files(&stand, "/d", (0..5_000).map(|i| format!("f{i:05}")));
+    let m = stand.mount_with("m", |options| options.known_most = 100);
+    fs::write(m.at("d/f00001"), "is read later").unwrap();
+    let (open, directory) = (File::open(m.at("d/f00001")).unwrap(), File::open(m.at("d")).unwrap());
+    for _ in 0..3 {
+        assert_eq!(run("ls", &["-lU".as_ref(), m.at("d").as_ref()]).lines().count(), 5_001);
+    }
+    let mut found = [0; 13];
+    open.read_exact_at(&mut found, 0).unwrap();
+    assert_eq!(&found, b"is read later");
+    assert!(directory.metadata().unwrap().is_dir());
+    assert_eq!(fs::read_dir(m.at("d")).unwrap().count(), 5_000);
+}
+
+/// A file on target 1 and one on target 0, of each so many, in `d`.
+fn on_two_targets(m: &Mounted, files: usize) {
+    fs::create_dir(m.at("d")).unwrap();
+    for target in [0, 1] {
+        let layout = format!("basic_dist place=targets:{target}");
+        setxattr(m.at("d"), "user.thalweg.layout", layout.as_bytes(), XattrFlags::empty()).unwrap();
+        for i in 0..files {
+            fs::write(m.at(&format!("d/f{i:04} on {target}")), "four").unwrap();
+        }
+    }
+}
+
+#[test]
+fn files_of_a_server_that_is_gone_are_listed_and_have_no_size() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    on_two_targets(&stand.mount("maker"), 40);
+    let m = stand.mount("m");
+    stand.stop_server("io1");
+    let mut seen = 0;
+    for entry in fs::read_dir(m.at("d")).unwrap() {
+        let entry = entry.unwrap();
+        let found = entry.metadata();
+        match entry.file_name().to_str().unwrap().ends_with("on 0") {
+            true => assert_eq!(found.unwrap().len(), 4),
+            false => assert_eq!(found.unwrap_err().raw_os_error(), Some(libc::EIO), "never a wrong size"),
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 80);
+    let ls = Command::new("ls").arg("-l").arg(m.at("d")).env("LC_ALL", "C").output().unwrap();
+    assert_eq!(ls.status.code(), Some(1), "what is known is printed, and the rest is said to be missing");
+    assert_eq!(String::from_utf8(ls.stdout).unwrap().lines().filter(|line| line.ends_with("on 0")).count(), 40);
+}
+
+#[test]
+fn a_silent_server_costs_a_listing_a_few_timeouts_and_not_one_for_each_file() {
+    needs_mounts!();
+    const FILES: usize = 40;
+    let stand = Stand::new(2);
+    on_two_targets(&stand.mount("maker"), FILES);
+    let timeout = Duration::from_secs(2);
+    let m = stand.mount_with("m", |options| options.timeout = timeout);
+    let address = m.mount().files().names.map().servers.iter().find(|s| s.name == "io1").unwrap().address.clone();
+    stand.stop_server("io1");
+    // Connections are made to it, and nothing is ever said on them.
+    let _silent = TcpListener::bind(&address).unwrap();
+    let began = Instant::now();
+    let names: Vec<String> = fs::read_dir(m.at("d")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names.len(), 2 * FILES, "names are listed");
+    for name in names {
+        let found = fs::metadata(m.at(&format!("d/{name}")));
+        match name.ends_with("on 0") {
+            true => assert_eq!(found.unwrap().len(), 4),
+            false => assert_eq!(found.unwrap_err().raw_os_error(), Some(libc::EIO)),
+        }
+    }
+    assert!(began.elapsed() < timeout * FILES as u32 / 4, "{FILES} files: {:?}", began.elapsed());
+}
+
+#[test]
+fn a_strict_mounts_listing_tells_sizes_as_they_are() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount_strictly("a"), stand.mount_strictly("b"));
+    fs::create_dir(a.at("d")).unwrap();
+    let files: Vec<File> = (0..20).map(|i| File::create(a.at(&format!("d/f{i:02}"))).unwrap()).collect();
+    for round in 1..10_u64 {
+        let mut entries = fs::read_dir(b.at("d")).unwrap();
+        for (i, file) in files.iter().enumerate() {
+            let size = round * 1000 + i as u64;
+            file.write_all_at(b"x", size - 1).unwrap();
+            assert_eq!(fs::metadata(b.at(&format!("d/f{i:02}"))).unwrap().len(), size);
+            assert_eq!(entries.next().unwrap().unwrap().metadata().unwrap().len() % 1000, i as u64);
+        }
+        assert!(entries.next().is_none());
+    }
+}
