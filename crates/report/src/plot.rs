@@ -1,7 +1,7 @@
 //! Curves of measurements with their intervals, as SVG, and pages of them: self-contained, no script.
 //!
-//! The x axis is logarithmic and has its marks where the caller says (sizes, numbers of nodes); the y axis begins at 0, or is
-//! logarithmic too where figures differ by orders of magnitude. A curve is told by its colour, its mark and its name at its end; a
+//! The x axis is logarithmic, or linear where a straight line is to look like one, and has its marks where the caller says (sizes,
+//! numbers of nodes); the y axis begins at 0, or is logarithmic where figures differ by orders of magnitude. A curve is told by its colour, its mark and its name at its end; a
 //! vertical bar is the interval, a short flat line beside a mark what was expected there. Each mark has a text that is shown when it
 //! is pointed at.
 
@@ -19,8 +19,10 @@ pub struct Plot {
     pub subtitle: String,
     /// What the x axis is.
     pub x_name: String,
-    /// Marks of the x axis: where, and what they say. Positive; at least one.
+    /// Marks of the x axis: where, and what they say. At least one; positive where the axis is logarithmic.
     pub x_marks: Vec<(f64, String)>,
+    /// Whether the x axis is linear.
+    pub x_is_linear: bool,
     /// What the y axis is, with its unit.
     pub y_name: String,
     /// Whether the y axis is logarithmic.
@@ -100,13 +102,14 @@ pub fn plot(plot: &Plot) -> String {
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
+    x_is_linear: bool,
     y_is_log: bool,
 }
 
 impl Scale {
     fn of(plot: &Plot) -> Scale {
         let dots = || plot.curves.iter().flat_map(|curve| &curve.dots);
-        let xs = || plot.x_marks.iter().map(|m| m.0).chain(dots().map(|d| d.x)).filter(|x| *x > 0.0);
+        let xs = || plot.x_marks.iter().map(|m| m.0).chain(dots().map(|d| d.x)).filter(|x| plot.x_is_linear || *x > 0.0);
         let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
         let top = dots().map(|d| d.high.max(d.y).max(d.expected.unwrap_or(0.0))).fold(0.0, f64::max);
         let bottom = dots().map(|d| d.low.min(d.y)).filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
@@ -116,12 +119,14 @@ impl Scale {
             false => (0.0, if top > 0.0 { top * 1.06 } else { 1.0 }),
         };
         let x = if least < most { (least, most) } else { (least.min(1.0) / 2.0, most.max(1.0) * 2.0) };
-        Scale { x: (x.0.ln(), x.1.ln()), y, y_is_log: plot.y_is_log }
+        let x = if plot.x_is_linear { x } else { (x.0.ln(), x.1.ln()) };
+        Scale { x, y, x_is_linear: plot.x_is_linear, y_is_log: plot.y_is_log }
     }
 
     fn x(&self, value: f64) -> f64 {
         let room = WIDTH - LEFT - NAMES - 24.0;
-        LEFT + 12.0 + room * (value.max(1e-300).ln() - self.x.0) / (self.x.1 - self.x.0)
+        let value = if self.x_is_linear { value } else { value.max(1e-300).ln() };
+        LEFT + 12.0 + room * (value - self.x.0) / (self.x.1 - self.x.0)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -316,6 +321,7 @@ mod tests {
             subtitle: "of an example".into(),
             x_name: "part".into(),
             x_marks: vec![(1048576.0, "1 MiB".into()), (4194304.0, "4 MiB".into())],
+            x_is_linear: false,
             y_name: "MiB/s".into(),
             y_is_log: log,
             curves: vec![curve("local", 0, 40.0), curve("one", 1, 38.0), curve("two", 2, 37.9), Curve::default()],
