@@ -87,10 +87,8 @@ mod tests {
         let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let (trials, mut inside) = (100, 0);
         for trial in 0..trials {
-            let points: Vec<(f64, Vec<f64>)> = DATAFILES
-                .iter()
-                .map(|x| (*x, (0..9).map(|_| (intercept + slope * x) * (0.95 + 0.1 * uniform())).collect()))
-                .collect();
+            let points: Vec<(f64, Vec<f64>)> =
+                DATAFILES.iter().map(|x| (*x, (0..9).map(|_| (intercept + slope * x) * (0.95 + 0.1 * uniform())).collect())).collect();
             let fit = fit_line(&points, trial).unwrap();
             inside += usize::from(fit.slope.covers(slope));
             assert!((fit.slope.median / slope - 1.0).abs() < 0.1 && (fit.intercept.median / intercept - 1.0).abs() < 0.1, "{fit:?}");

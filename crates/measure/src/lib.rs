@@ -32,7 +32,7 @@ pub mod outcome;
 pub mod statistics;
 
 pub use cache::{CacheState, drop_all_caches, evict, warm};
-pub use command::{Process, Usage};
+pub use command::{Process, Usage, cpu_time_of};
 pub use error::{Error, Result};
 pub use experiment::{Arm, Experiment, Order, Stop};
 pub use fit::{Fit, fit_line};
