@@ -2,10 +2,11 @@
 
 use crate::access::Sharing;
 use crate::document::{Bonnie, Document, Facts};
-use crate::nodes::Nodes;
+use crate::log::Log;
+use crate::nodes::{Nodes, Start};
 use crate::plan::{Cell, Choice, Known, Peer, Via, cells, order};
 use crate::protocol::{Answer, At, Order, Work};
-use crate::raw::{Digest, Header, Line, Log, SCHEMA, Way};
+use crate::raw::{Digest, Header, Line, SCHEMA, Way};
 use crate::series::Ground;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -130,7 +131,9 @@ impl<'a> Stage<'a> {
         if names.is_empty() {
             return Err(Error::Choice("no nodes: name them with --nodes".into()));
         }
-        let mut nodes = Nodes::start(choice, &names, cancelled)?;
+        let run_on = choice.run_on.as_deref();
+        let start = Start { program: &choice.program, timeout_s: choice.timeout_s };
+        let mut nodes = Nodes::start(&start, names.iter().map(|name| (name.as_str(), run_on)), cancelled)?;
         let connected =
             nodes.each(|node| Order::Connect { store: choice.store.clone(), node: names[node].clone(), timeout_s: choice.timeout_s })?;
         let Some(Answer::Connected(map)) = connected.into_iter().next() else { return Err(strange()) };

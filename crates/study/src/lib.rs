@@ -12,11 +12,12 @@
 //! | [`series`] | the curves: local disk, layouts, peers |
 //! | [`mod@predict`] | what disks and links allow a layout |
 //! | [`plan`] | what is measured, in which order, and what of it is there already |
-//! | [`raw`] | the lines that keep every time |
+//! | [`log`], [`raw`] | the lines that keep every time |
 //! | [`protocol`], [`worker`] | one process on each node, told over a pipe what to do |
 //! | [`nodes`], [`conduct`] | starting them, and conducting a run on all of them at once |
 //! | `job` | a run by an MPI job |
 //! | [`document`], [`markdown`] | what came of it |
+//! | [`ls`] | another study: what a listing costs |
 //!
 //! A run is conducted so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
 //! are told to go at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
@@ -28,6 +29,8 @@ pub mod conduct;
 pub mod document;
 mod error;
 mod job;
+pub mod log;
+pub mod ls;
 pub mod markdown;
 pub mod nodes;
 pub mod pattern;

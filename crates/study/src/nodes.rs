@@ -3,7 +3,6 @@
 //! An order goes to every node before any answer is waited for, so that they work at the same time. Answers are read by a thread for
 //! each node, so that a silent one is noticed and a person who wants to stop is heard.
 
-use crate::plan::Choice;
 use crate::protocol::{Answer, Order};
 use crate::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -29,6 +28,15 @@ struct Node {
     answers: Receiver<String>,
 }
 
+/// How the processes are started.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The `thalweg` of the nodes.
+    pub program: &'a Path,
+    /// Ten times this, and at least a minute, is how long a node may be silent.
+    pub timeout_s: f64,
+}
+
 /// All of them.
 pub struct Nodes<'a> {
     nodes: Vec<Node>,
@@ -37,17 +45,22 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// Starts a process on each node.
+    /// Starts a process on each node: its name, and the words that start a command there, `{node}` standing for the name; none: it is
+    /// this machine.
     ///
     /// # Errors
     /// Which could not be started.
-    pub fn start(choice: &Choice, names: &[String], cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'a>> {
-        let silence = Duration::from_secs_f64((choice.timeout_s * 10.0).max(60.0));
-        let mut nodes = Nodes { nodes: Vec::new(), silence, cancelled };
-        for name in names {
-            nodes.nodes.push(start_one(choice, name)?);
+    pub fn start<'n>(
+        start: &Start<'_>,
+        nodes: impl IntoIterator<Item = (&'n str, Option<&'n str>)>,
+        cancelled: &'a dyn Fn() -> bool,
+    ) -> Result<Nodes<'a>> {
+        let silence = Duration::from_secs_f64((start.timeout_s * 10.0).max(60.0));
+        let mut started = Nodes { nodes: Vec::new(), silence, cancelled };
+        for (name, run_on) in nodes {
+            started.nodes.push(start_one(start.program, name, run_on)?);
         }
-        Ok(nodes)
+        Ok(started)
     }
 
     /// How many.
@@ -137,10 +150,9 @@ impl Drop for Nodes<'_> {
     }
 }
 
-fn start_one(choice: &Choice, name: &str) -> Result<Node> {
-    let prefix: Vec<String> =
-        choice.run_on.iter().flat_map(|text| text.split_whitespace()).map(|word| word.replace("{node}", name)).collect();
-    let program = choice.program.to_string_lossy().into_owned();
+fn start_one(program: &Path, name: &str, run_on: Option<&str>) -> Result<Node> {
+    let prefix: Vec<String> = run_on.iter().flat_map(|text| text.split_whitespace()).map(|word| word.replace("{node}", name)).collect();
+    let program = program.to_string_lossy().into_owned();
     let words: Vec<String> = prefix.into_iter().chain([program]).chain(WORKER_WORDS.iter().map(|word| (*word).to_owned())).collect();
     let mut command = Command::new(&words[0]);
     // In a process group of its own: Ctrl-C is for us, and it ends when we have nothing more to tell it.

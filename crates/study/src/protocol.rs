@@ -101,6 +101,8 @@ pub enum Order {
         /// Seconds.
         seconds: f64,
     },
+    /// About listings.
+    Ls(crate::ls::protocol::Order),
 }
 
 /// What it answers.
@@ -136,4 +138,6 @@ pub enum Answer {
     Listening(String),
     /// Bytes per second that arrived.
     Streamed(f64),
+    /// About listings.
+    Ls(crate::ls::protocol::Answer),
 }

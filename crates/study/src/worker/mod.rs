@@ -5,11 +5,14 @@
 //! | [`moving`] | transfers through paths and through the client library, timed |
 //! | [`explain`] | a digest of a run's recording |
 //! | [`link`] | how much a link carries |
+//!
+//! What is said about listings is done by [`crate::ls::worker`].
 
 mod explain;
 mod link;
 mod moving;
 
+use crate::ls;
 use crate::protocol::{Answer, At, Order, Work};
 use crate::series::as_attribute;
 use crate::{Error, Result};
@@ -66,6 +69,7 @@ struct Worker {
     recorded: Option<Recorded>,
     mounts: Vec<PathBuf>,
     recordings: u32,
+    ls: ls::worker::Worker,
 }
 
 impl Drop for Worker {
@@ -94,6 +98,15 @@ impl Worker {
             }
             Order::Listen(address) => link::listen(&address),
             Order::Stream { to, seconds } => link::stream(&to, Duration::from_secs_f64(seconds)),
+            Order::Ls(order) => {
+                let store = self.store.as_ref().map(|(names, store)| ls::worker::Store {
+                    address: names.address().to_owned(),
+                    options: self.options.clone(),
+                    names: names.clone(),
+                    data: Arc::clone(&store.data),
+                });
+                self.ls.obey(order, store.as_ref()).map(Answer::Ls)
+            }
         }
     }
 

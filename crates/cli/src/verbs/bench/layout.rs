@@ -1,15 +1,14 @@
 //! `thalweg bench layout`: what each layout gives every node of a store, beside the local disk and other systems.
 //!
 //! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
-//! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`. `thalweg bench node` is the process that the study starts on each
-//! node, and is of no use by hand.
+//! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
 
+use super::put;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
 use crate::{bench_page, output, size};
 use serde::Deserialize;
-use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_report::plot;
@@ -17,28 +16,8 @@ use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::plan::{Mpi, Peer, Via};
 use thalweg_study::{Choice, Document, Observer, conduct, markdown};
 
-/// Arguments of `thalweg bench`.
-#[derive(clap::Args)]
-pub struct Arguments {
-    #[command(subcommand)]
-    what: What,
-}
-
-/// What to measure.
-#[derive(clap::Subcommand)]
-enum What {
-    /// Every node writes and reads its part of a file, with each layout, against its own disk
-    Layout(Box<Layout>),
-    /// Draw the plots and pages of a result again
-    Redraw {
-        /// The directory of results
-        #[arg(value_name = "DIR")]
-        out: PathBuf,
-    },
-    /// The process on a node of a study; it is told over a pipe what to do
-    #[command(hide = true)]
-    Node,
-}
+/// The file of the result.
+const RESULT: &str = "layout.json";
 
 /// Arguments of `thalweg bench layout`.
 #[derive(clap::Args)]
@@ -48,7 +27,7 @@ enum What {
     path, write and read; {file}, {bytes} and {node} stand for what they say.\n\
     thalweg bench layout --store store.toml --sizes 16Mi,64Mi --repeat 5 --run-on 'ssh {node}'"
 )]
-struct Layout {
+pub struct Arguments {
     /// Labels of the nodes, in the order of ranks (default: all that servers are on)
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
@@ -144,16 +123,8 @@ impl Through {
     }
 }
 
-/// Measures, or serves as a node's process.
+/// Measures.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.what {
-        What::Node => thalweg_study::worker::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
-        What::Layout(layout) => measure(layout),
-        What::Redraw { out } => redraw(out),
-    }
-}
-
-fn measure(arguments: &Layout) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
     let document = match thalweg_study::run(&choice, &Telling { interrupt }) {
@@ -161,7 +132,7 @@ fn measure(arguments: &Layout) -> Result<(), Failure> {
         Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
         Err(error) => return Err(Failure::failed(error)),
     };
-    put(&choice.out, "layout.json", &document.json())?;
+    put(&choice.out, RESULT, &document.json())?;
     let text = show(&document, &choice.out)?;
     output::note(&format!("raw.jsonl, layout.json, layout.md, layout.html and the plots are in {}", choice.out.display()));
     output::result(&if arguments.json { document.json() } else { text })
@@ -178,20 +149,12 @@ fn show(document: &Document, out: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Draws again what was measured before.
-fn redraw(out: &Path) -> Result<(), Failure> {
-    let path = out.join("layout.json");
-    let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|e| failed(&e))?;
-    let document: Document = serde_json::from_str(&text).map_err(|e| failed(&e))?;
-    output::result(&show(&document, out)?)
-}
-
-fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
-    let path = directory.join(name);
-    std::fs::File::create(&path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+/// The result in a directory, if it is one of layouts.
+pub fn redraw(out: &Path) -> Option<Result<(), Failure>> {
+    let path = out.join(RESULT);
+    let text = std::fs::read_to_string(&path).ok()?;
+    let document = serde_json::from_str::<Document>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
+    Some(document.and_then(|document| output::result(&show(&document, out)?)))
 }
 
 /// The file of peers.
@@ -201,7 +164,7 @@ struct Peers {
     peers: Vec<Peer>,
 }
 
-fn choice(arguments: &Layout) -> Result<Choice, Failure> {
+fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     let address = arguments.store.path("/")?.store;
     let nodes = match (&arguments.nodes, &address) {
         (named, _) if !named.is_empty() => named.clone(),

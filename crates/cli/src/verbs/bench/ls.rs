@@ -1,0 +1,174 @@
+//! `thalweg bench ls`: what a file costs in a listing.
+//!
+//! It starts its own stores below `--directory`, one for each population, and removes them. `raw.jsonl` has every time as it was
+//! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
+
+use super::{ls_page, put};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::{output, size};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_report::plot;
+use thalweg_study::ls::choice::{Part, Scale, Stage};
+use thalweg_study::ls::conduct::Observer;
+use thalweg_study::ls::{Choice, Document, markdown, run as study};
+
+/// The file of the result.
+const RESULT: &str = "ls.json";
+
+/// Arguments of `thalweg bench ls`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Parts: grid (datafiles a file, mechanisms, round trips), items (files in a directory, other systems), targets (targets on a\n\
+    server), names (mdtest's patterns), crowd (many listings beside a writer), copies (trees of small files).\n\
+    A stage is a TOML file: label, serve_on and host of the servers; [[places]] with name, round_trip_us, run_on and link_pids;\n\
+    [[peers]] with name, directory, list, windows, trips_per_file and pids. Without one, everything is on this machine.\n\
+    bench/ls of the sources makes one with links of 0.2, 1 and 10 ms.\n\
+    thalweg bench ls --short --out /tmp/ls"
+)]
+pub struct Arguments {
+    /// Under a minute, on small directories: whether it works, and no figure to rely on
+    #[arg(long)]
+    short: bool,
+    /// Parts to measure (default: all)
+    #[arg(long, value_name = "PART,...", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Files of a directory of the grid
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    files: Option<u32>,
+    /// Numbers of datafiles of the grid; 0: never written
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    datafiles: Vec<u32>,
+    /// Directories of the axis of items, each FILESxDATAFILES
+    #[arg(long, value_name = "NxD,...", value_delimiter = ',', value_parser = product)]
+    items: Vec<(u64, u32)>,
+    /// Servers, and targets of each
+    #[arg(long, value_name = "SxT", value_parser = product)]
+    store: Option<(u64, u32)>,
+    /// Numbers of targets on each server
+    #[arg(long, value_name = "T,...", value_delimiter = ',', value_parser = size::count)]
+    targets: Vec<u32>,
+    /// Repetitions, interleaved
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    repeat: Option<u32>,
+    /// From where listings are made, and beside what: a TOML file (default: this machine alone)
+    #[arg(long, value_name = "FILE")]
+    stage: Option<PathBuf>,
+    /// Where stores are made and removed again (default: the system's directory for temporary files)
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Silence after which a server, and ten times that after which a place, is given up
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    timeout: Duration,
+    /// Where results go
+    #[arg(long, value_name = "DIR", default_value = "ls-study")]
+    out: PathBuf,
+    /// Go on with the raw times in --out
+    #[arg(long)]
+    resume: bool,
+    /// Print the result as JSON instead of Markdown
+    #[arg(long)]
+    json: bool,
+}
+
+/// Two numbers with an `x` between them.
+fn product(text: &str) -> Result<(u64, u32), String> {
+    let wrong = || format!("`{text}`: expected two numbers like 4x8");
+    let (first, second) = text.split_once('x').ok_or_else(wrong)?;
+    let first = first.parse().map_err(|_| wrong())?;
+    Ok((first, second.parse().map_err(|_| wrong())?)).and_then(|found: (u64, u32)| if found.0 == 0 { Err(wrong()) } else { Ok(found) })
+}
+
+/// Measures.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let choice = choice(arguments)?;
+    let document = match study(&choice, &Telling { interrupt }) {
+        Ok(document) => document,
+        Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
+        Err(error) => return Err(Failure::failed(error)),
+    };
+    put(&choice.out, RESULT, &document.json())?;
+    let text = show(&document, &choice.out)?;
+    output::note(&format!("raw.jsonl, ls.json, ls.md, ls.html and the plots are in {}", choice.out.display()));
+    output::result(&if arguments.json { document.json() } else { text })
+}
+
+/// Writes the page and the plots of a result; the page as Markdown.
+fn show(document: &Document, out: &Path) -> Result<String, Failure> {
+    let text = format!("# What a listing costs\n\n{}", markdown::markdown(document));
+    put(out, "ls.md", &text)?;
+    put(out, "ls.html", &plot::page(&ls_page::page(document)))?;
+    for picture in ls_page::pictures(document) {
+        put(out, &format!("{}.svg", picture.name), &plot::plot(&picture.plot))?;
+    }
+    Ok(text)
+}
+
+/// The result in a directory, if it is one of listings.
+pub fn redraw(out: &Path) -> Option<Result<(), Failure>> {
+    let path = out.join(RESULT);
+    let text = std::fs::read_to_string(&path).ok()?;
+    let document = serde_json::from_str::<Document>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
+    Some(document.and_then(|document| output::result(&show(&document, out)?)))
+}
+
+fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
+    let stage = match &arguments.stage {
+        None => Stage::here(),
+        Some(path) => {
+            let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+            toml::from_str(&text).map_err(|e| failed(&e))?
+        }
+    };
+    let mut scale = if arguments.short { Scale::short() } else { Scale::usual() };
+    if let Some(files) = arguments.files {
+        scale.files = u64::from(files);
+    }
+    if !arguments.datafiles.is_empty() {
+        scale.datafiles.clone_from(&arguments.datafiles);
+    }
+    if !arguments.items.is_empty() {
+        scale.items.clone_from(&arguments.items);
+    }
+    if !arguments.targets.is_empty() {
+        scale.targets_axis.clone_from(&arguments.targets);
+    }
+    if let Some((servers, targets)) = arguments.store {
+        (scale.servers, scale.targets) = (servers as u32, targets);
+    }
+    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?;
+    let parts = arguments.only.iter().map(|name| Part::named(name)).collect::<thalweg_study::Result<_>>().map_err(Failure::failed)?;
+    Ok(Choice {
+        program,
+        directory: arguments.directory.clone().unwrap_or_else(std::env::temp_dir),
+        stage,
+        parts,
+        scale,
+        repeat: arguments.repeat.map_or(if arguments.short { 2 } else { 5 }, |repeat| repeat as usize),
+        timeout_s: arguments.timeout.as_secs_f64(),
+        out: arguments.out.clone(),
+        resume: arguments.resume,
+    })
+}
+
+/// Tells what is being done, and hears Ctrl-C.
+struct Telling {
+    interrupt: Interrupt,
+}
+
+impl Observer for Telling {
+    fn doing(&self, what: &str) {
+        output::note(what);
+    }
+
+    fn trouble(&self, what: &str) {
+        output::note(&format!("thalweg bench: {what}"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
+    }
+}

@@ -1,0 +1,379 @@
+//! A study of listings as a page of plots: which figures go into which picture.
+
+use crate::bench_page::Picture;
+use thalweg_measure::Estimate;
+use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
+use thalweg_store::client::walk::WalkMode;
+use thalweg_study::ls::Document;
+use thalweg_study::ls::document::NamesResult;
+use thalweg_study::ls::markdown::{count, figure, promised};
+use thalweg_study::ls::plan::{COMMAND, MOUNT};
+use thalweg_study::ls::points::{PointResult, how_rank};
+use thalweg_study::ls::raw::Phase;
+
+/// Where "never written" stands on an axis of datafiles that is logarithmic.
+const NEVER: f64 = 0.5;
+
+/// All pictures of a study.
+pub fn pictures(document: &Document) -> Vec<Picture> {
+    let mut pictures = Vec::new();
+    let places: Vec<&str> = document.places().collect();
+    for place in &places {
+        pictures.extend(all_mechanisms(document, place));
+    }
+    for place in &places {
+        pictures.extend(straight_lines(document, place));
+    }
+    pictures.extend(round_trips(document));
+    pictures.extend(processors(document));
+    pictures.extend(items(document));
+    pictures.extend(targets(document));
+    pictures.extend([false, true].into_iter().flat_map(|shared| names(document, shared)));
+    pictures.retain(|picture| picture.plot.curves.iter().any(|curve| !curve.dots.is_empty()));
+    pictures
+}
+
+/// A place's name in a file's.
+fn file_name(place: &str) -> String {
+    place.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}
+
+/// The same way of listing looks the same in every picture.
+fn look(how: &str) -> usize {
+    let rank = how_rank(how);
+    if rank < 6 { rank } else { 6 + how.bytes().map(usize::from).sum::<usize>() % 3 }
+}
+
+/// How a way of listing is called in a legend.
+fn title(how: &str) -> String {
+    let told = [
+        (WalkMode::Synchronous, "one file at a time"),
+        (WalkMode::Statahead, "attributes ahead"),
+        (WalkMode::GlimpseAhead, "sizes ahead too"),
+        (WalkMode::SizesFromMetadata, "sizes from the service"),
+    ];
+    told.iter().find(|(mode, _)| mode.name() == how).map_or_else(|| how.to_owned(), |(_, title)| (*title).to_owned())
+}
+
+fn dot(x: f64, e: &Estimate, expected: Option<f64>, hint: String) -> Dot {
+    Dot { x, y: e.median, low: e.low, high: e.high, expected, hint }
+}
+
+/// What a mark says when it is pointed at.
+fn hint(p: &PointResult) -> String {
+    let (e, ground) = (&p.per_file_us, &p.point.ground);
+    let mut text = format!(
+        "{}, {} files of {} datafiles, {}: {} µs a file ({} – {}), {} runs",
+        title(&p.point.how),
+        count(ground.files),
+        ground.datafiles,
+        p.point.place,
+        figure(e.median),
+        figure(e.low),
+        figure(e.high),
+        e.values
+    );
+    if let Some(times) = &p.of_synchronous {
+        text += &format!("; {} times as fast as one file at a time", figure(times.median));
+    }
+    if let Some(requests) = p.requests_per_file {
+        text += &format!("; {} requests a file", figure(requests));
+    }
+    if let Some(model) = &p.model {
+        text += &format!("; bytes and processors allow {} µs", figure(model.bound_us));
+    }
+    text
+}
+
+fn bound(p: &PointResult) -> Option<f64> {
+    p.model.as_ref().map(|model| model.bound_us)
+}
+
+/// The ways of listing in these points, in order, each with its points.
+fn by_how<'a>(points: impl Iterator<Item = &'a PointResult>) -> Vec<(&'a str, Vec<&'a PointResult>)> {
+    let mut all: Vec<(&str, Vec<&PointResult>)> = Vec::new();
+    for p in points {
+        match all.iter_mut().find(|(how, _)| *how == p.point.how) {
+            Some((_, points)) => points.push(p),
+            None => all.push((&p.point.how, vec![p])),
+        }
+    }
+    all.sort_by_key(|(how, _)| (how_rank(how), *how));
+    all
+}
+
+fn in_grid<'a>(document: &'a Document, place: &'a str) -> impl Iterator<Item = &'a PointResult> {
+    let anchor = (document.scale.servers, document.scale.targets, document.scale.files);
+    document.points.iter().filter(move |p| {
+        let ground = &p.point.ground;
+        (ground.servers, ground.targets, ground.files) == anchor && p.point.place == place
+    })
+}
+
+fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
+    dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Curve { name: title(how), look: look(how), is_reference: how == WalkMode::Synchronous.name(), dots }
+}
+
+/// Every mechanism over the number of datafiles, on a logarithmic axis: what each removes.
+fn all_mechanisms(document: &Document, place: &str) -> Option<Picture> {
+    let at = |datafiles: u32| if datafiles == 0 { NEVER } else { f64::from(datafiles) };
+    let curves = by_how(in_grid(document, place)).into_iter().map(|(how, points)| {
+        let shown = points.into_iter().map(|p| dot(at(p.point.ground.datafiles), &p.per_file_us, None, hint(p)));
+        curve(how, shown.collect())
+    });
+    let mark = |datafiles: &u32| (at(*datafiles), if *datafiles == 0 { "never written".into() } else { datafiles.to_string() });
+    let plot = Plot {
+        title: format!("What a file costs in a listing, {place}"),
+        subtitle: format!("{} files in the directory; median and 95 % interval", count(document.scale.files)),
+        x_name: "datafiles of each file".into(),
+        x_marks: document.scale.datafiles.iter().map(mark).collect(),
+        y_name: "µs a file".into(),
+        y_is_log: true,
+        curves: curves.collect(),
+        ..Plot::default()
+    };
+    Some(Picture { name: format!("ls-mechanisms-{}", file_name(place)), plot })
+}
+
+/// What runs ahead over the number of datafiles, on straight axes: intercept and slope.
+fn straight_lines(document: &Document, place: &str) -> Option<Picture> {
+    let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
+    let curves = ahead.iter().filter_map(|how| {
+        let trend = document.trends.iter().find(|t| t.place == place && t.how == *how)?;
+        let points = document.grid_points(place, how);
+        let dots = points.map(|p| dot(f64::from(p.point.ground.datafiles), &p.per_file_us, bound(p), hint(p))).collect();
+        let mut curve = curve(how, dots);
+        curve.name = format!("{}: {} + {} n", title(how), figure(trend.fit.intercept.median), figure(trend.fit.slope.median));
+        Some(curve)
+    });
+    let plot = Plot {
+        title: format!("With everything ahead: a file, and each of its n datafiles, {place}"),
+        subtitle: "in the legend: the straight line, µs; a flat line left of a mark: what bytes and processors allow".into(),
+        x_name: "datafiles of each file (0: never written)".into(),
+        x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
+        x_is_linear: true,
+        y_name: "µs a file".into(),
+        curves: curves.collect(),
+        ..Plot::default()
+    };
+    Some(Picture { name: format!("ls-slope-{}", file_name(place)), plot })
+}
+
+/// The most datafiles over the round trip: what no mechanism makes depend on it, and what stays.
+fn round_trips(document: &Document) -> Option<Picture> {
+    let most = document.scale.datafiles.iter().copied().max()?;
+    // No round trip at all has no place on a logarithmic axis; what a request takes then has.
+    let at = |place: &str| document.links.iter().find(|link| link.place == place).map_or(1.0, |link| link.round_trip_us.max(1.0));
+    let points = document.places().flat_map(|place| in_grid(document, place)).filter(|p| p.point.ground.datafiles == most);
+    let curves = by_how(points)
+        .into_iter()
+        .map(|(how, points)| curve(how, points.into_iter().map(|p| dot(at(&p.point.place), &p.per_file_us, bound(p), hint(p))).collect()));
+    let plot = Plot {
+        title: format!("Files of {most} datafiles over the round trip"),
+        subtitle: "where a round trip takes its place on the axis: a request, measured; a flat line left of a mark: what bytes and processors allow".into(),
+        x_name: "round trip".into(),
+        x_marks: document.places().map(|place| (at(place), place.to_owned())).collect(),
+        y_name: "µs a file".into(),
+        y_is_log: true,
+        curves: curves.collect(),
+        ..Plot::default()
+    };
+    (document.links.len() > 1).then(|| Picture { name: "ls-round-trips".into(), plot })
+}
+
+/// Processor time of both sides over the number of datafiles.
+fn processors(document: &Document) -> Option<Picture> {
+    let place = document.nearest()?.place.as_str();
+    let mut curves = Vec::new();
+    for (how, aside) in [(WalkMode::GlimpseAhead.name(), 0), (WalkMode::SizesFromMetadata.name(), 2)] {
+        let client = document.grid_points(place, how).map(|p| dot(f64::from(p.point.ground.datafiles), &p.client_cpu_us, None, hint(p)));
+        let mut client = curve(how, client.collect());
+        (client.name, client.look) = (format!("{}: client", title(how)), aside);
+        let servers = document
+            .grid_points(place, how)
+            .filter_map(|p| Some(dot(f64::from(p.point.ground.datafiles), p.server_cpu_us.as_ref()?, None, hint(p))));
+        let mut servers = curve(how, servers.collect());
+        (servers.name, servers.look) = (format!("{}: servers", title(how)), aside + 1);
+        curves.extend([client, servers]);
+    }
+    let plot = Plot {
+        title: format!("Processor time of a file, {place}"),
+        subtitle: "of the client's process, and of all servers".into(),
+        x_name: "datafiles of each file (0: never written)".into(),
+        x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
+        x_is_linear: true,
+        y_name: "µs a file".into(),
+        curves,
+        ..Plot::default()
+    };
+    Some(Picture { name: "ls-processors".into(), plot })
+}
+
+/// Files in a directory, without a link, and other systems beside them.
+fn items(document: &Document) -> Option<Picture> {
+    let place = document.nearest()?.place.as_str();
+    let is_item = |p: &&PointResult| {
+        let ground = &p.point.ground;
+        let is_one = document.scale.items.contains(&(ground.files, ground.datafiles));
+        is_one && ground.targets == document.scale.targets && p.point.place == place
+    };
+    let curves = by_how(document.points.iter().filter(is_item)).into_iter().map(|(how, points)| {
+        curve(how, points.into_iter().map(|p| dot(p.point.ground.files as f64, &p.per_file_us, bound(p), hint(p))).collect())
+    });
+    let mark = |(files, datafiles): &(u64, u32)| (*files as f64, format!("{} × {datafiles}", short_count(*files)));
+    let plot = Plot {
+        title: format!("Files in one directory, {place}"),
+        subtitle:
+            "below the axis: files × datafiles of each (0: never written); a flat line left of a mark: what bytes and processors allow"
+                .into(),
+        x_name: "files in the directory".into(),
+        x_marks: document.scale.items.iter().map(mark).collect(),
+        y_name: "µs a file".into(),
+        y_is_log: true,
+        curves: curves.collect(),
+        ..Plot::default()
+    };
+    Some(Picture { name: "ls-items".into(), plot })
+}
+
+fn short_count(files: u64) -> String {
+    match files {
+        n if n >= 1_000_000 && n.is_multiple_of(1_000_000) => format!("{} M", n / 1_000_000),
+        n if n >= 1_000 && n.is_multiple_of(1_000) => format!("{} k", n / 1_000),
+        n => n.to_string(),
+    }
+}
+
+/// Targets on each server.
+fn targets(document: &Document) -> Option<Picture> {
+    let files = document.scale.files.min(10_000);
+    let on_axis = |p: &&PointResult| {
+        p.point.ground.files == files && document.scale.targets_axis.contains(&p.point.ground.targets) && how_rank(&p.point.how) != 0
+    };
+    let points: Vec<&PointResult> = document.points.iter().filter(on_axis).collect();
+    // One number of targets is no axis.
+    points.iter().find(|p| p.point.ground.targets != document.scale.targets)?;
+    let mut curves = Vec::new();
+    for place in document.places() {
+        for (how, points) in by_how(points.iter().copied().filter(|p| p.point.place == place)) {
+            let dots = points.into_iter().map(|p| dot(f64::from(p.point.ground.targets), &p.per_file_us, bound(p), hint(p)));
+            let mut curve = curve(how, dots.collect());
+            (curve.name, curve.look) = (format!("{}, {place}", title(how)), curves.len());
+            curves.push(curve);
+        }
+    }
+    let plot = Plot {
+        title: "Targets on each server".into(),
+        subtitle: format!("{} files of 4 datafiles on {} servers", count(files), document.scale.servers),
+        x_name: "targets on each server".into(),
+        x_marks: document.scale.targets_axis.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
+        y_name: "µs a file".into(),
+        curves,
+        ..Plot::default()
+    };
+    Some(Picture { name: "ls-targets".into(), plot })
+}
+
+/// Names each second over the number of workers.
+fn names(document: &Document, shared: bool) -> Vec<Picture> {
+    let directory = if shared { "one directory for all" } else { "a directory for each" };
+    let picture = |phase: Phase| {
+        let mut kinds: Vec<(bool, u32)> = Vec::new();
+        let chosen: Vec<&NamesResult> = document.names.iter().filter(|n| n.phase == phase && n.point.shared == shared).collect();
+        for n in &chosen {
+            if !kinds.contains(&(n.point.mounted, n.point.batch)) {
+                kinds.push((n.point.mounted, n.point.batch));
+            }
+        }
+        let curves = kinds.into_iter().enumerate().map(|(look, (mounted, batch))| {
+            let name = match (mounted, batch) {
+                (true, _) => "system calls on the mount".to_owned(),
+                (false, 1) => "library, one at a time".to_owned(),
+                (false, batch) => format!("library, {batch} in a request"),
+            };
+            let points = chosen.iter().filter(|n| (n.point.mounted, n.point.batch) == (mounted, batch));
+            let dots = points.map(|n| {
+                let told = format!("{} workers: {} each second", n.point.workers, figure(n.rate_per_s.median));
+                dot(f64::from(n.point.workers), &n.rate_per_s, None, format!("{name}, {told}"))
+            });
+            Curve { dots: dots.collect(), name: name.clone(), look, is_reference: false }
+        });
+        let plot = Plot {
+            title: format!(
+                "{} each second, {directory}",
+                match phase {
+                    Phase::Create => "Files created and closed",
+                    Phase::Stat => "Files asked for",
+                    Phase::Remove => "Files removed",
+                }
+            ),
+            subtitle: "mdtest's pattern; median and 95 % interval".into(),
+            x_name: "workers".into(),
+            x_marks: document.scale.workers.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
+            y_name: "names a second".into(),
+            y_is_log: true,
+            curves: curves.collect(),
+            ..Plot::default()
+        };
+        Picture { name: format!("ls-names-{}-{}", if shared { "shared" } else { "own" }, phase.name()), plot }
+    };
+    Phase::ALL.into_iter().map(picture).collect()
+}
+
+/// The whole study on one page.
+pub fn page(document: &Document) -> Page {
+    let mut sections = Vec::new();
+    if !document.bars.is_empty() {
+        sections.push(Section::Heading("What was promised".into()));
+        let rows = document.bars.iter().map(|bar| {
+            let found = format!("{} ({} – {})", figure(bar.found.median), figure(bar.found.low), figure(bar.found.high));
+            vec![bar.what.clone(), found, promised(bar), if bar.kept { "kept" } else { "missed" }.to_owned()]
+        });
+        sections.push(Section::Table(["what", "found", "promised", ""].map(String::from).to_vec(), rows.collect()));
+    }
+    sections.push(Section::Heading("Pictures".into()));
+    sections.extend(pictures(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
+    sections.push(Section::Heading("Every point".into()));
+    let heads = [
+        "how",
+        "from",
+        "files",
+        "datafiles",
+        "servers × targets",
+        "µs a file",
+        "× one at a time",
+        "requests a file",
+        "bound",
+        "client CPU",
+        "server CPU",
+    ];
+    let rows = document.points.iter().map(|p| {
+        let (e, ground) = (&p.per_file_us, &p.point.ground);
+        let middle = |e: Option<&Estimate>| e.map_or_else(String::new, |e| figure(e.median));
+        vec![
+            p.point.how.clone(),
+            p.point.place.clone(),
+            count(ground.files),
+            ground.datafiles.to_string(),
+            format!("{} × {}", ground.servers, ground.targets),
+            format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high)),
+            middle(p.of_synchronous.as_ref()),
+            p.requests_per_file.map_or_else(String::new, figure),
+            bound(p).map_or_else(String::new, figure),
+            figure(p.client_cpu_us.median),
+            middle(p.server_cpu_us.as_ref()),
+        ]
+    });
+    sections.push(Section::Table(heads.map(String::from).to_vec(), rows.collect()));
+    if !document.problems.is_empty() {
+        sections.push(Section::Heading("Not measured".into()));
+        sections.extend(document.problems.iter().map(|problem| Section::Text(problem.clone())));
+    }
+    let mount = format!("`{MOUNT}`: the mount is made anew for each run, so the kernel knows nothing of the directory.");
+    Page {
+        title: "What a listing costs".into(),
+        lead: [document.machine.sentence(), document.label.clone(), mount].into_iter().filter(|text| !text.is_empty()).collect(),
+        sections,
+    }
+}

@@ -1,0 +1,63 @@
+//! `thalweg bench`: what the store gives, measured so that it can be believed.
+//!
+//! | study | what it answers |
+//! |---|---|
+//! | [`layout`] | what each layout gives every node of a store, beside the local disk and other systems |
+//! | [`ls`] | what a file costs in a listing, and what each of its datafiles adds, beside other systems |
+//!
+//! `thalweg bench redraw` makes pages and plots again from a result. `thalweg bench node` is the process that a study starts on each
+//! node, and is of no use by hand.
+
+mod layout;
+mod ls;
+mod ls_page;
+
+use crate::failure::Failure;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `thalweg bench`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Every node writes and reads its part of a file, with each layout, against its own disk
+    Layout(Box<layout::Arguments>),
+    /// Directories of many files are listed, with each mechanism, at each round trip
+    Ls(Box<ls::Arguments>),
+    /// Draw the plots and pages of a result again
+    Redraw {
+        /// The directory of results
+        #[arg(value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// The process on a node of a study; it is told over a pipe what to do
+    #[command(hide = true)]
+    Node,
+}
+
+/// Measures, or serves as a node's process.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Node => thalweg_study::worker::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
+        What::Layout(arguments) => layout::run(arguments),
+        What::Ls(arguments) => ls::run(arguments),
+        What::Redraw { out } => layout::redraw(out).or_else(|| ls::redraw(out)).unwrap_or_else(|| {
+            let wanted = format!("{}: no result of a study in it: expected layout.json or ls.json", out.display());
+            Err(Failure::failed(wanted))
+        }),
+    }
+}
+
+/// Writes a file of the results.
+fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let path = directory.join(name);
+    std::fs::File::create(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+}

@@ -1,0 +1,152 @@
+//! What was promised of listings, and whether it was kept.
+
+use super::document::Document;
+use super::plan::COMMAND;
+use super::points::{PointResult, Trend, how_rank};
+use crate::document::Bar;
+use thalweg_measure::Estimate;
+use thalweg_store::client::walk::WalkMode;
+
+/// How many times as fast as one file at a time, at 1 ms and with the most datafiles.
+pub const OF_SYNCHRONOUS: f64 = 100.0;
+/// The time as a multiple of what bytes and processors allow.
+pub const OF_BOUND: f64 = 2.0;
+/// What a datafile may cost, as a part of a round trip.
+pub const OF_ROUND_TRIP: f64 = 1.0 / 1000.0;
+/// What a file may cost without a link, in microseconds: a tenth of OrangeFS's on the same machine.
+pub const NEAR_US: f64 = 10.0;
+/// How many times as fast as another system.
+pub const OF_PEER: f64 = 3.0;
+/// How many times as fast as the stock copy onto the mount.
+pub const OF_STOCK_COPY: f64 = 5.0;
+/// How much longer a small write may take beside listings.
+pub const BESIDE_LISTINGS: f64 = 3.0;
+/// The mechanisms that the promises are of: all of them together, and those without the service's own sizes.
+const PROMISED: [WalkMode; 2] = [WalkMode::SizesFromMetadata, WalkMode::GlimpseAhead];
+
+/// All promises that this document can answer.
+pub fn bars(document: &Document) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    if let Some(place) = document.millisecond() {
+        let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);
+        for mode in PROMISED.map(WalkMode::name) {
+            if let Some(point) = document.grid_points(&place.place, mode).find(|p| p.point.ground.datafiles == most) {
+                far(&mut bars, point, &format!("{mode}, {most} datafiles a file, {}", place.place));
+            }
+            if let Some(trend) = document.trends.iter().find(|t| t.place == place.place && t.how == mode) {
+                slope(&mut bars, trend, place.asked_us);
+            }
+        }
+    }
+    near(&mut bars, document);
+    if let Some(copies) = &document.copies {
+        let what =
+            format!("{} files of {} bytes by `thalweg cp -r`, times as fast as `cp -r` onto the mount", copies.files, copies.bytes_each);
+        bars.push(at_least(what, copies.ratio, OF_STOCK_COPY));
+    }
+    if let Some(crowd) = &document.crowd {
+        let what = format!("99th percentile of a small write beside {} listings, times as long as alone", crowd.listings);
+        bars.push(at_most(what, crowd.p99_ratio, BESIDE_LISTINGS));
+    }
+    bars
+}
+
+fn at_least(what: String, found: Estimate, least: f64) -> Bar {
+    Bar { what, found, least, most: None, kept: found.median >= least }
+}
+
+fn at_most(what: String, found: Estimate, most: f64) -> Bar {
+    Bar { what, found, least: 0.0, most: Some(most), kept: found.median <= most }
+}
+
+fn divided(by: f64, e: Estimate) -> Estimate {
+    Estimate { median: e.median / by, low: e.low / by, high: e.high / by, values: e.values }
+}
+
+/// With a link between: against one file at a time, and against what bytes and processors allow.
+fn far(bars: &mut Vec<Bar>, point: &PointResult, what: &str) {
+    if let Some(ratio) = point.of_synchronous {
+        bars.push(at_least(format!("{what}: times as fast as one file at a time"), ratio, OF_SYNCHRONOUS));
+    }
+    if let Some(model) = point.model {
+        let found = divided(model.bound_us.max(1e-9), point.per_file_us);
+        bars.push(at_most(
+            format!("{what}: the time as a multiple of max(bytes / bandwidth, processor time / processors)"),
+            found,
+            OF_BOUND,
+        ));
+    }
+}
+
+/// What a datafile costs, and whether it grows.
+fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
+    let allowed = round_trip_us * OF_ROUND_TRIP;
+    bars.push(at_most(format!("{}, {}: µs for each further datafile", trend.how, trend.place), trend.fit.slope, allowed));
+    if let (Some(low), Some(high)) = (trend.low_us, trend.high_us) {
+        let what = format!(
+            "{}, {}: µs of a datafile from 16 to 32 of them, where from 4 to 8 it is {:.2} ({:.2} – {:.2}); flat or falling",
+            trend.how, trend.place, low.median, low.low, low.high
+        );
+        // Within the intervals a difference is none.
+        bars.push(Bar {
+            what,
+            found: high,
+            least: f64::MIN,
+            most: Some(low.high.max(low.median)),
+            kept: high.low <= low.high.max(low.median),
+        });
+    }
+}
+
+/// Without a link: a hundred thousand files of four datafiles, and the same over other systems.
+fn near(bars: &mut Vec<Bar>, document: &Document) {
+    let Some(place) = document.nearest() else { return };
+    let Some((files, datafiles)) = document.scale.items.iter().copied().filter(|(files, _)| *files <= 100_000).max() else { return };
+    let at = |p: &&PointResult| {
+        let ground = &p.point.ground;
+        (ground.files, ground.datafiles, ground.targets) == (files, datafiles, document.scale.targets) && p.point.place == place.place
+    };
+    let points: Vec<&PointResult> = document.points.iter().filter(at).collect();
+    for how in [COMMAND, WalkMode::SizesFromMetadata.name(), WalkMode::GlimpseAhead.name()] {
+        if let Some(point) = points.iter().find(|p| p.point.how == how) {
+            bars.push(at_most(
+                format!("{how}, {files} files of {datafiles} datafiles, {}: µs a file", place.place),
+                point.per_file_us,
+                NEAR_US,
+            ));
+        }
+    }
+    let Some(ours) = points.iter().find(|p| p.point.how == COMMAND) else { return };
+    // Every other system as fast as it lists: the fastest of its ways is the one to beat.
+    let peers = points.iter().filter(|p| how_rank(&p.point.how) == usize::MAX);
+    if let Some(peer) = peers.min_by(|a, b| a.per_file_us.median.total_cmp(&b.per_file_us.median)) {
+        let (of, to) = (ours.per_file_us, peer.per_file_us);
+        let found =
+            Estimate { median: to.median / of.median, low: to.low / of.high, high: to.high / of.low, values: of.values.min(to.values) };
+        let what = format!("{COMMAND}, {files} files, {}: times as fast as {}, the fastest other", place.place, peer.point.how);
+        bars.push(at_least(what, found, OF_PEER));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::document;
+
+    #[test]
+    fn promises_are_judged_by_what_was_found() {
+        let mut document = document();
+        document.links.iter_mut().find(|link| link.place == "1 ms").unwrap().asked_us = 1_000.0;
+        let bars = super::bars(&document);
+        let bar = |start: &str| bars.iter().find(|bar| bar.what.starts_with(start)).unwrap_or_else(|| panic!("{start}: {bars:#?}"));
+        let fast = bar("metadata, 32 datafiles a file, 1 ms: times");
+        assert!(fast.kept && (fast.found.median - 100.0).abs() < 1e-6);
+        let bound = bar("metadata, 32 datafiles a file, 1 ms: the time");
+        assert!(!bound.kept && (bound.found.median - 4.0).abs() < 1e-9);
+        assert!(bar("metadata, 1 ms: µs for each").kept);
+        assert!(bar("metadata, 1 ms: µs of a datafile from 16 to 32").kept);
+        assert!(bar("10 files of 4096 bytes by `thalweg cp -r`").kept);
+        assert!(bar("99th percentile").kept);
+        document.copies.as_mut().unwrap().ratio.median = 4.0;
+        assert!(super::bars(&document).iter().any(|bar| bar.what.starts_with("10 files") && !bar.kept));
+    }
+}

@@ -1,0 +1,320 @@
+//! The result as Markdown: what was promised, the lines through the grid, and then every point.
+
+use super::document::{Document, NamesResult};
+use super::points::{PointResult, how_rank};
+use super::raw::Phase;
+use crate::document::Bar;
+use std::fmt::Write;
+use thalweg_measure::Estimate;
+
+/// A figure with three digits that mean something.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99_950.0 => format!("{:.0} k", value / 1e3),
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.0995 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// A count with its thousands told apart.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let from_end = |at: usize| digits.len() - at;
+    digits.char_indices().map(|(at, c)| if at > 0 && from_end(at) % 3 == 0 { format!(",{c}") } else { c.to_string() }).collect()
+}
+
+fn interval(e: &Estimate) -> String {
+    format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high))
+}
+
+fn optional(e: Option<&Estimate>) -> String {
+    e.map_or_else(|| "–".to_owned(), interval)
+}
+
+fn middle(e: Option<&Estimate>) -> String {
+    e.map_or_else(|| "–".to_owned(), |e| figure(e.median))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), figure)
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// What a promise asks for, in words.
+pub fn promised(bar: &Bar) -> String {
+    match bar.most {
+        None => format!("≥ {}", figure(bar.least)),
+        Some(most) => format!("≤ {}", figure(most)),
+    }
+}
+
+/// The whole result, from a second-level heading on.
+pub fn markdown(document: &Document) -> String {
+    let mut out = String::new();
+    let label = if document.label.is_empty() { String::new() } else { format!(" {}.", cell(&document.label)) };
+    let _ = writeln!(out, "Measured on {}.{label}\n", cell(&document.machine.sentence()));
+    let _ = writeln!(
+        out,
+        "A store of {} servers with {} targets each; {} repetitions, interleaved. Figures are medians with bootstrap 95 % intervals.\n",
+        document.scale.servers, document.scale.targets, document.repeat
+    );
+    bars(&mut out, document);
+    links(&mut out, document);
+    trends(&mut out, document);
+    grid(&mut out, document);
+    items(&mut out, document);
+    targets(&mut out, document);
+    names(&mut out, document);
+    crowd(&mut out, document);
+    copies(&mut out, document);
+    if !document.problems.is_empty() {
+        out.push_str("## Not measured\n\n");
+        document.problems.iter().for_each(|problem| {
+            let _ = writeln!(out, "- {}", cell(problem));
+        });
+        out.push('\n');
+    }
+    out
+}
+
+fn bars(out: &mut String, document: &Document) {
+    if document.bars.is_empty() {
+        return;
+    }
+    out.push_str("## What was promised\n\n| | found | promised | |\n|---|--:|--:|---|\n");
+    for bar in &document.bars {
+        let kept = if bar.kept { "kept" } else { "**missed**" };
+        let _ = writeln!(out, "| {} | {} | {} | {kept} |", cell(&bar.what), interval(&bar.found), promised(bar));
+    }
+    out.push('\n');
+}
+
+fn links(out: &mut String, document: &Document) {
+    if document.links.is_empty() {
+        return;
+    }
+    out.push_str("## From where\n\n| place | round trip asked for | of a request, measured | one stream |\n|---|--:|--:|--:|\n");
+    for link in &document.links {
+        let stream = link.bytes_per_s.map_or_else(|| "–".to_owned(), |rate| format!("{} MB/s", figure(rate / 1e6)));
+        let (asked, found) = (figure(link.asked_us), figure(link.round_trip_us));
+        let _ = writeln!(out, "| {} | {asked} µs | {found} µs | {stream} |", cell(&link.place));
+    }
+    out.push('\n');
+}
+
+fn trends(out: &mut String, document: &Document) {
+    if document.trends.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "## The cost of a file, and of each of its datafiles\n");
+    let _ = writeln!(
+        out,
+        "Straight lines through the times of {} files with 1 and more datafiles, in microseconds. *4 → 8* and *16 → 32*: what a datafile \
+         costs between those. *Never written*: measured, not fitted. *Processors*: of client and servers together.\n",
+        count(document.scale.files)
+    );
+    out.push_str(
+        "| from | how | a file | each datafile | 4 → 8 | 16 → 32 | never written | off the line | processors: a file | each datafile |\n",
+    );
+    out.push_str("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    for t in &document.trends {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {:.0} % | {} | {} |",
+            cell(&t.place),
+            cell(&t.how),
+            interval(&t.fit.intercept),
+            interval(&t.fit.slope),
+            middle(t.low_us.as_ref()),
+            middle(t.high_us.as_ref()),
+            middle(t.never_written_us.as_ref()),
+            t.fit.worst_miss * 100.0,
+            middle(t.cpu.as_ref().map(|cpu| &cpu.intercept)),
+            middle(t.cpu.as_ref().map(|cpu| &cpu.slope)),
+        );
+    }
+    out.push('\n');
+}
+
+const POINT_HEADS: &str = "| µs a file | × one at a time | requests a file | round trips | bytes a file | client CPU | server CPU | link CPU | bound | × bound |\n";
+const POINT_RULE: &str = "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+
+fn point(p: &PointResult) -> String {
+    let model = p.model.as_ref();
+    format!(
+        "{} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        interval(&p.per_file_us),
+        middle(p.of_synchronous.as_ref()),
+        number(p.requests_per_file),
+        p.round_trips.map_or_else(|| "–".to_owned(), |trips| format!("{trips:.0}")),
+        figure(p.bytes_per_file),
+        figure(p.client_cpu_us.median),
+        middle(p.server_cpu_us.as_ref()),
+        middle(p.link_cpu_us.as_ref()),
+        number(model.map(|model| model.bound_us)),
+        number(model.map(|model| model.of_bound)),
+    )
+}
+
+fn grid(out: &mut String, document: &Document) {
+    let anchor = |p: &&PointResult| {
+        let ground = &p.point.ground;
+        (ground.servers, ground.targets, ground.files) == (document.scale.servers, document.scale.targets, document.scale.files)
+    };
+    let points: Vec<&PointResult> = document.points.iter().filter(anchor).collect();
+    if points.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "## Datafiles: {} files\n", count(document.scale.files));
+    let _ = writeln!(
+        out,
+        "*Round trips*: the longest chain of requests that needed one another, of the whole run. CPU: microseconds a file. *Bound*: the \
+         larger of bytes over the link, and processor time over all processors.\n"
+    );
+    for place in document.places() {
+        let mut here: Vec<&&PointResult> = points.iter().filter(|p| p.point.place == place).collect();
+        if here.is_empty() {
+            continue;
+        }
+        here.sort_by_key(|p| (how_rank(&p.point.how), p.point.how.clone(), p.point.ground.datafiles));
+        let _ = write!(out, "### From {}\n\n| how | datafiles {POINT_HEADS}|---|--:{POINT_RULE}", cell(place));
+        for p in here {
+            let _ = writeln!(out, "| {} | {} | {}", cell(&p.point.how), p.point.ground.datafiles, point(p));
+        }
+        out.push('\n');
+    }
+}
+
+fn items(out: &mut String, document: &Document) {
+    let is_item = |p: &&PointResult| {
+        let ground = &p.point.ground;
+        ground.targets == document.scale.targets && document.scale.items.contains(&(ground.files, ground.datafiles))
+    };
+    let points: Vec<&PointResult> = document.points.iter().filter(is_item).collect();
+    if points.is_empty() {
+        return;
+    }
+    let _ = write!(out, "## Files in one directory\n\n| files | datafiles | from | how {POINT_HEADS}|--:|--:|---|---{POINT_RULE}");
+    for p in points {
+        let ground = &p.point.ground;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {}",
+            count(ground.files),
+            ground.datafiles,
+            cell(&p.point.place),
+            cell(&p.point.how),
+            point(p)
+        );
+    }
+    out.push('\n');
+}
+
+fn targets(out: &mut String, document: &Document) {
+    let files = document.scale.files.min(10_000);
+    let on_axis = |p: &&PointResult| p.point.ground.files == files && document.scale.targets_axis.contains(&p.point.ground.targets);
+    let points: Vec<&PointResult> = document.points.iter().filter(on_axis).collect();
+    if !points.iter().any(|p| p.point.ground.targets != document.scale.targets) {
+        return;
+    }
+    let _ =
+        write!(out, "## Targets on each server\n\n| servers × targets | datafiles | from | how {POINT_HEADS}|---|--:|---|---{POINT_RULE}");
+    for p in points {
+        let ground = &p.point.ground;
+        let (place, how) = (cell(&p.point.place), cell(&p.point.how));
+        let _ = writeln!(out, "| {} × {} | {} | {place} | {how} | {}", ground.servers, ground.targets, ground.datafiles, point(p));
+    }
+    out.push('\n');
+}
+
+fn names(out: &mut String, document: &Document) {
+    if document.names.is_empty() {
+        return;
+    }
+    out.push_str("## Names each second\n\n| directory | through | in a request | workers | create | stat | remove |\n|---|---|--:|--:|--:|--:|--:|\n");
+    let created: Vec<&NamesResult> = document.names.iter().filter(|n| n.phase == Phase::Create).collect();
+    for n in created {
+        let of = |phase| document.names.iter().find(|other| other.point == n.point && other.phase == phase).map(|n| n.rate_per_s);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            if n.point.shared { "one for all" } else { "own" },
+            if n.point.mounted { "mount" } else { "library" },
+            n.point.batch,
+            n.point.workers,
+            interval(&n.rate_per_s),
+            optional(of(Phase::Stat).as_ref()),
+            optional(of(Phase::Remove).as_ref()),
+        );
+    }
+    out.push('\n');
+}
+
+fn crowd(out: &mut String, document: &Document) {
+    let Some(c) = &document.crowd else { return };
+    let ms = |e: &Estimate| format!("{} ms ({} – {})", figure(e.median * 1e3), figure(e.low * 1e3), figure(e.high * 1e3));
+    let _ =
+        writeln!(out, "## A writer beside {} listings\n\n| create, write 4 KiB, close | alone | beside them |\n|---|--:|--:|", c.listings);
+    let _ = writeln!(out, "| median | {} | {} |", ms(&c.idle_p50_s), ms(&c.loaded_p50_s));
+    let _ = writeln!(out, "| 99th percentile | {} | {} |\n", ms(&c.idle_p99_s), ms(&c.loaded_p99_s));
+    let _ = writeln!(
+        out,
+        "The 99th percentile is {} times as long; meanwhile the listings list {} entries each second. The clients that list get what \
+         processor time nobody else wants (`nice 19`): they stand for other machines.\n",
+        interval(&c.p99_ratio),
+        figure(c.listed_per_s.median)
+    );
+}
+
+fn copies(out: &mut String, document: &Document) {
+    let Some(c) = &document.copies else { return };
+    let _ = writeln!(out, "## {} files of {} bytes copied in\n\n| | files each second |\n|---|--:|", count(c.files), count(c.bytes_each));
+    for (how, rate) in &c.rate_per_s {
+        let _ = writeln!(out, "| {} | {} |", cell(how), interval(rate));
+    }
+    let _ = writeln!(out, "\nOur command is {} times as fast.\n", interval(&c.ratio));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::document;
+    use super::*;
+
+    #[test]
+    fn figures_keep_three_digits() {
+        let found = [0.0, 0.01234, 0.5, 3.456, 45.67, 456.7, 45_678.0, 456_789.0].map(figure);
+        assert_eq!(found, ["0.00", "0.0123", "0.50", "3.46", "45.7", "457", "45678", "457 k"]);
+        assert_eq!([7, 1_000, 25_000, 1_234_567].map(count), ["7", "1,000", "25,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn every_table_has_as_many_cells_in_each_row() {
+        let text = markdown(&document());
+        let mut columns = None;
+        for line in text.lines() {
+            let cells = line.matches('|').count();
+            match (line.starts_with('|'), columns) {
+                (true, None) => columns = Some(cells),
+                (true, Some(expected)) => assert_eq!(cells, expected, "{line}"),
+                (false, _) => columns = None,
+            }
+        }
+        for part in [
+            "What was promised",
+            "From where",
+            "each of its datafiles",
+            "Datafiles: 25,000",
+            "Names each second",
+            "A writer beside",
+            "copied in",
+            "Not measured",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+    }
+}

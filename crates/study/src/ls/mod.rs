@@ -1,0 +1,41 @@
+//! What a listing costs: directories of many files, listed with each mechanism, at each round trip, beside other systems.
+//!
+//! The question is what a file costs in `ls -l`, and what each further datafile of it adds. So the same directory is walked one file at
+//! a time, with attributes ahead, with sizes ahead, and with sizes that the metadata service proves; by the `thalweg ls` command, by
+//! the stock `ls` through a mount, and as the same number of files over another system. The time per file is split by a straight line
+//! over the number of datafiles into an intercept and a slope, for each mechanism by itself: comparing only with the synchronous case
+//! would hide what each datafile still costs.
+//!
+//! **In:** a [`choice::Choice`], which has the places that listings are made from (this machine, or words that start a command
+//! beyond a link of a known round trip). **Out:** every raw time ([`raw`]), and a [`document::Document`]. **Never:** a figure for a
+//! listing that was not complete: the number of entries and the sum of their sizes are held against what was made.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`choice`] | what to measure, from where, how much of it |
+//! | [`plan`] | grounds (a store with a directory in it) and what is measured on each |
+//! | [`raw`] | the lines that keep every time |
+//! | [`protocol`], [`worker`] | one process at each place, told what to do |
+//! | [`serving`] | the store of a ground: started for it, and removed with it |
+//! | [`conduct`] | conducting all of it |
+//! | [`document`], [`points`], [`bars`] | what came of it: points, lines through them, promises |
+//! | [`markdown`] | the same as text |
+//!
+//! A ground is made, all its points are measured, all repetitions interleaved, and it is removed before the next: what exists at one
+//! time is one population. Each runs in a process of its own, so its processor time is known from outside.
+
+pub mod bars;
+pub mod choice;
+pub mod conduct;
+pub mod document;
+pub mod markdown;
+pub mod plan;
+pub mod points;
+pub mod protocol;
+pub mod raw;
+pub mod serving;
+pub mod worker;
+
+pub use choice::Choice;
+pub use conduct::run;
+pub use document::Document;

@@ -1,0 +1,149 @@
+//! The store of a ground: started for it, in a process whose processor time is known from outside, and removed with it.
+
+use super::choice::Choice;
+use crate::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use thalweg_measure::cpu_time_of;
+
+/// How long a store may take to say where it is, and to end.
+const WITHIN: Duration = Duration::from_secs(60);
+/// How long is waited for a store to have nothing more to do.
+const QUIET_WITHIN: Duration = Duration::from_secs(30);
+/// Over so long its processor time is looked at.
+const QUIET_LOOK: Duration = Duration::from_millis(250);
+/// And must be less than this part of it.
+const QUIET_SHARE: f64 = 0.05;
+/// Directories that are removed at a time.
+const REMOVERS: usize = 2;
+
+/// A store that runs.
+pub struct Serving {
+    child: Child,
+    /// `thal://HOST:PORT`.
+    pub address: String,
+    directory: PathBuf,
+}
+
+impl Serving {
+    /// Starts one with so many servers and targets each, below the study's directory.
+    ///
+    /// # Errors
+    /// It does not start, or does not say where it is.
+    pub fn start(choice: &Choice, servers: u32, targets: u32) -> Result<Serving> {
+        let directory = choice.directory.join(format!("thalweg-ls-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making the store's directory"))?;
+        let mut words: Vec<String> = choice.stage.serve_on.iter().flat_map(|on| on.split_whitespace()).map(String::from).collect();
+        words.push(choice.program.to_string_lossy().into_owned());
+        words.extend(["up", "--port", "0", "--print-address", "--host", &choice.stage.host].map(String::from));
+        if !choice.stage.host.starts_with("127.") {
+            words.push("--beyond-loopback".into());
+        }
+        words.extend(["--servers".into(), servers.to_string(), "--targets".into(), targets.to_string()]);
+        words.push(directory.display().to_string());
+        let line = words.join(" ");
+        let mut command = Command::new(&words[0]);
+        // In a process group of its own: Ctrl-C is for us, who take it down when nobody uses it any more.
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(Error::file(Path::new(&line), "starting it"))?;
+        let output = child.stdout.take();
+        let mut serving = Serving { child, address: String::new(), directory };
+        let (told, heard) = channel();
+        let listen =
+            move || output.map(|output| BufReader::new(output).lines().map_while(std::io::Result::ok).try_for_each(|l| told.send(l)));
+        let thread = std::thread::Builder::new().name("the store's words".into()).spawn(listen);
+        thread.map_err(Error::file(Path::new("a thread for a store"), "starting it"))?;
+        serving.address = heard.recv_timeout(WITHIN).map_err(|_| Error::Choice(format!("`{line}` did not say where its store is")))?;
+        Ok(serving)
+    }
+
+    /// `HOST:PORT`.
+    pub fn service(&self) -> &str {
+        self.address.trim_start_matches("thal://")
+    }
+
+    /// Processor time of all its servers so far.
+    pub fn cpu_s(&self) -> Option<f64> {
+        cpu_time_of(self.child.id()).map(|time| time.as_secs_f64())
+    }
+
+    /// Waits until it has nothing more to do of what came before, and what is on its file system is on media.
+    ///
+    /// # Errors
+    /// The file system cannot be asked for that.
+    pub fn settle(&self) -> Result<()> {
+        let open = std::fs::File::open(&self.directory).map_err(Error::file(&self.directory, "opening it"))?;
+        rustix::fs::syncfs(&open).map_err(|e| Error::file(&self.directory, "putting its file system on media")(e.into()))?;
+        let begun = Instant::now();
+        while let (true, Some(before)) = (begun.elapsed() < QUIET_WITHIN, self.cpu_s()) {
+            std::thread::sleep(QUIET_LOOK);
+            if self.cpu_s().is_none_or(|now| now - before < QUIET_LOOK.as_secs_f64() * QUIET_SHARE) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if begun.elapsed() > WITHIN {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        remove(&self.directory);
+    }
+}
+
+/// Removes a directory with millions of files in it: those below it at the same time.
+pub fn remove(directory: &Path) {
+    let mut below = vec![directory.to_owned()];
+    // Deep enough that there are many of about the same size: server, target, datafiles, and the directories of those.
+    for _ in 0..4 {
+        let deeper = below.iter().flat_map(|at| std::fs::read_dir(at).into_iter().flatten().flatten().map(|entry| entry.path()));
+        let deeper: Vec<PathBuf> = deeper.filter(|path| path.is_dir()).collect();
+        if deeper.is_empty() {
+            break;
+        }
+        below = deeper;
+    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..REMOVERS {
+            scope.spawn(|| {
+                while let Some(path) = below.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let _ = std::fs::remove_dir_all(path);
+                }
+            });
+        }
+    });
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_its_shape_a_directory_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in ["a", "a/b/c/d/e/f", "x/y", "x/z/1/2/3"] {
+            std::fs::create_dir_all(directory.path().join("all").join(path)).unwrap();
+            std::fs::write(directory.path().join("all").join(path).join("file"), "x").unwrap();
+        }
+        remove(&directory.path().join("all"));
+        assert!(!directory.path().join("all").exists());
+        remove(&directory.path().join("never"));
+    }
+}

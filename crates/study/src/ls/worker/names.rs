@@ -1,0 +1,118 @@
+//! `mdtest`'s patterns: every worker creates its files, all have them, every worker asks for their attributes, every worker removes
+//! them; in a directory of its own, or all in one.
+//!
+//! A worker is a thread with connections of its own. With single calls a file is created and closed as a program does it (an open and
+//! a close), asked for, and removed, each waiting for the one before. With batches the library's requests of many are used.
+//! Through a mount it is system calls.
+
+use super::{Store, name, owner};
+use crate::ls::protocol::Answer;
+use crate::ls::raw::{NamesPoint, Phase};
+use crate::{Error, Result};
+use std::path::Path;
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::Instant;
+use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
+use thalweg_trace::Tracer;
+
+/// One phase, by all workers at once; how long from the first one's beginning to the last one's end.
+pub(super) fn phase(store: &Store, point: &NamesPoint, phase: Phase, below: &str, each: u64) -> Result<Answer> {
+    let workers = point.workers;
+    let barrier = Barrier::new(workers as usize);
+    let times: Mutex<Vec<(Instant, Instant)>> = Mutex::default();
+    let prepared = (0..workers).map(|rank| Rank::new(store, point, phase, below, rank, each)).collect::<Result<Vec<Rank>>>()?;
+    std::thread::scope(|scope| {
+        let start = |rank: Rank| {
+            let (barrier, times) = (&barrier, &times);
+            scope.spawn(move || {
+                barrier.wait();
+                let begun = Instant::now();
+                let done = rank.go(phase);
+                times.lock().unwrap_or_else(PoisonError::into_inner).push((begun, Instant::now()));
+                done
+            })
+        };
+        let started: Vec<_> = prepared.into_iter().map(start).collect();
+        started.into_iter().try_for_each(|rank| rank.join().map_err(|_| Error::Choice("a worker panicked: a bug".into()))?)
+    })?;
+    let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (first, last) = (times.iter().map(|t| t.0).min(), times.iter().map(|t| t.1).max());
+    Ok(Answer::Took(first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64())))
+}
+
+/// One worker.
+struct Rank {
+    store: Option<Store>,
+    directory: String,
+    names: Vec<String>,
+    batch: usize,
+}
+
+impl Rank {
+    fn new(store: &Store, point: &NamesPoint, phase: Phase, below: &str, rank: u32, each: u64) -> Result<Rank> {
+        let directory = if point.shared { format!("{below}/all") } else { format!("{below}/rank-{rank}") };
+        let first = u64::from(rank) * each;
+        let names = (first..first + each).map(name).collect();
+        let store = if point.mounted { None } else { Some(store.another()?) };
+        if phase == Phase::Create {
+            match &store {
+                Some(store) => drop(store.make_directories(&directory)?),
+                None => std::fs::create_dir_all(&directory).map_err(Error::file(Path::new(&directory), "making it"))?,
+            }
+        }
+        Ok(Rank { store, directory, names, batch: point.batch as usize })
+    }
+
+    fn go(self, phase: Phase) -> Result<()> {
+        match &self.store {
+            None => self.names.iter().try_for_each(|name| self.by_path(name, phase)),
+            Some(store) if self.batch <= 1 => self.names.iter().try_for_each(|name| self.single(store, name, phase)),
+            Some(store) => self.names.chunks(self.batch).try_for_each(|names| self.many(store, names, phase)),
+        }
+    }
+
+    fn by_path(&self, name: &str, phase: Phase) -> Result<()> {
+        let path = Path::new(&self.directory).join(name);
+        match phase {
+            Phase::Create => std::fs::File::options().write(true).create_new(true).open(&path).map(drop),
+            Phase::Stat => std::fs::metadata(&path).map(drop),
+            Phase::Remove => std::fs::remove_file(&path),
+        }
+        .map_err(Error::file(&path, phase.name()))
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place::at(format!("{}/{name}", self.directory))
+    }
+
+    fn single(&self, store: &Store, name: &str, phase: Phase) -> Result<()> {
+        let (place, mut tracer) = (self.place(name), Tracer::off());
+        match phase {
+            Phase::Create => {
+                let made = store.names.create(&mut tracer, &place, owner(), Existing::Refuse, &LayoutChoice::default())?;
+                made.ended(End::Written { end_bytes: 0 });
+            }
+            Phase::Stat => drop(store.names.stat(&mut tracer, &place)?),
+            Phase::Remove => store.names.unlink(&mut tracer, &place)?,
+        }
+        Ok(())
+    }
+
+    fn many(&self, store: &Store, names: &[String], phase: Phase) -> Result<()> {
+        let mut tracer = Tracer::off();
+        let places = names.iter().map(|name| self.place(name));
+        if phase == Phase::Stat {
+            let found = store.names.stat_many(&mut tracer, &places.collect::<Vec<_>>(), false)?;
+            found.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
+            return Ok(());
+        }
+        let operation = |place: Place| match phase {
+            Phase::Create => Small::MakeFile(store.names.new_file(place, owner(), Existing::Refuse, &LayoutChoice::default())),
+            _ => Small::Unlink { place, only: None },
+        };
+        let operations: Vec<Small> = places.map(operation).collect();
+        let done = store.names.many(&mut tracer, &operations, Vec::new());
+        done.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
+        Ok(())
+    }
+}
