@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout lab gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout bench-ls lab gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ bench-quick:    ## the same with fewer pairs
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/results/layout and docs/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout
+
+bench-ls:       ## what a listing costs with each mechanism, at round trips of 0 to 10 ms, beside NFS (root; long); writes bench/results/ls and docs/LS-BENCH.md
+	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/ls
 
 lab:            ## faults with known causes, and what explain says of them (root; long; LAB='NAME ...' for some); writes docs/LAB.md
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(LAB)

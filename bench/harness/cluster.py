@@ -118,6 +118,15 @@ class Cluster:
             signal.signal(signal.SIGINT, before)
 
 
+class InNetwork:
+    """A host whose commands are started in its network, and nothing else about them."""
+
+    def __init__(self, host):
+        self.address = host.address
+        self.argv = host.raw
+        self.listens = host.listens
+
+
 def remove_leftovers():
     """Remove what clusters whose process is gone have left."""
 

@@ -32,7 +32,8 @@ const struct job *write_job(const struct transfer_settings *settings, struct pla
 /* Reads the file, to nowhere or into a file. */
 const struct job *read_job(const struct transfer_settings *settings, struct place *place, struct statistics *statistics);
 /* Visits every file below a directory and asks for its attributes. */
-const struct job *walk_job(enum walk_how how, struct place *place);
+/* `bytes` of names and attributes are asked for at a time. */
+const struct job *walk_job(enum walk_how how, uint32_t bytes, struct place *place);
 
 /* Bytes issued so far, by either transfer. */
 uint64_t transfer_issued(void);

@@ -15,7 +15,7 @@
 
 static struct transfer_settings transfer = { .block = 1 << 20 };
 static struct rpc_settings rpc;
-static uint64_t depth = 8, window, window_max, think_ns, spin_ns, sample_ns = 10000000;
+static uint64_t depth = 8, window, window_max, think_ns, spin_ns, sample_ns = 10000000, list = 32768;
 static const char *stable = "unstable", *how = "lookup+getattr", *pause_text;
 
 static const struct option_row rows[] = {
@@ -36,6 +36,7 @@ static const struct option_row rows[] = {
     { "--sink", TEXT, &transfer.sink, "read: where the data goes, instead of nowhere" },
     { "--pattern", FLAG, &transfer.pattern, "read: check that it is what `write` wrote from memory" },
     { "--how", TEXT, &how, "walk: lookup+getattr, lookup or readdirplus (lookup+getattr)" },
+    { "--list", SIZE, &list, "walk: bytes of names and attributes asked for at a time (32Ki)" },
     { "--sndbuf", SIZE, &rpc.sndbuf, "SO_SNDBUF" },
     { "--rcvbuf", SIZE, &rpc.rcvbuf, "SO_RCVBUF" },
     { "--sample", TIME, &sample_ns, "interval of the series in the result; 0: no series (10ms)" },
@@ -126,7 +127,12 @@ int main(int argc, char **argv)
         corrupt("write needs --size or --read-source");
     rpc.window = (uint32_t)window;
     rpc.window_max = (uint32_t)(window_max ? window_max : window > 16 ? window : 16);
+    if (list < 4096 || list > 1 << 24)
+        corrupt("--list: expected 4Ki to 16Mi");
     rpc.reply_max = transfer.block > 65536 ? transfer.block : 65536;
+    /* A server may count without the headers of its reply. */
+    if (purpose == TO_WALK && rpc.reply_max < list + 4096)
+        rpc.reply_max = list + 4096;
 
     struct place place;
     static struct statistics statistics;
@@ -137,7 +143,7 @@ int main(int argc, char **argv)
     rpc_open(place.host, place.port, &rpc, &statistics);
     const struct job *job = purpose == TO_WRITE  ? write_job(&transfer, &place, &statistics)
                             : purpose == TO_READ ? read_job(&transfer, &place, &statistics)
-                                                 : walk_job(walk_how, &place);
+                                                 : walk_job(walk_how, (uint32_t)list, &place);
     uint64_t transfer_ns = now_ns();
     statistics_begin(&statistics, transfer_ns, sample_ns);
     run(job);

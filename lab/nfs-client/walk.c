@@ -10,9 +10,6 @@
 
 #include "../patients/patient.h"
 
-/* Bytes of names and attributes asked for at a time. */
-#define LIST_BYTES 32768
-
 enum task { LIST, LOOK_UP, GET_ATTRIBUTES };
 
 struct item {
@@ -25,6 +22,7 @@ struct item {
 };
 
 static enum walk_how how;
+static uint32_t list_bytes;
 static struct item *first, **last = &first;
 static uint64_t files, directories, total_bytes;
 
@@ -153,13 +151,13 @@ static struct call *call_for(struct item *item)
     nfs_fh3 handle = nfs_handle3(&item->handle);
     struct call *call;
     if (item->task == LIST && how == READDIRPLUS_ONLY) {
-        READDIRPLUS3args arguments = { .dir = handle, .cookie = item->cookie, .dircount = LIST_BYTES, .maxcount = LIST_BYTES };
+        READDIRPLUS3args arguments = { .dir = handle, .cookie = item->cookie, .dircount = list_bytes, .maxcount = list_bytes };
         memcpy(arguments.cookieverf, item->verifier, sizeof item->verifier);
         call = rpc_call(NFS3_READDIRPLUS);
         nfs_encode(call, (zdrproc_t)zdr_READDIRPLUS3args, &arguments);
         call->done = listed_with_attributes;
     } else if (item->task == LIST) {
-        READDIR3args arguments = { .dir = handle, .cookie = item->cookie, .count = LIST_BYTES };
+        READDIR3args arguments = { .dir = handle, .cookie = item->cookie, .count = list_bytes };
         memcpy(arguments.cookieverf, item->verifier, sizeof item->verifier);
         call = rpc_call(NFS3_READDIR);
         nfs_encode(call, (zdrproc_t)zdr_READDIR3args, &arguments);
@@ -202,10 +200,11 @@ static void walk_print(FILE *out)
             (unsigned long long)total_bytes);
 }
 
-const struct job *walk_job(enum walk_how given, struct place *place)
+const struct job *walk_job(enum walk_how given, uint32_t bytes, struct place *place)
 {
     static const struct job job = { walk_issue, walk_finished, walk_print };
     how = given;
+    list_bytes = bytes;
     add(LIST, &place->handle);
     return &job;
 }

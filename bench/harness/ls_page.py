@@ -1,0 +1,94 @@
+"""docs/LS-BENCH.md and its pictures, from the results of a study of listings."""
+
+import os
+import shutil
+
+PREFACE = """# What a listing costs
+
+`make bench-ls` measures it (root; the figures below are its last run), on one machine: the servers in a network namespace, the client in
+others beyond links of known round trips. `thalweg bench ls` alone does the same without links, and with a stage file between real
+hosts:
+
+```
+thalweg bench ls --short                                # under a minute: whether it works
+thalweg bench ls --only grid --files 100000             # this machine alone
+bench/ls --round-trips 0,1 -- --only grid,items         # with links
+```
+
+## The question
+
+`ls -l` of a striped directory asks for a name, its attributes, and for the size of each of its datafiles. A program that asks for one
+thing at a time pays a round trip for each: the service answers in some microseconds, and the wire keeps it waiting for a thousand.
+What must a file cost? Its bytes over the link, or the processors' work at both ends, whichever is more. The rest is waiting.
+
+| | what a file costs | what is still waited for |
+|---|---|---|
+| one file at a time (`sync`) | two round trips: its attributes, then all its datafiles' sizes at once | the wire, twice for each file |
+| attributes ahead (`statahead`) | one round trip: pages of names bring attributes before they are asked for | the wire, once for each file |
+| sizes ahead too (`glimpse-ahead`) | no round trip; a few bytes and some work for each datafile: one message asks for many files | the window while it grows, and the last answer |
+| sizes from the service (`metadata`) | as little as its attributes: a file that nobody writes has a size that the service can prove | the same |
+| `thalweg ls -lU` | the last one, and starting a program, connecting, writing lines | |
+| `ls -Ul` on the mount | the last one, and the kernel: several crossings for each file | |
+
+## How it is measured
+
+A store is made with one directory in it, every file has one byte on each of its datafiles (*never written*: files that nobody has opened for
+writing), all ways of listing take turns in it, repetition by repetition, there and back, and it is removed before the next. What goes one
+file at a time lists some files from the first on and is compared by the time per file; everything else lists the whole directory. Every
+entry's size is held against the file's, and the number of entries against what was made: a listing that is not right fails its point.
+Client and servers are processes of their own, so each one's processor time is known; bytes are those of packets, as the client's devices count them.
+The mount is made anew for each run. NFS-Ganesha serves the same number of files from the same disk to the laboratory's asynchronous client.
+
+**The straight line.** The time per file over its number of datafiles is split into what a file costs at all (the intercept, at 0
+datafiles) and what each datafile adds (the slope), for each way by itself: a comparison with the synchronous case alone would hide what
+a datafile still costs. Least squares in relative errors, intervals by drawing repetitions again. *4 → 8* and *16 → 32* say whether the slope grows.
+
+**The bound.** The larger of bytes over the link (what one stream carries there) and processor time over the number of processors. Client, servers and, where the link
+is the packet relay, the link share this machine's processors, so all three are in it; on separate machines it would be lower.
+
+"""
+
+AFTER = """
+## What stays
+
+- **The window's growth.** A walk begins with a few entries ahead and doubles on hits: a handful of round trips at its start, whatever
+  the number of files. That is the whole difference between links in a large directory, and why small ones differ by more.
+- **Processors.** Beyond that a listing is work: names and attributes out of the database, messages, checksums, and lines of text.
+- **Datafiles.** With sizes ahead a datafile is a few bytes in a question and an answer, and one look at what the server knows of it. With
+  sizes from the service it is nothing, until somebody writes the file.
+- **The kernel.** Through a mount each file is looked up by the kernel and asked for by `ls`; what runs ahead removes waiting, not crossings.
+
+## mdtest's patterns
+
+Every worker (a thread with connections of its own) creates files, asks for their attributes, and removes them; in a directory of its own, or
+all in one. *One at a time* is create and close, stat, unlink, each waiting for the one before. *64* and *512 in a request* are the client library's requests
+of many. On the mount it is `open`, `stat` and `unlink`.
+"""
+
+
+def write(results, repository):
+    """The page, and beside it the pictures, from the directory of results."""
+    with open(os.path.join(results, "ls.md")) as source:
+        measured = source.read().split("\n", 2)[2]
+    pictures = os.path.join(repository, "docs", "ls")
+    shutil.rmtree(pictures, ignore_errors=True)
+    os.makedirs(pictures)
+    # What most is to be seen comes first.
+    order = ["ls-mechanisms-1-ms", "ls-slope-1-ms", "ls-slope-no-link", "ls-round-trips", "ls-items"]
+    names = [name.removesuffix(".svg") for name in os.listdir(results) if name.endswith(".svg")]
+    names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+    shown = ""
+    for name in names:
+        shutil.copy(os.path.join(results, f"{name}.svg"), pictures)
+        shown += f"![{name.replace('-', ' ')}](ls/{name}.svg)\n\n"
+    page = os.path.join(repository, "docs", "LS-BENCH.md")
+    promised, rest = split(measured)
+    with open(page, "w") as out:
+        out.write(PREFACE + promised + "## Pictures\n\n" + shown + rest.rstrip() + "\n" + AFTER)
+    return page
+
+
+def split(measured):
+    """What was promised, and the rest."""
+    head, found, rest = measured.partition("## From where\n")
+    return (head, found + rest) if found else ("", measured)
