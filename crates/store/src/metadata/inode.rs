@@ -170,6 +170,7 @@ impl Inode {
             change: self.change,
             device,
             target_bytes: link.as_ref().map_or(0, |target| target.len() as u64),
+            extended_bytes: self.extended_bytes,
             target: link,
             size_bytes: None,
             layout,

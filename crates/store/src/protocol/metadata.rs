@@ -113,6 +113,8 @@ pub struct Attributes {
     pub device: u32,
     /// Length of a symbolic link's target; otherwise 0.
     pub target_bytes: u64,
+    /// Bytes of names and values of its extended attributes: 0 says that it has none.
+    pub extended_bytes: u32,
     /// What a symbolic link points to.
     pub target: Option<Vec<u8>>,
     /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment

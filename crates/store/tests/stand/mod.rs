@@ -121,6 +121,7 @@ impl Names for InMemory {
             change: 0,
             device: 0,
             target_bytes: 0,
+            extended_bytes: 0,
             target: None,
             size_bytes: None,
             layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),

@@ -518,6 +518,7 @@ fn plain_attributes() -> Attributes {
         change: 0,
         device: 0,
         target_bytes: 0,
+        extended_bytes: 0,
         size_bytes: None,
         layout: None,
         default_layout: None,
