@@ -11,7 +11,7 @@ use crate::metadata::namespace::Namespace;
 use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::random_u64;
 use crate::protocol::metadata::{Owner, TargetId};
-use crate::wire::{Connect, Running, ServeOptions, serve as serve_on};
+use crate::wire::{Connect, Running, ServeOptions, boot_id, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl RunningStore {
             Some((mut running, service)) => {
                 running.stop();
                 drop(running);
-                service.namespace().database().close().map_err(Error::from)
+                service.close()
             }
         };
         self.io.clear();
@@ -278,8 +278,13 @@ fn start_metadata(config: &StoreConfig, listener: TcpListener, beyond_loopback: 
         let database: Arc<dyn Database> = Arc::new(Embedded::open(&config.metadata.directory, Options::default())?);
         let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
         let namespace = Arc::new(Namespace::open(database, config.map(), owner)?);
-        let options =
-            MetadataOptions { name: METADATA_NAME.into(), node: node.clone(), directory: config.metadata.directory.clone(), grace: GRACE };
+        let options = MetadataOptions {
+            name: METADATA_NAME.into(),
+            node: node.clone(),
+            directory: config.metadata.directory.clone(),
+            grace: GRACE,
+            boot_id: boot_id(),
+        };
         let peers = Connect {
             timeout: PEER_SILENCE,
             client: METADATA_NAME.into(),

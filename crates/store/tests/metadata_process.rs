@@ -169,7 +169,7 @@ fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
     client.link(tracer, &at("/f"), &at("/g")).unwrap();
     client.set_extended(tracer, &at("/g"), b"user.a", &[7; 5000], SetExtended::Create).unwrap();
     client.exchange(tracer, &at("/link"), &at("/pipe")).unwrap();
-    let open = client.open(tracer, &at("/g")).unwrap();
+    let open = client.open(tracer, &at("/g"), false).unwrap();
     for round in 0..3 {
         service.kill();
         service = Served::start(&config);
@@ -184,7 +184,7 @@ fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
     // Its I/O server is never there: the promise to remove it stays, and with it the number.
     drop(open);
     assert_eq!(client.status(tracer).unwrap().pending_intents, 1);
-    assert_eq!(client.open(tracer, &at("/g")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(client.open(tracer, &at("/g"), false).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

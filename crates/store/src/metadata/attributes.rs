@@ -1,7 +1,7 @@
 //! What changes a file and not its names: attributes, sizes, layouts, extended attributes.
 
 use super::database::{Table, Transaction, View, Watch, read, write};
-use super::inode::{Inode, Intent, Node, Written, decode, encode, extended_key, id_key};
+use super::inode::{Inode, Intent, Node, Sizing, Written, decode, encode, extended_key, id_key};
 use super::namespace::Namespace;
 use super::placement;
 use super::tree::*;
@@ -58,6 +58,10 @@ impl Namespace {
                     return Err(Error::new(ErrorKind::Busy, "an earlier truncation is not done yet: one of its I/O servers is away"));
                 }
                 t.put(Table::Intents, &id_key(id), encode(&Intent::Truncate { size_bytes, layout: layout.clone() }));
+                self.writers.touches(id);
+                if changed.sizing != Sizing::Open {
+                    changed.sizing = Sizing::Unknown;
+                }
                 changed.modified(now_ns);
                 put_inode(t, id, &changed);
                 Ok(changed.attributes(id))
@@ -102,6 +106,7 @@ impl Namespace {
         write(&*self.database, watch, |t| {
             let mut changed = inode(t, id)?;
             file_layout(&changed)?;
+            self.writers.touches(id);
             changed.node = Node::File(layout.clone());
             changed.changed(self.now_ns());
             put_inode(t, id, &changed);

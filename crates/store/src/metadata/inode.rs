@@ -1,8 +1,8 @@
 //! Inodes, directory entries and intents as the database holds them.
 //!
 //! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 2 and
-//! read in version 1 too, everything else is of version 1.
+//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 3 and
+//! read in versions 1 and 2 too, everything else is of version 1.
 
 use super::database::{DatabaseError, Table};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
-const INODE_VERSION: u8 = 2;
+const INODE_VERSION_TWO: u8 = 2;
+const INODE_VERSION: u8 = 3;
 
 /// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,20 @@ pub(super) struct Inode {
     pub extended_bytes: u32,
     /// What the last client that flushed its writes said of the size.
     pub written: Option<Written>,
+    /// What is known of a file's size.
+    pub sizing: Sizing,
     pub node: Node,
+}
+
+/// What is known of a file's size ([`super::sizes`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Sizing {
+    /// Nobody writes, nothing is in flight, and the size is at the I/O servers alone.
+    Unknown,
+    /// Somebody may be writing, or what a writer that was lost has sent may still arrive.
+    Open,
+    /// Nobody writes, nothing is in flight, and this is the size if each server's machine is still the one that was started then.
+    Settled { size_bytes: u64, boots: u32 },
 }
 
 /// A size that a file had, or more.
@@ -98,7 +112,46 @@ impl From<InodeOne> for Inode {
             change: one.change,
             extended_bytes: 0,
             written: None,
+            sizing: Sizing::Unknown,
             node: one.node,
+        }
+    }
+}
+
+/// An inode of version 2.
+#[derive(Deserialize)]
+struct InodeTwo {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    accessed_ns: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    created_ns: i64,
+    change: u64,
+    extended_bytes: u32,
+    written: Option<Written>,
+    node: Node,
+}
+
+impl From<InodeTwo> for Inode {
+    /// Its writers spoke a version of the protocol that no server of this release speaks: nothing of theirs is in flight.
+    fn from(two: InodeTwo) -> Inode {
+        Inode {
+            mode: two.mode,
+            uid: two.uid,
+            gid: two.gid,
+            links: two.links,
+            accessed_ns: two.accessed_ns,
+            modified_ns: two.modified_ns,
+            changed_ns: two.changed_ns,
+            created_ns: two.created_ns,
+            change: two.change,
+            extended_bytes: two.extended_bytes,
+            written: two.written,
+            sizing: Sizing::Unknown,
+            node: two.node,
         }
     }
 }
@@ -118,6 +171,7 @@ impl Inode {
             change: 1,
             extended_bytes: 0,
             written: None,
+            sizing: Sizing::Unknown,
             node,
         }
     }
@@ -249,6 +303,7 @@ pub(super) fn encode_inode(inode: &Inode) -> Vec<u8> {
 pub(super) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
+        Some((&INODE_VERSION_TWO, rest)) => postcard::from_bytes(rest).ok().map(|two: InodeTwo| two.into()),
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
         _ => None,
     };
@@ -326,9 +381,10 @@ mod tests {
         let mut inode = Inode::new(Node::CharacterDevice(0x0501), Owner { mode: 0o4711, uid: 1, gid: 2 }, 77);
         inode.extended_bytes = 9;
         inode.written = Some(Written { size_bytes: 5, change: 1 });
+        inode.sizing = Sizing::Settled { size_bytes: 5, boots: 7 };
         let mut value = encode_inode(&inode);
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
-        value[0] = 3;
-        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 3"));
+        value[0] = 4;
+        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 4"));
     }
 }

@@ -47,6 +47,10 @@ pub trait IoServers: Send + Sync + 'static {
     /// # Errors
     /// As for [`IoServers::remove`].
     fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
+
+    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
+    /// once (in about 50 ms).
+    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
 }
 
 /// Does what was promised.
@@ -176,9 +180,11 @@ impl Intents {
         let _claim = shared.claims.claim(id);
         let Some(Intent::Truncate { size_bytes, layout }) = shared.namespace.intent(id)? else { return Ok(()) };
         shared.namespace.database().sync(watch)?;
+        let (boots, watched) = (shared.namespace.boots.now(), shared.namespace.writers.watch(id));
         match shared.truncate(id, size_bytes, &layout) {
             Ok(()) => {
-                if shared.namespace.intents_done(watch, &[(id, Intent::Truncate { size_bytes, layout })])? {
+                let done = [(id, Intent::Truncate { size_bytes, layout })];
+                if shared.namespace.intents_done_watching(watch, &done, Some((&watched, boots)))? {
                     self.look();
                 }
                 Ok(())
@@ -301,9 +307,11 @@ impl Shared {
         if layout.targets.iter().any(|t| self.server_of(*t).is_ok_and(|s| resting.contains_key(&s.name))) {
             return Ok(false);
         }
+        let (boots, watched) = (self.namespace.boots.now(), self.namespace.writers.watch(id));
         match self.truncate(id, size_bytes, &layout) {
             Ok(()) => {
-                if self.namespace.intents_done(&mut Unwatched, &[(id, Intent::Truncate { size_bytes, layout })])? {
+                let done = [(id, Intent::Truncate { size_bytes, layout })];
+                if self.namespace.intents_done_watching(&mut Unwatched, &done, Some((&watched, boots)))? {
                     self.look();
                 }
                 Ok(true)

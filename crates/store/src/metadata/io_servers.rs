@@ -2,23 +2,48 @@
 
 use super::intents::IoServers;
 use crate::error::{Error, Result};
+use crate::protocol::common::{CommonReply, CommonRequest};
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
+use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use thalweg_trace::Tracer;
+
+/// How long a server has to say which start of its machine this is.
+const PROMPT: Duration = Duration::from_millis(50);
+/// How long a server that could not be connected to is left alone.
+const REST: Duration = Duration::from_millis(500);
 
 /// I/O servers over the network.
 pub struct Remote {
     options: Connect,
     connections: Mutex<HashMap<String, Arc<Mutex<Option<Connection>>>>>,
+    asked: Arc<Asked>,
+}
+
+/// Connections on which servers are asked for their machines' starts, by address.
+#[derive(Default)]
+struct Asked {
+    lines: Mutex<HashMap<String, Line>>,
+    changed: Condvar,
+}
+
+/// The connection to a server is used by one at a time, and is made by a thread that nobody waits for any longer than they want.
+enum Line {
+    Ready(Box<Connection>),
+    Used,
+    Connecting,
+    /// It could not be connected to; it is left alone until then.
+    Resting(Instant),
 }
 
 impl Remote {
     /// Connects with these options.
     pub fn new(options: Connect) -> Remote {
-        Remote { options, connections: Mutex::default() }
+        Remote { options, connections: Mutex::default(), asked: Arc::default() }
     }
 
     fn call(&self, server: &ServerEntry, request: &IoRequest) -> Result<IoReply> {
@@ -49,7 +74,90 @@ impl Remote {
     }
 }
 
+impl Asked {
+    /// The connection, if there is one that works before `deadline`; otherwise somebody is making it.
+    fn take(self: &Arc<Self>, address: &str, options: &Connect, deadline: Instant) -> Option<Box<Connection>> {
+        let mut lines = locked(&self.lines);
+        loop {
+            match lines.get(address) {
+                Some(Line::Ready(_)) => {
+                    let Some(Line::Ready(connection)) = lines.insert(address.to_owned(), Line::Used) else { unreachable!("just seen") };
+                    if !connection.is_broken() && !connection.is_readable() {
+                        return Some(connection);
+                    }
+                    // Nothing is awaited on it: what can be read is its end.
+                    lines.remove(address);
+                }
+                Some(Line::Resting(until)) if *until > Instant::now() => return None,
+                None | Some(Line::Resting(_)) => {
+                    lines.insert(address.to_owned(), Line::Connecting);
+                    let (asked, place, options) = (Arc::clone(self), address.to_owned(), options.clone());
+                    let connect = move || {
+                        let made = Connection::connect(&place, &options);
+                        let line = made.map_or_else(|_| Line::Resting(Instant::now() + REST), |made| Line::Ready(Box::new(made)));
+                        asked.put(&place, line);
+                    };
+                    if std::thread::Builder::new().name("metadata boots".into()).spawn(connect).is_err() {
+                        lines.remove(address);
+                        return None;
+                    }
+                }
+                Some(Line::Connecting | Line::Used) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return None;
+                    }
+                    lines = self.changed.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn put(&self, address: &str, line: Line) {
+        locked(&self.lines).insert(address.to_owned(), line);
+        self.changed.notify_all();
+    }
+}
+
 impl IoServers for Remote {
+    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>> {
+        let deadline = Instant::now() + PROMPT;
+        // A server is silent for long before its connection is given up, when nobody waits; here somebody does.
+        let options = Connect { timeout: PROMPT, ..self.options.clone() };
+        let tracer = &mut Tracer::off();
+        let mut lines: Vec<Option<Box<Connection>>> = Vec::with_capacity(servers.len());
+        for server in servers {
+            let mut line = self.asked.take(&server.address, &options, deadline);
+            if let Some(connection) = &mut line
+                && connection.post(tracer, None, Kind::Common, &CommonRequest::Clock, &[], 0).is_err()
+            {
+                self.asked.put(&server.address, Line::Resting(Instant::now()));
+                line = None;
+            }
+            lines.push(line);
+        }
+        let mut boots = Vec::with_capacity(servers.len());
+        for (server, line) in servers.iter().zip(lines) {
+            let Some(mut connection) = line else {
+                boots.push(None);
+                continue;
+            };
+            // Its silence is bounded too; but of many that are silent, only the first is waited for.
+            let answers = Instant::now() < deadline || connection.is_readable();
+            let reply = if answers { connection.complete::<CommonReply>(tracer).ok() } else { None };
+            if let Some(reply) = reply {
+                // A connection does not outlive either machine: whoever answers on it has started as it said at the beginning.
+                connection.completed(tracer, reply, None);
+                boots.push(Some(connection.hello().boot_id.clone()));
+                self.asked.put(&server.address, Line::Ready(connection));
+            } else {
+                boots.push(None);
+                self.asked.put(&server.address, Line::Resting(Instant::now() + REST));
+            }
+        }
+        boots
+    }
+
     fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()> {
         self.call_done(server, &IoRequest::Remove { datafiles: datafiles.to_vec() })
     }

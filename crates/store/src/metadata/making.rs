@@ -4,14 +4,14 @@
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
 use super::database::{Table, Transaction, Watch, write};
-use super::inode::{Entry, Inode, Node, encode, entry_key};
+use super::inode::{Entry, Inode, Node, Sizing, encode, entry_key};
 use super::names::split;
 use super::namespace::{Namespace, Removed};
 use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
+use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
 
 /// In a directory's mode: what is made in it is of its group.
 const SET_GROUP: u32 = 0o2000;
@@ -78,7 +78,35 @@ impl Namespace {
         node: &str,
     ) -> Result<(Attributes, Removed)> {
         let made = (owner, existing, choice, node);
-        write(&*self.database, watch, |t| self.create_in(t, place, made))
+        write(&*self.database, watch, |t| self.create_in(t, place, made, None))
+    }
+
+    /// The same, and its maker has it open for writing ([`Namespace::closed`]).
+    ///
+    /// # Errors
+    /// As [`Namespace::create`].
+    pub fn create_open(
+        &self,
+        watch: &mut dyn Watch,
+        place: &Place,
+        owner: Owner,
+        existing: Existing,
+        choice: &LayoutChoice,
+        node: &str,
+    ) -> Result<(Attributes, Removed)> {
+        let (made, mut begun) = ((owner, existing, choice, node), Vec::new());
+        let done = write(&*self.database, watch, |t| self.create_in(t, place, made, Some(&mut begun)));
+        self.not_made(&begun, done.as_ref().ok().map(|(made, _)| std::slice::from_ref(made)));
+        done
+    }
+
+    /// Of the files that were begun to be written in a transaction, those that it did not make have no writer.
+    pub(super) fn not_made(&self, begun: &[FileId], made: Option<&[Attributes]>) {
+        let made = made.unwrap_or_default();
+        begun.iter().filter(|id| made.iter().all(|made| made.id != **id)).for_each(|id| {
+            self.writers.ended(*id, End::Read);
+            self.writers.settled(*id);
+        });
     }
 
     pub(super) fn create_in(
@@ -86,10 +114,11 @@ impl Namespace {
         t: &mut dyn Transaction,
         place: &Place,
         (owner, existing, choice, node): (Owner, Existing, &LayoutChoice, &str),
+        opens: Option<&mut Vec<FileId>>,
     ) -> Result<(Attributes, Removed)> {
         let map = self.map();
         let random = crate::protocol::common::random_u64();
-        let mut make = || {
+        let make = || {
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
@@ -102,7 +131,16 @@ impl Namespace {
                 Some(found) => drop_name(t, found.id, now_ns)?,
             };
             let id = self.fresh()?;
-            let made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
+            let mut made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
+            made.sizing = if let Some(begun) = opens {
+                // Counted as a writer before anybody can find it, and after the last point where this can fail.
+                begun.push(id);
+                self.writers.begins(id);
+                self.writers.opens(id, Some((0, self.boots.now())));
+                Sizing::Open
+            } else {
+                Sizing::Settled { size_bytes: 0, boots: self.boots.now() }
+            };
             above.modified(now_ns);
             put_inode(t, parent, &above);
             put_inode(t, id, &made);
@@ -118,30 +156,33 @@ impl Namespace {
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or
     /// [`ErrorKind::Invalid`] for a target that none can be.
     pub fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
+        write(&*self.database, watch, |t| self.make_node_in(t, place, node, owner))
+    }
+
+    /// [`Namespace::make_node`] as a part of a transaction.
+    pub(super) fn make_node_in(&self, t: &mut dyn Transaction, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
         let mut owner = owner;
         if let NewNode::Symlink(target) = node {
             on(place, check_target(target))?;
             // Nobody asks for a link's permissions; everywhere they are these.
             owner.mode = 0o777;
         }
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = self.now_ns();
-                let (parent, name) = find_parent(t, place)?;
-                let mut above = directory_of(t, parent)?;
-                if entry(t, parent, name)?.is_some() {
-                    return Err(exists());
-                }
-                let id = self.fresh()?;
-                let made = Inode::new(node.clone().into(), in_directory(&above, owner, false), now_ns);
-                above.modified(now_ns);
-                put_inode(t, parent, &above);
-                put_inode(t, id, &made);
-                t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: made.kind() }));
-                Ok(made.attributes(id))
-            }),
-        )
+        let mut make = || {
+            let now_ns = self.now_ns();
+            let (parent, name) = find_parent(t, place)?;
+            let mut above = directory_of(t, parent)?;
+            if entry(t, parent, name)?.is_some() {
+                return Err(exists());
+            }
+            let id = self.fresh()?;
+            let made = Inode::new(node.clone().into(), in_directory(&above, owner, false), now_ns);
+            above.modified(now_ns);
+            put_inode(t, parent, &above);
+            put_inode(t, id, &made);
+            t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: made.kind() }));
+            Ok(made.attributes(id))
+        };
+        on(place, make())
     }
 
     /// Gives a file one more name.

@@ -4,11 +4,11 @@
 //! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them.
 
 use super::database::{Transaction, Watch, write};
-use super::namespace::{Namespace, Removed};
+use super::namespace::{Claim, Namespace, Removed};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, Refusal, Small, SmallReply};
+use crate::protocol::metadata::{Attributes, FileId, Refusal, Small, SmallReply};
 
 /// Operations in one transaction.
 const RUN: usize = 32;
@@ -24,6 +24,8 @@ pub struct Outcomes {
     pub opened: Vec<Attributes>,
     /// Whether there may be something to remove.
     pub removed: bool,
+    /// What the inodes say of sizes that were asked for: the outcome's number, and that.
+    pub(super) claims: Vec<(usize, Claim)>,
 }
 
 impl Namespace {
@@ -38,11 +40,12 @@ impl Namespace {
         let (mut outcomes, mut bytes) = (Outcomes::default(), 0);
         while outcomes.each.len() < operations.len() && bytes < REPLY_BYTES {
             let rest = &operations[outcomes.each.len()..];
+            let mut begun = Vec::new();
             let run = write(&*self.database, watch, |t| {
                 let (mut run, mut room) = (Outcomes::default(), REPLY_BYTES - bytes);
                 for operation in rest.iter().take(RUN) {
                     t.save();
-                    let done = self.small(t, operation, &mut run);
+                    let done = self.small(t, operation, &mut run, &mut begun);
                     if done.is_err() {
                         t.undo();
                     }
@@ -55,6 +58,7 @@ impl Namespace {
                 }
                 Ok::<_, Error>((run, REPLY_BYTES - room))
             });
+            self.not_made(&begun, run.as_ref().ok().map(|(run, _)| &run.opened[..]));
             let (run, so_far) = match run {
                 Ok(run) => run,
                 // What was done before stands, and is answered; the rest says why it is not.
@@ -66,6 +70,7 @@ impl Namespace {
                 Err(error) => return Err(error),
             };
             bytes = so_far;
+            outcomes.claims.extend(run.claims.into_iter().map(|(n, claim)| (n + outcomes.each.len(), claim)));
             outcomes.each.extend(run.each);
             outcomes.opened.extend(run.opened);
             outcomes.removed |= run.removed;
@@ -73,18 +78,21 @@ impl Namespace {
         Ok(outcomes)
     }
 
-    fn small(&self, t: &mut dyn Transaction, operation: &Small, run: &mut Outcomes) -> Result<SmallReply> {
+    fn small(&self, t: &mut dyn Transaction, operation: &Small, run: &mut Outcomes, begun: &mut Vec<FileId>) -> Result<SmallReply> {
         let mut removed = |removed: Removed| run.removed |= removed.0.is_some();
         Ok(match operation {
             Small::Create(new) | Small::MakeFile(new) => {
-                let (made, old) = self.create_in(t, &new.place, (new.owner, new.existing, &new.layout, &new.node))?;
+                let opens = matches!(operation, Small::Create(_));
+                let new_file = (new.owner, new.existing, &new.layout, &*new.node);
+                let (made, old) = self.create_in(t, &new.place, new_file, opens.then_some(begun))?;
                 removed(old);
-                if matches!(operation, Small::Create(_)) {
+                if opens {
                     run.opened.push(made.clone());
                 }
                 SmallReply::Attributes(made)
             }
             Small::MakeDirectory { place, owner, parents } => SmallReply::Attributes(self.make_directory_in(t, place, *owner, *parents)?),
+            Small::MakeNode { place, node, owner } => SmallReply::Attributes(self.make_node_in(t, place, node, *owner)?),
             Small::Unlink { place, only } => {
                 removed(self.unlink_in(t, place, *only)?);
                 SmallReply::Done
@@ -100,7 +108,12 @@ impl Namespace {
             }
             Small::SetAttributes { place, set } => SmallReply::Attributes(self.set_attributes_in(t, place, set)?),
             Small::Written { file, size_bytes } => SmallReply::Attributes(self.written_in(t, *file, *size_bytes)?),
-            Small::Stat { place, .. } => SmallReply::Attributes(on(place, find(t, place).and_then(|id| Ok(inode(t, id)?.attributes(id))))?),
+            Small::Stat { place, sizes } => {
+                let found = on(place, find(t, place).and_then(|id| Ok((id, inode(t, id)?))))?;
+                let claim = if *sizes { Claim::of(&found.1) } else { Claim::None };
+                run.claims.push((run.each.len(), claim));
+                SmallReply::Attributes(found.1.attributes(found.0))
+            }
         })
     }
 }

@@ -12,9 +12,13 @@
 //! | [`io_servers`] | how it speaks to them |
 //! | [`locks`] | advisory locks and append turns, at both ends |
 //! | [`client`] | the other end: calls on names |
+//! | `asking` | attributes and pages, with the sizes that can be proved |
 //! | [`service`] | the namespace on the wire |
+//! | [`sizes`] | when a file's size is known here, and the proof that it is right |
+//! | `openings` | what one client has open |
 //! | [`placement`] | which targets a new file's datafiles go to |
 
+mod asking;
 mod attributes;
 pub mod client;
 pub mod database;
@@ -31,8 +35,10 @@ pub mod model;
 mod moving;
 mod names;
 pub mod namespace;
+mod openings;
 pub mod placement;
 pub mod service;
+pub mod sizes;
 mod tree;
 
 pub use inode::Intent;

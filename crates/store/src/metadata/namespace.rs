@@ -15,7 +15,9 @@
 //! [`super::attributes`].
 
 use super::database::{Database, Table, Transaction, Watch, read, write};
-use super::inode::{Inode, Intent, Node, decode, decode_inode, encode, entry_key, id_key, id_of};
+use super::inode::{Inode, Intent, Node, Sizing, decode, decode_inode, encode, entry_key, id_key, id_of};
+use super::sizes::boots::Boots;
+use super::sizes::writers::{Watched, Writers};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
@@ -38,6 +40,29 @@ pub struct Namespace {
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
     clock: Clock,
+    pub(super) writers: Writers,
+    pub(super) boots: Boots,
+}
+
+/// What an inode says of a file's size; proved by [`super::sizes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nothing, or nobody asked.
+    None,
+    /// Nobody writes, but only the I/O servers know it.
+    Unknown,
+    /// It is this, as of these machine starts.
+    Settled { size_bytes: u64, boots: u32 },
+}
+
+impl Claim {
+    pub fn of(inode: &Inode) -> Claim {
+        match (&inode.node, inode.sizing) {
+            (Node::File(_), Sizing::Unknown) => Claim::Unknown,
+            (Node::File(_), Sizing::Settled { size_bytes, boots }) => Claim::Settled { size_bytes, boots },
+            _ => Claim::None,
+        }
+    }
 }
 
 /// What an operation leaves to do.
@@ -79,7 +104,15 @@ impl Namespace {
             Ok(epoch)
         })?;
         database.sync(&mut super::database::Unwatched)?;
-        Ok(Namespace { database, epoch, next: AtomicU64::new(1), map: RwLock::new(Arc::new(map)), clock })
+        Ok(Namespace {
+            database,
+            epoch,
+            next: AtomicU64::new(1),
+            map: RwLock::new(Arc::new(map)),
+            clock,
+            writers: Writers::default(),
+            boots: Boots::default(),
+        })
     }
 
     /// The database under it.
@@ -97,11 +130,18 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
     pub fn stat(&self, place: &Place) -> Result<Attributes> {
+        self.stat_claiming(place).map(|(attributes, _)| attributes)
+    }
+
+    /// The same, and what the inode says of the size.
+    pub(super) fn stat_claiming(&self, place: &Place) -> Result<(Attributes, Claim)> {
         on(
             place,
             read(&*self.database, |view| {
                 let id = find(view, place)?;
-                Ok(inode(view, id)?.attributes(id))
+                let found = inode(view, id)?;
+                let claim = Claim::of(&found);
+                Ok((found.attributes(id), claim))
             }),
         )
     }
@@ -111,6 +151,18 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::stat`].
     pub fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
+        self.list_claiming(place, after, most, detail, &mut Vec::new())
+    }
+
+    /// The same, and of each entry what its inode says of its size, if sizes are asked for.
+    pub(super) fn list_claiming(
+        &self,
+        place: &Place,
+        after: Option<&[u8]>,
+        most: u32,
+        detail: Detail,
+        claims: &mut Vec<Claim>,
+    ) -> Result<(Vec<DirectoryEntry>, bool)> {
         let most = (most as usize).clamp(1, PAGE_NAMES);
         on(
             place,
@@ -130,7 +182,10 @@ impl Namespace {
                     }
                     let found = entry_and_attributes(view, key, value, detail);
                     match found {
-                        Ok(entry) => {
+                        Ok((entry, claim)) => {
+                            if detail == Detail::Sizes {
+                                claims.push(claim);
+                            }
                             bytes += cost(&entry);
                             entries.push(entry);
                             true
@@ -200,6 +255,17 @@ impl Namespace {
     /// # Errors
     /// The database's.
     pub fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
+        self.intents_done_watching(watch, done, None)
+    }
+
+    /// The same; a truncated file that was quiet meanwhile has a size that is known, if its servers' machines have not been
+    /// started again since the count that is given.
+    pub(super) fn intents_done_watching(
+        &self,
+        watch: &mut dyn Watch,
+        done: &[(FileId, Intent)],
+        quiet: Option<(&Watched<'_>, u32)>,
+    ) -> Result<bool> {
         write(&*self.database, watch, |t| {
             let mut left = false;
             for (id, intent) in done {
@@ -209,7 +275,13 @@ impl Namespace {
                 }
                 t.delete(Table::Intents, &key);
                 let mut inode = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
-                if let (Intent::Truncate { .. }, Some(inode)) = (intent, &mut inode) {
+                if let (Intent::Truncate { size_bytes, .. }, Some(inode)) = (intent, &mut inode) {
+                    if let Some((watched, boots)) = quiet
+                        && inode.sizing == Sizing::Unknown
+                        && watched.is_quiet()
+                    {
+                        inode.sizing = Sizing::Settled { size_bytes: *size_bytes, boots };
+                    }
                     // Who read while it was under way may keep bytes that are gone, under the change it was promised with.
                     inode.change += 1;
                     put_inode(t, *id, inode);

@@ -1,30 +1,24 @@
 //! The metadata service on the wire: one operation of the namespace for each request, in the order of the
 //! connection; what its client has open is remembered as long as the connection lives.
 
-use super::database::{Stage, Watch};
+use super::database::{Stage, Unwatched, Watch};
 use super::intents::{Intents, IoServers};
 use super::locks::keeper::{Life, Locks};
 use super::locks::table::Outcome;
 use super::namespace::Namespace;
+use super::openings::Openings;
+use super::sizes::settler::Settler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{Attributes, FileId, MetadataReply, MetadataRequest, Operation, Place, Refusal, Status};
+use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation, Small, Status};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId};
-
-/// Places in one request for attributes.
-const STAT_PLACES: usize = 1024;
-/// Bytes of attributes in one reply, well below a message's body.
-const STAT_BYTES: usize = 512 << 10;
-/// Files one connection may have open.
-const OPEN_FILES: usize = 1 << 16;
 
 /// How the service introduces itself, and where it lives.
 #[derive(Clone, Debug)]
@@ -37,12 +31,16 @@ pub struct MetadataOptions {
     pub directory: PathBuf,
     /// How long clients of an earlier start have to say which files they have open.
     pub grace: Duration,
+    /// Identifies the start of the machine that it is on.
+    pub boot_id: String,
 }
 
 /// The metadata service of one store.
 pub struct MetadataService {
-    namespace: Arc<Namespace>,
-    intents: Intents,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) intents: Intents,
+    pub(super) settler: Settler,
+    pub(super) servers: Arc<dyn IoServers>,
     locks: Arc<Locks>,
     verifier: BootVerifier,
     options: MetadataOptions,
@@ -54,14 +52,35 @@ impl MetadataService {
     /// # Errors
     /// When no thread can be started, and the database's.
     pub fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
-        let intents = Intents::start(Arc::clone(&namespace), servers, options.grace)?;
+        namespace.boots.start(&**namespace.database(), &options.boot_id)?;
+        let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
+        let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
-        Ok(MetadataService { namespace, intents, locks, verifier: BootVerifier::random(), options })
+        Ok(MetadataService { namespace, intents, settler, servers, locks, verifier: BootVerifier::random(), options })
     }
 
     /// The namespace it serves.
     pub fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
+    }
+
+    /// Leaves word that it was stopped in good order, and puts everything on media. Nobody may be connected any more.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn close(&self) -> Result<()> {
+        self.namespace.boots.stop(&**self.namespace.database())?;
+        Ok(self.namespace.database().close()?)
+    }
+
+    /// Waits until sizes that the I/O servers were to be asked for were asked for, as far as they answer.
+    pub fn sizes_are_looked_at(&self) {
+        self.settler.idle();
+    }
+
+    /// A client of it in this process, with what it has open.
+    pub fn client(self: &Arc<Self>) -> LocalClient {
+        LocalClient { session: ClientSession { service: Arc::clone(self), open: Openings::new(Arc::clone(self)), life: None } }
     }
 
     fn status(&self) -> Result<Status> {
@@ -119,62 +138,71 @@ impl Service for MetadataService {
     }
 
     fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
-        Box::new(ClientSession { service: self, open: HashMap::new(), life: None })
+        Box::new(ClientSession { open: Openings::new(Arc::clone(&self)), service: self, life: None })
     }
 }
 
 /// One client's connection.
 struct ClientSession {
     service: Arc<MetadataService>,
-    open: HashMap<FileId, u32>,
+    open: Openings,
     /// The client's, if it locks.
     life: Option<Life>,
 }
 
-impl Drop for ClientSession {
-    fn drop(&mut self) {
-        for (id, count) in &self.open {
-            (0..*count).for_each(|_| self.service.intents.closed(*id));
-        }
+/// A client that speaks to the service without a connection.
+pub struct LocalClient {
+    session: ClientSession,
+}
+
+impl LocalClient {
+    /// One request.
+    ///
+    /// # Errors
+    /// As over a connection.
+    pub fn request(&mut self, request: MetadataRequest) -> Result<MetadataReply> {
+        self.session.request(request, &mut Unwatched)
     }
 }
 
 impl Session for ClientSession {
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         let request: MetadataRequest = exchange.body()?;
-        if request.closed.len() > limits::CLOSED {
-            return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
-        }
-        for closed in request.closed {
-            self.close(closed.file);
-        }
         let about = exchange.about();
         let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
-        let reply = self.answer(request.operation, &mut watch)?;
+        let reply = self.request(request, &mut watch)?;
         exchange.reply(&reply)
     }
 }
 
 impl ClientSession {
+    fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        if request.closed.len() > limits::CLOSED {
+            return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
+        }
+        self.open.close(watch, &request.closed)?;
+        self.answer(request.operation, watch)
+    }
+
     /// Longer than a screen: one arm for each request, most of them a call of the namespace.
-    fn answer(&mut self, operation: Operation, watch: &mut Traced<'_>) -> Result<MetadataReply> {
+    fn answer(&mut self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let service = Arc::clone(&self.service);
         let namespace = &service.namespace;
         let intents = &service.intents;
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
-            Operation::Stat { places, sizes: _ } => MetadataReply::Many(stat_many(namespace, &places)?),
+            Operation::Stat { places, sizes } => MetadataReply::Many(service.stat_many(watch, &places, sizes)?),
             Operation::List { place, after, most, detail } => {
-                let (entries, more) = namespace.list(&place, after.as_deref(), most, detail)?;
+                let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
                 MetadataReply::Page { entries, more }
             }
             Operation::MakeDirectory { place, owner, parents } => {
                 MetadataReply::Attributes(namespace.make_directory(watch, &place, owner, parents)?)
             }
             Operation::Create { place, owner, existing, layout, node } => {
-                self.room_to_open()?;
-                let (made, removed) = namespace.create(watch, &place, owner, existing, &layout, &node)?;
-                self.open(made.id);
+                self.open.room(1)?;
+                let (made, removed) = namespace.create_open(watch, &place, owner, existing, &layout, &node)?;
+                self.open.made(made.id);
                 removed.0.iter().for_each(|_| intents.look());
                 MetadataReply::Attributes(made)
             }
@@ -207,24 +235,8 @@ impl ClientSession {
             }
             Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
-            Operation::Open { place, write: _ } => MetadataReply::Attributes(self.open_file(&place, watch)?),
-            Operation::Reopen { files } => {
-                let files: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
-                let there = namespace.still_there(&files)?;
-                let mut reopened = Vec::with_capacity(there.len());
-                for (id, has_names) in there {
-                    self.room_to_open()?;
-                    if has_names {
-                        self.open(id);
-                    } else if intents.opened_orphan(id) {
-                        *self.open.entry(id).or_insert(0) += 1;
-                    } else {
-                        continue;
-                    }
-                    reopened.push(id);
-                }
-                MetadataReply::Opened(reopened)
-            }
+            Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(watch, &place, write)?),
+            Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(watch, &files)?),
             Operation::Rename { from, only, to, replace, set } => {
                 let (moved, removed) = namespace.rename(watch, &from, only, &to, replace, &set)?;
                 removed.0.iter().for_each(|_| intents.look());
@@ -249,8 +261,11 @@ impl ClientSession {
                 MetadataReply::Done
             }
             Operation::Many { operations } => {
-                let done = namespace.many(watch, &operations)?;
-                done.opened.iter().for_each(|made| self.open(made.id));
+                let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
+                self.open.room(creates)?;
+                let mut done = namespace.many(watch, &operations)?;
+                done.opened.iter().for_each(|made| self.open.made(made.id));
+                service.prove_outcomes(watch, &mut done);
                 if done.removed {
                     intents.look();
                 }
@@ -264,37 +279,7 @@ impl ClientSession {
         })
     }
 
-    /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file
-    /// that is half truncated.
-    fn open_file(&mut self, place: &Place, watch: &mut Traced<'_>) -> Result<Attributes> {
-        self.room_to_open()?;
-        let service = Arc::clone(&self.service);
-        let found = service.namespace.open_file(place)?;
-        let gone = || Error::new(ErrorKind::NotFound, "it was removed").on_file(super::tree::shown_place(place));
-        if found.links > 0 {
-            self.open(found.id);
-        } else if service.intents.opened_orphan(found.id) {
-            *self.open.entry(found.id).or_insert(0) += 1;
-        } else {
-            return Err(gone());
-        }
-        let ready = service.intents.truncate_now(found.id, watch);
-        if let Err(error) = ready {
-            self.close(found.id);
-            return Err(error.on_file(super::tree::shown_place(place)));
-        }
-        // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
-        // this is it.
-        match service.namespace.stat(&Place::of(found.id)) {
-            Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
-            _ => {
-                self.close(found.id);
-                Err(gone())
-            }
-        }
-    }
-
-    fn lock(&mut self, operation: LockOperation, watch: &mut Traced<'_>) -> Result<LockReply> {
+    fn lock(&mut self, operation: LockOperation, watch: &mut dyn Watch) -> Result<LockReply> {
         let locks = Arc::clone(&self.service.locks);
         match operation {
             LockOperation::Hello { client } => {
@@ -329,47 +314,6 @@ impl ClientSession {
             LockOperation::Hello { .. } | LockOperation::Grants { .. } => unreachable!("answered above"),
         })
     }
-
-    fn room_to_open(&self) -> Result<()> {
-        if self.open.len() >= OPEN_FILES {
-            return Err(Error::new(ErrorKind::TooMany, format!("{OPEN_FILES} files are open on this connection: close some")));
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, id: FileId) {
-        self.service.intents.opened(id);
-        *self.open.entry(id).or_insert(0) += 1;
-    }
-
-    fn close(&mut self, id: FileId) {
-        let Some(count) = self.open.get_mut(&id) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.open.remove(&id);
-        }
-        self.service.intents.closed(id);
-    }
-}
-
-fn stat_many(namespace: &Namespace, places: &[Place]) -> Result<Vec<Result<Attributes, Refusal>>> {
-    if places.is_empty() || places.len() > STAT_PLACES {
-        return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
-    }
-    let mut found = Vec::with_capacity(places.len());
-    let mut bytes = 0;
-    for place in places {
-        let one = namespace.stat(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
-        bytes += match &one {
-            Ok(attributes) => super::tree::attributes_cost(attributes),
-            Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
-        };
-        found.push(one);
-        if bytes >= STAT_BYTES {
-            break;
-        }
-    }
-    Ok(found)
 }
 
 /// Turns the database's stages into spans of the connection's thread.

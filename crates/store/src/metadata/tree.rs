@@ -4,6 +4,7 @@
 use super::database::{Table, Transaction, View};
 use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key};
 use super::names::{shown, split};
+use super::namespace::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
 use thalweg_layout::Spec;
@@ -230,10 +231,15 @@ pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     Ok(())
 }
 
-pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], detail: Detail) -> Result<DirectoryEntry> {
+pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], detail: Detail) -> Result<(DirectoryEntry, Claim)> {
     let entry: Entry = decode(Table::Entries, key, value)?;
-    let attributes = if detail >= Detail::Attributes { Some(inode(view, entry.id)?.attributes(entry.id)) } else { None };
-    Ok(DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes })
+    let (mut attributes, mut claim) = (None, Claim::None);
+    if detail >= Detail::Attributes {
+        let found = inode(view, entry.id)?;
+        claim = Claim::of(&found);
+        attributes = Some(found.attributes(entry.id));
+    }
+    Ok((DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes }, claim))
 }
 
 /// About how many bytes an entry takes in a message.

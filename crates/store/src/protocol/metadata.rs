@@ -476,6 +476,12 @@ pub enum Small {
         place: Place,
         sizes: bool,
     },
+    /// Makes a symbolic link, a named pipe, a socket or a device.
+    MakeNode {
+        place: Place,
+        node: NewNode,
+        owner: Owner,
+    },
 }
 
 /// A file to be made.

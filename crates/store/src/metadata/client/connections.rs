@@ -8,7 +8,7 @@ use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_trace::Tracer;
 
 /// Closed files are told with the next request, or at once when there are this many.
@@ -79,6 +79,21 @@ impl Slot {
         // What was never opened for writing can have changed nothing.
         let end = if file.write { end } else { End::Read };
         self.closed.push(Closed { file: file.id, write: file.write, end });
+    }
+}
+
+impl Drop for Inner {
+    /// Says what was closed and not told yet, without waiting for an answer: a writer that has ended well is not to be taken for one
+    /// that was lost. What was sent before the end of a connection is read before it.
+    fn drop(&mut self) {
+        for slot in &mut self.slots {
+            let slot = slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let Some(connection) = &mut slot.connection else { continue };
+            for closed in slot.closed.chunks(limits::CLOSED) {
+                let request = MetadataRequest { closed: closed.to_vec(), operation: Operation::StoreMap };
+                let _ = connection.post(&mut Tracer::off(), None, Kind::Metadata, &request, &[], 0);
+            }
+        }
     }
 }
 

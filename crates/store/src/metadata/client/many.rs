@@ -5,7 +5,8 @@ use super::{MetadataClient, OpenFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{
-    Attributes, End, Existing, LayoutChoice, MetadataReply, NewFile, Operation, Owner, Place, Refusal, SetAttributes, Small, SmallReply,
+    Attributes, End, Existing, LayoutChoice, MetadataReply, NewFile, NewNode, Operation, Owner, Place, Refusal, SetAttributes, Small,
+    SmallReply,
 };
 use crate::sync::locked;
 use std::sync::MutexGuard;
@@ -106,6 +107,7 @@ fn cost(operation: &Small) -> usize {
         | Small::Unlink { place: of, .. }
         | Small::RemoveDirectory { place: of }
         | Small::Stat { place: of, .. } => place(of),
+        Small::MakeNode { place: of, node, .. } => place(of) + if let NewNode::Symlink(target) = node { target.len() } else { 8 },
         Small::Written { .. } => 0,
     }
 }

@@ -1,0 +1,106 @@
+//! Attributes and pages of directories, with the sizes that can be proved ([`super::sizes`]).
+//!
+//! Rows are read first, then the I/O servers that the found sizes depend on are asked whether their machines are still the same, all at a
+//! time: so the proof is of a moment after the question, whatever the rows said before.
+
+use super::database::{Stage, Watch};
+use super::many::Outcomes;
+use super::namespace::Claim;
+use super::service::MetadataService;
+use super::sizes::settler::servers_of;
+use super::tree::attributes_cost;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Place, Refusal, SmallReply};
+
+/// Places in one request for attributes.
+const STAT_PLACES: usize = 1024;
+/// Bytes of attributes in one reply, well below a message's body.
+const STAT_BYTES: usize = 512 << 10;
+
+impl MetadataService {
+    /// A page of a directory.
+    pub(super) fn list(
+        &self,
+        watch: &mut dyn Watch,
+        place: &Place,
+        after: Option<&[u8]>,
+        most: u32,
+        detail: Detail,
+    ) -> Result<(Vec<DirectoryEntry>, bool)> {
+        let mut claims = Vec::new();
+        let (mut entries, more) = self.namespace.list_claiming(place, after, most, detail, &mut claims)?;
+        let attributes = entries.iter_mut().filter_map(|entry| entry.attributes.as_mut());
+        self.prove(watch, attributes.zip(claims).collect());
+        Ok((entries, more))
+    }
+
+    /// Attributes of each place, as many as fit in a message.
+    pub(super) fn stat_many(&self, watch: &mut dyn Watch, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
+        if places.is_empty() || places.len() > STAT_PLACES {
+            return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
+        }
+        let (mut found, mut claims, mut bytes) = (Vec::with_capacity(places.len()), Vec::new(), 0);
+        for place in places {
+            let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
+            bytes += match &one {
+                Ok((attributes, _)) => attributes_cost(attributes),
+                Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
+            };
+            if let (true, Ok((_, claim))) = (sizes, &one) {
+                claims.push(*claim);
+            }
+            found.push(one.map(|(attributes, _)| attributes));
+            if bytes >= STAT_BYTES {
+                break;
+            }
+        }
+        let attributes = found.iter_mut().filter_map(|one| one.as_mut().ok());
+        self.prove(watch, attributes.zip(claims).collect());
+        Ok(found)
+    }
+
+    /// Sizes that were asked for among many operations.
+    pub(super) fn prove_outcomes(&self, watch: &mut dyn Watch, outcomes: &mut Outcomes) {
+        let mut claims = std::mem::take(&mut outcomes.claims).into_iter().peekable();
+        let mut claimed = Vec::new();
+        for (n, outcome) in outcomes.each.iter_mut().enumerate() {
+            if let (Some((_, claim)), Ok(SmallReply::Attributes(attributes))) = (claims.next_if(|(of, _)| *of == n), outcome) {
+                claimed.push((attributes, claim));
+            }
+        }
+        self.prove(watch, claimed);
+    }
+
+    /// Fills in the sizes that count; those of files that nobody writes, and that do not count, are looked at for the next who asks.
+    fn prove(&self, watch: &mut dyn Watch, claimed: Vec<(&mut Attributes, Claim)>) {
+        if claimed.is_empty() {
+            return;
+        }
+        let map = self.namespace.map();
+        let has_bytes = |(_, claim): &&(&mut Attributes, Claim)| matches!(claim, Claim::Settled { size_bytes: 1.., .. });
+        let layouts = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_deref());
+        let servers = servers_of(&map, layouts);
+        let proof = if servers.is_empty() {
+            std::sync::Arc::new(self.namespace.boots.unasked(&map))
+        } else {
+            watch.begin();
+            let proof = self.namespace.boots.ask(&**self.namespace.database(), &map, &*self.servers, &servers);
+            watch.end(Stage::Wait(None));
+            proof
+        };
+        let mut doubtful: Vec<FileId> = Vec::new();
+        for (attributes, claim) in claimed {
+            let targets = attributes.layout.as_ref().map_or(&[][..], |layout| &layout.targets);
+            match claim {
+                Claim::Settled { size_bytes, boots } if proof.holds(size_bytes, boots, targets) => attributes.size_bytes = Some(size_bytes),
+                Claim::Settled { boots, .. } if proof.remembers(boots) => doubtful.push(attributes.id),
+                Claim::Unknown => doubtful.push(attributes.id),
+                Claim::Settled { .. } | Claim::None => {}
+            }
+        }
+        if !doubtful.is_empty() {
+            self.settler.look_at(doubtful);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What one client has open, and what its openings and closings mean for sizes ([`super::sizes`]).
+
+use super::database::{Transaction, Watch, write};
+use super::inode::Sizing;
+use super::namespace::Namespace;
+use super::service::MetadataService;
+use super::sizes::writers::Settles;
+use super::tree::*;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::Unwatched;
+use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Files one connection may have open.
+const OPEN_FILES: usize = 1 << 16;
+
+impl Namespace {
+    /// These are open for writing from now on, once each, until [`Namespace::closed`]: nobody is told a size any more that was known here.
+    /// Those that are not there, or are no files, are passed over.
+    ///
+    /// # Errors
+    /// The database's: then none of them is.
+    pub fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId]) -> Result<()> {
+        files.iter().for_each(|id| self.writers.begins(*id));
+        let done = write(&*self.database, watch, |t| files.iter().try_for_each(|id| self.open_row(t, *id)));
+        if done.is_err() {
+            let ends: Vec<_> = files.iter().map(|id| (*id, End::Read)).collect();
+            // The row is as it was, or was open before.
+            let _ = self.closed(&mut Unwatched, &ends);
+        }
+        done
+    }
+
+    fn open_row(&self, t: &mut dyn Transaction, id: FileId) -> Result<()> {
+        let mut found = match inode(t, id) {
+            Ok(found) => found,
+            Err(e) if e.kind() == ErrorKind::Stale => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let base = match found.sizing {
+            Sizing::Open => {
+                self.writers.finds_open(id);
+                return Ok(());
+            }
+            Sizing::Unknown => None,
+            Sizing::Settled { size_bytes, boots } => Some((size_bytes, boots)),
+        };
+        self.writers.opens(id, base);
+        found.sizing = Sizing::Open;
+        put_inode(t, id, &found);
+        Ok(())
+    }
+
+    /// These uses for writing have ended. The files of which nobody writes any more and whose size only the I/O servers know.
+    ///
+    /// # Errors
+    /// The database's: then their sizes are not known here any more.
+    pub fn closed(&self, watch: &mut dyn Watch, ends: &[(FileId, End)]) -> Result<Vec<FileId>> {
+        let last: Vec<FileId> = ends.iter().filter(|(id, end)| self.writers.ended(*id, *end)).map(|(id, _)| *id).collect();
+        if last.is_empty() {
+            return Ok(Vec::new());
+        }
+        let done = write(&*self.database, watch, |t| {
+            let mut unknown = Vec::new();
+            for id in &last {
+                let sizing = match self.writers.settles(*id) {
+                    Settles::Not => continue,
+                    Settles::To(size_bytes, boots) => Sizing::Settled { size_bytes, boots },
+                    Settles::Unknown => Sizing::Unknown,
+                };
+                match inode(t, *id) {
+                    Ok(mut found) if found.sizing == Sizing::Open => {
+                        found.sizing = sizing;
+                        put_inode(t, *id, &found);
+                        if sizing == Sizing::Unknown {
+                            unknown.push(*id);
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(e) if e.kind() == ErrorKind::Stale => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            Ok(unknown)
+        });
+        last.iter().for_each(|id| self.writers.settled(*id));
+        done
+    }
+}
+
+/// One client's open files. Dropped with the connection: who was writing then may have sent what has not arrived.
+pub(super) struct Openings {
+    service: Arc<MetadataService>,
+    open: HashMap<FileId, Uses>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    reading: u32,
+    writing: u32,
+}
+
+impl Drop for Openings {
+    fn drop(&mut self) {
+        let mut ends = Vec::new();
+        for (id, uses) in std::mem::take(&mut self.open) {
+            ends.extend((0..uses.writing).map(|_| (id, End::Unknown)));
+            (0..uses.reading + uses.writing).for_each(|_| self.service.intents.closed(id));
+        }
+        // A failure leaves their rows open, which is what they are to be.
+        let _ = self.service.namespace().closed(&mut Unwatched, &ends);
+    }
+}
+
+impl Openings {
+    /// Nothing is open.
+    pub fn new(service: Arc<MetadataService>) -> Openings {
+        Openings { service, open: HashMap::new() }
+    }
+
+    /// Whether one more may be opened.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooMany`].
+    pub fn room(&self, more: usize) -> Result<()> {
+        if self.open.len() + more > OPEN_FILES {
+            return Err(Error::new(ErrorKind::TooMany, format!("{OPEN_FILES} files are open on this connection: close some")));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: FileId, write: bool) {
+        let uses = self.open.entry(id).or_default();
+        *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
+    }
+
+    /// A file that was made to be open for writing.
+    pub fn made(&mut self, id: FileId) {
+        self.service.intents.opened(id);
+        self.note(id, true);
+    }
+
+    /// What the client says that it has closed.
+    pub fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
+        let mut ends = Vec::new();
+        for Closed { file, write, end } in closed {
+            let Some(uses) = self.open.get_mut(file) else { continue };
+            let count = if *write { &mut uses.writing } else { &mut uses.reading };
+            if *count == 0 {
+                continue;
+            }
+            *count -= 1;
+            if uses.reading + uses.writing == 0 {
+                self.open.remove(file);
+            }
+            if *write {
+                ends.push((*file, *end));
+            }
+            self.service.intents.closed(*file);
+        }
+        if !ends.is_empty() {
+            let unknown = self.service.namespace().closed(watch, &ends)?;
+            self.service.settler.look_at(unknown);
+        }
+        Ok(())
+    }
+
+    /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file that is half truncated.
+    pub fn open(&mut self, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
+        self.room(1)?;
+        let service = Arc::clone(&self.service);
+        let namespace = service.namespace();
+        let found = namespace.open_file(place)?;
+        let id = found.id;
+        let gone = || Error::new(ErrorKind::NotFound, "it was removed").on_file(shown_place(place));
+        if found.links > 0 {
+            service.intents.opened(id);
+        } else if !service.intents.opened_orphan(id) {
+            return Err(gone());
+        }
+        let ready = service.intents.truncate_now(id, watch).and_then(|()| match write {
+            true => namespace.opened_for_writing(watch, &[id]),
+            false => Ok(()),
+        });
+        if let Err(error) = ready {
+            service.intents.closed(id);
+            return Err(error.on_file(shown_place(place)));
+        }
+        self.note(id, write);
+        // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
+        // this is it.
+        match namespace.stat(&Place::of(id)) {
+            Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
+            _ => {
+                self.close(watch, &[Closed { file: id, write, end: End::Read }])?;
+                Err(gone())
+            }
+        }
+    }
+
+    /// The client says what it had open before this start, or before its connection broke. Those that are still there.
+    pub fn reopen(&mut self, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
+        let ids: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
+        let service = Arc::clone(&self.service);
+        let there: HashMap<FileId, bool> = service.namespace().still_there(&ids)?.into_iter().collect();
+        let (mut reopened, mut writing) = (Vec::with_capacity(there.len()), Vec::new());
+        for (id, write) in files {
+            self.room(1)?;
+            let Some(has_names) = there.get(id) else { continue };
+            if *has_names {
+                service.intents.opened(*id);
+            } else if !service.intents.opened_orphan(*id) {
+                continue;
+            }
+            reopened.push((*id, *write));
+            if *write {
+                writing.push(*id);
+            }
+        }
+        if let Err(error) = service.namespace().opened_for_writing(watch, &writing) {
+            reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
+            return Err(error);
+        }
+        reopened.iter().for_each(|(id, write)| self.note(*id, *write));
+        Ok(reopened.into_iter().map(|(id, _)| id).collect())
+    }
+}

@@ -1,0 +1,229 @@
+//! Sizes that the service proves, of a whole store with its servers: the plain cases are proved, and what cannot be known is not told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_store::client::{DataClient, FileHandle, Store, StoreFile};
+use thalweg_store::copy::{CopyJob, Quiet, Sink, Source, run};
+use thalweg_store::metadata::client::{MetadataClient, OpenFile, SmallDone};
+use thalweg_store::protocol::metadata::{Attributes, Detail, End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
+use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
+
+fn off() -> Tracer {
+    Tracer::off()
+}
+
+fn start(directory: &std::path::Path) -> RunningStore {
+    let directories = vec![directory.to_owned()];
+    up(&UpOptions { servers: Some(2), ..UpOptions::new(directories) }).unwrap()
+}
+
+fn connect(store: &RunningStore) -> Store {
+    let names = MetadataClient::connect(&mut off(), &store.config().metadata.address, &Connect::default()).unwrap();
+    let data = Arc::new(DataClient::new((*names.map()).clone(), &Connect::default()));
+    Store { names: Arc::new(names), data }
+}
+
+fn names_of(store: &RunningStore) -> MetadataClient {
+    MetadataClient::connect(&mut off(), &store.config().metadata.address, &Connect::default()).unwrap()
+}
+
+/// What the service says of a file's size, in each of the ways to ask, which agree as far as they know it: servers that do not answer
+/// at once leave it unknown.
+fn told(names: &MetadataClient, path: &str) -> Option<u64> {
+    let place = Place::at(path);
+    let one = |found: Attributes| found.size_bytes;
+    let by_stat = one(names.stat_many(&mut off(), std::slice::from_ref(&place), true).unwrap().remove(0).unwrap());
+    let (page, _) = names.list(&mut off(), &Place::at("/"), None, 1000, Detail::Sizes).unwrap();
+    let name = path.trim_start_matches('/').as_bytes();
+    let by_list = one(page.into_iter().find(|e| e.name == name).unwrap().attributes.unwrap());
+    let many = names.many(&mut off(), &[Small::Stat { place, sizes: true }], Vec::new()).remove(0).unwrap();
+    let SmallDone::Attributes(by_many) = many else { panic!("{many:?}") };
+    let by_many = one(by_many);
+    let known: Vec<u64> = [by_stat, by_list, by_many].into_iter().flatten().collect();
+    assert!(known.iter().all(|size| *size == known[0]), "{path}: {known:?}");
+    // Who does not ask for sizes is told none.
+    assert_eq!(names.stat(&mut off(), &Place::at(path)).unwrap().size_bytes, None);
+    known.first().copied()
+}
+
+/// The same, when the servers were asked in the background for what only they know.
+fn told_soon(names: &MetadataClient, path: &str) -> Option<u64> {
+    let begun = Instant::now();
+    loop {
+        match told(names, path) {
+            None if begun.elapsed() < Duration::from_secs(10) => std::thread::yield_now(),
+            told => return told,
+        }
+    }
+}
+
+fn write(store: &Store, file: &OpenFile, path: &str, end: u64) {
+    let handle = FileHandle::from_attributes(path, &file.attributes).unwrap();
+    StoreFile::new(Arc::clone(&store.data), handle).write_at(b"x", end - 1).unwrap();
+}
+
+#[test]
+fn the_plain_cases_are_proved() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (store, names, other) = (connect(&running), names_of(&running), names_of(&running));
+    let t = &mut off();
+    // Made, written, closed.
+    let file = names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    assert_eq!(told(&other, "/f"), None, "somebody may be writing it");
+    write(&store, &file, "/f", 300_000);
+    assert_eq!(told(&other, "/f"), None);
+    file.ended(End::Written { end_bytes: 300_000 });
+    names.tell_closed(t).unwrap();
+    assert_eq!(told_soon(&other, "/f"), Some(300_000));
+    // Opened for reading, and by two.
+    let reading = names.open(t, &Place::at("/f"), false).unwrap();
+    assert_eq!(told_soon(&other, "/f"), Some(300_000));
+    let writing = other.open(t, &Place::at("/f"), true).unwrap();
+    assert_eq!(told(&other, "/f"), None);
+    drop(reading);
+    names.tell_closed(t).unwrap();
+    assert_eq!(told(&other, "/f"), None);
+    writing.ended(End::Read);
+    assert_eq!(told_soon(&other, "/f"), Some(300_000), "the end is told with the question");
+    // Truncated; and made longer by that.
+    for size in [0, 7, 1 << 33, 20_000] {
+        names.truncate(t, &Place::at("/f"), size).unwrap();
+        assert_eq!(told_soon(&other, "/f"), Some(size));
+    }
+    // Truncated while somebody writes: asked of the servers afterwards.
+    let writing = names.open(t, &Place::at("/f"), true).unwrap();
+    write(&store, &writing, "/f", 500_000);
+    names.truncate(t, &Place::at("/f"), 100).unwrap();
+    write(&store, &writing, "/f", 4_000);
+    writing.ended(End::Written { end_bytes: 500_000 });
+    names.tell_closed(t).unwrap();
+    assert_eq!(told_soon(&other, "/f"), Some(4_000));
+    // Made and never opened.
+    names.make_file(t, &Place::at("/empty"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    assert_eq!(told_soon(&other, "/empty"), Some(0));
+    running.stop().unwrap();
+}
+
+#[test]
+fn copies_are_known_when_they_have_their_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (store, other) = (connect(&running), names_of(&running));
+    for (n, size) in [0, 1, 4096, 3_000_000, 20_000_001_u64].into_iter().enumerate() {
+        let path = format!("/c{n}");
+        let sink = Sink::Store(store.clone(), path.clone(), LayoutChoice::default());
+        run(&CopyJob::new(Source::Memory(size), sink), &Quiet).unwrap();
+        assert_eq!(told_soon(&other, &path), Some(size));
+    }
+    // Through the library's file.
+    store.create("/l", 0o644, Existing::Refuse, &LayoutChoice::default()).unwrap().write_at(&[1; 100_000], 5).unwrap();
+    drop(store);
+    assert_eq!(told_soon(&other, "/l"), Some(100_005), "a client that ends tells what it has closed");
+}
+
+#[test]
+fn many_files_are_made_written_and_named_in_two_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (store, names, other) = (connect(&running), names_of(&running), names_of(&running));
+    let t = &mut off();
+    let places: Vec<String> = (0..1000).map(|n| format!("/f{n}")).collect();
+    let create = |path: &String| {
+        Small::Create(names.new_file(Place::at(format!("{path}.partial")), OWNER, Existing::Refuse, &LayoutChoice::default()))
+    };
+    let made: Vec<Small> = places.iter().map(create).collect();
+    let mut files = Vec::new();
+    for (n, done) in names.many(t, &made, Vec::new()).into_iter().enumerate() {
+        let SmallDone::Opened(file) = done.unwrap() else { panic!("a file that is open") };
+        if n % 100 == 0 {
+            write(&store, &file, "/f", n as u64 + 1);
+        }
+        files.push((file, End::Written { end_bytes: if n % 100 == 0 { n as u64 + 1 } else { 0 } }));
+    }
+    let rename = |path: &String| Small::Rename {
+        from: Place::at(format!("{path}.partial")),
+        only: None,
+        to: Place::at(path),
+        replace: false,
+        set: SetAttributes::default(),
+    };
+    let renames: Vec<Small> = places.iter().map(rename).collect();
+    assert!(names.many(t, &renames, files).into_iter().all(|done| done.is_ok()));
+    for n in [0, 1, 100, 900, 999] {
+        assert_eq!(told_soon(&other, &format!("/f{n}")), Some(if n % 100 == 0 { n + 1 } else { 0 }));
+    }
+    // One that fails leaves nothing behind and stops nobody.
+    let mixed = [
+        Small::MakeDirectory { place: Place::at("/d"), owner: OWNER, parents: false },
+        Small::MakeDirectory { place: Place::at("/e/f0/g"), owner: OWNER, parents: true },
+        Small::MakeDirectory { place: Place::at("/new/d"), owner: OWNER, parents: true },
+        Small::MakeDirectory { place: Place::at("/fresh/f"), owner: OWNER, parents: false },
+        Small::Unlink { place: Place::at("/f0"), only: None },
+        Small::Unlink { place: Place::at("/f0"), only: None },
+        Small::RemoveDirectory { place: Place::at("/d") },
+        Small::Stat { place: Place::at("/d"), sizes: true },
+        Small::Rename {
+            from: Place::at("/f1"),
+            only: None,
+            to: Place::at("/f2"),
+            replace: true,
+            // Only a directory has one: the name that gave way is there again.
+            set: SetAttributes { default_layout: Some(None), ..SetAttributes::default() },
+        },
+        Small::Stat { place: Place::at("/f2"), sizes: true },
+    ];
+    let before = names.stat(t, &Place::at("/f2")).unwrap().id;
+    let done: Vec<bool> = names.many(t, &mixed, Vec::new()).iter().map(Result::is_ok).collect();
+    assert_eq!(done, [true, true, true, false, true, false, true, false, false, true]);
+    assert_eq!(names.stat(t, &Place::at("/f2")).unwrap().id, before);
+}
+
+#[test]
+fn a_writer_that_goes_without_a_word_is_not_trusted() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (names, other) = (names_of(&running), names_of(&running));
+    let t = &mut off();
+    for (path, say) in [("/dropped", None), ("/unknown", Some(End::Unknown))] {
+        let file = names.create(t, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+        match say {
+            Some(end) => file.ended(end),
+            None => drop(file),
+        }
+        names.tell_closed(t).unwrap();
+        assert_eq!(told(&other, path), None);
+        // Nor after a truncation, which what is still on its way may follow.
+        other.truncate(t, &Place::at(path), 0).unwrap();
+        assert_eq!(told(&other, path), None);
+    }
+    let gone = names_of(&running);
+    std::mem::forget(gone.create(t, &Place::at("/gone"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap());
+    drop(gone);
+    assert_eq!(told(&other, "/gone"), None);
+    // Another file of the name is another file.
+    other.create(t, &Place::at("/gone"), OWNER, Existing::Replace, &LayoutChoice::default()).unwrap().ended(End::Read);
+    assert_eq!(told_soon(&other, "/gone"), Some(0));
+}
+
+#[test]
+fn sizes_are_known_again_after_a_restart_and_a_silent_server_costs_moments() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut running = start(directory.path());
+    let store = connect(&running);
+    let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
+    run(&CopyJob::new(Source::Memory(1 << 20), sink), &Quiet).unwrap();
+    drop(store);
+    let names = names_of(&running);
+    assert_eq!(told_soon(&names, "/f"), Some(1 << 20));
+    assert!(running.stop_server("io1"));
+    assert_eq!(told(&names, "/f"), None, "the size depends on a server that is not there");
+    drop(names);
+    running.stop().unwrap();
+    let running = start(directory.path());
+    assert_eq!(told_soon(&names_of(&running), "/f"), Some(1 << 20));
+}
