@@ -139,6 +139,7 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
         ("walk.mode", options.mode.name().to_owned()),
         ("walk.window", options.window_most.to_string()),
         ("walk.entries", counted.iter().map(|c| c.entries).sum::<u64>().to_string()),
+        ("walk.datafiles", counted.iter().map(|c| c.glimpsed).sum::<u64>().to_string()),
         ("walk.page_names", options.page_names.to_string()),
         ("walk.datafiles_per_request", options.datafiles_per_request.to_string()),
         ("walk.requests_per_server", options.requests_per_server.to_string()),

@@ -104,7 +104,8 @@ pub struct Run {
 /// How often the path left the client's threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Away {
-    /// For a server, the wire, or a far end that was not recorded, and came back.
+    /// For a server (where none was recorded: the wire, or its far end), and came back. A stretch on the wire alone is no such
+    /// trip where servers were recorded: its bytes had been sent while the client did something else.
     pub from_client: u64,
     /// For a client's wait for a file's device.
     pub from_disk: u64,
@@ -115,7 +116,8 @@ pub struct Away {
 enum Whereabouts {
     Client,
     Disk,
-    Elsewhere,
+    Wire,
+    Server,
 }
 
 /// How many runs of the path are kept exactly.
@@ -132,8 +134,10 @@ pub struct Ledger {
     pub path: Vec<Run>,
     /// How often it left the client.
     pub away: Away,
-    was: Whereabouts,
+    /// Whether the stretch away from the client that the walk is on has been counted.
+    counted: bool,
     servers: Vec<bool>,
+    has_servers: bool,
     current: Option<Run>,
     wall_ns: i64,
     step_ns: i64,
@@ -158,8 +162,9 @@ impl Ledger {
             last: None,
             path: Vec::new(),
             away: Away::default(),
-            was: Whereabouts::Client,
+            counted: false,
             servers: cast.actors.iter().map(|a| a.end == End::Server).collect(),
+            has_servers: cast.has_servers,
             current: None,
             wall_ns,
             step_ns: 0,
@@ -249,13 +254,12 @@ impl Ledger {
     pub fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
         self.entries[run.entry as usize].runs.add((run.end - run.start) as u64);
-        let is = self.whereabouts(self.entries[run.entry as usize].place);
-        match is {
-            Whereabouts::Elsewhere if self.was != is => self.away.from_client += 1,
-            Whereabouts::Disk => self.away.from_disk += 1,
-            _ => {}
+        match self.whereabouts(self.entries[run.entry as usize].place) {
+            Whereabouts::Client => self.counted = false,
+            Whereabouts::Disk => (self.counted, self.away.from_disk) = (false, self.away.from_disk + 1),
+            Whereabouts::Server if !self.counted => (self.counted, self.away.from_client) = (true, self.away.from_client + 1),
+            Whereabouts::Server | Whereabouts::Wire => {}
         }
-        self.was = is;
         self.path.push(run);
         if self.path.len() >= 2 * EXACT_RUNS {
             self.step_ns = (self.step_ns * 2).max(self.wall_ns / EXACT_RUNS as i64);
@@ -266,8 +270,9 @@ impl Ledger {
     fn whereabouts(&self, place: Place) -> Whereabouts {
         let serves = |actor: u32| self.servers.get(actor as usize).copied().unwrap_or(false);
         match place {
-            Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Elsewhere,
-            Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Elsewhere,
+            Place::Wire(..) if self.has_servers => Whereabouts::Wire,
+            Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
+            Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk
             }

@@ -114,7 +114,8 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
     let wall_s = parts.wall_s();
     let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
-    let prediction = if options.what_if { model::predict(source, parts, meta) } else { model::not_asked() };
+    let round_trips = trips::round_trips(parts, meta);
+    let prediction = if options.what_if { model::predict(source, parts, meta, round_trips.as_ref()) } else { model::not_asked() };
     let mut notes = parts.notes(unrecorded, meta);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
@@ -134,7 +135,7 @@ fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>,
         channels: parts.channels(&charges),
         throughput: parts.throughput(),
         tracks: parts.tracks(),
-        round_trips: trips::round_trips(parts, meta),
+        round_trips,
         what_if: prediction.what_if,
         model: prediction.model,
         notes,

@@ -11,9 +11,10 @@ pub mod copy;
 pub mod engine;
 pub mod graph;
 pub mod load;
+pub mod walk;
 
 use crate::assemble::Parts;
-use crate::document::{MAX_WHAT_IFS, Model, WhatIf};
+use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use calibrate::Calibrated;
 use changes::Proposal;
 use thalweg_trace::{Meta, Source};
@@ -47,17 +48,18 @@ pub fn not_asked() -> Prediction {
 }
 
 /// Replays the run, and what changes would give.
-pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
-    // Only the store says what its requests are; what other programs do shows in what they wait for.
-    if meta.recorder != "store" && parts.seen.asked.is_empty() {
-        return graph::predict(source, parts, meta);
+pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+    // Only the store says what its requests are; what other programs do shows in what they wait for. Requests for entries move no data.
+    let walks = parts.seen.asking.delivered > 0;
+    if walks || meta.recorder != "store" && parts.seen.asked.is_empty() {
+        return graph::predict(source, parts, meta, trips);
     }
     // Where the model of a copy does not hold, the threads that made it may.
     let of_copy = predict_copy(parts, meta);
     if of_copy.model.reason.is_none() {
         return of_copy;
     }
-    let of_threads = graph::predict(source, parts, meta);
+    let of_threads = graph::predict(source, parts, meta, trips);
     if of_threads.model.reason.is_none() { of_threads } else { of_copy }
 }
 
@@ -139,8 +141,17 @@ fn how(proposal: &Proposal, meta: &Meta) -> String {
 }
 
 fn set_flag(words: &mut Vec<String>, flag: &str, value: &str) {
+    set_flag_of(&["cp"], words, flag, value);
+}
+
+/// The same for the verbs that walk.
+fn set_walk_flag(words: &mut Vec<String>, flag: &str, value: &str) {
+    set_flag_of(&["ls", "find", "du", "rm", "cp"], words, flag, value);
+}
+
+fn set_flag_of(verbs: &[&str], words: &mut Vec<String>, flag: &str, value: &str) {
     drop_flag(words, flag, true);
-    let verb = words.iter().position(|w| w == "cp").map_or(words.len().min(1), |at| at + 1);
+    let verb = words.iter().position(|w| verbs.contains(&w.as_str())).map_or(words.len().min(1), |at| at + 1);
     words.splice(verb..verb, [flag.to_owned(), value.to_owned()]);
 }
 

@@ -11,6 +11,25 @@ use thalweg_trace::SpanKind;
 /// Questions to more servers than this are only counted all together.
 const MOST_SERVERS: usize = 256;
 
+/// Of fewer answers than this nothing is concluded.
+const FEWEST_ANSWERS: u64 = 8;
+
+/// So many times larger than the others an answer must be to show what bytes cost.
+const MUCH_LARGER: f64 = 4.0;
+
+/// The answers of one server's thread.
+#[derive(Debug, Default)]
+struct Answers {
+    count: u64,
+    bytes: u64,
+    /// Time in which they were worked on.
+    ns: u64,
+    /// The largest one's bytes, and the time that took.
+    largest: (u64, u64),
+    /// The request that is being worked on, seen backward, and for how long.
+    serving: (u64, u64),
+}
+
 /// The questions of a recording.
 #[derive(Debug, Default)]
 pub struct Asking {
@@ -26,6 +45,10 @@ pub struct Asking {
     pub disk: Overlap,
     /// Entries that the application's requests delivered.
     pub delivered: u64,
+    /// When the first request that delivered entries ended, and when the last did; and how many the first one delivered.
+    pub delivering: Option<(i64, i64, u64)>,
+    /// What servers answered, by the server's track.
+    answers: HashMap<u32, Answers>,
     /// Calls of programs for attributes; where each is recorded.
     pub attributes: u64,
     /// Waits of programs for a mount in user space.
@@ -39,10 +62,57 @@ impl Asking {
     pub fn note(&mut self, cast: &Cast, span: &LiveSpan) {
         match span.kind {
             SpanKind::RpcCall => self.call(cast, span),
-            SpanKind::NetSend | SpanKind::NetReceive if span.bytes() > 0 => self.exchange(cast, span),
-            SpanKind::AppRequest if is_directory(cast, span.object) => self.delivered += u64::from(span.count),
+            SpanKind::RpcServe => self.answer(cast, span),
+            SpanKind::NetSend | SpanKind::NetReceive if span.bytes() > 0 => {
+                if span.kind == SpanKind::NetSend {
+                    self.answer(cast, span);
+                }
+                self.exchange(cast, span);
+            }
+            SpanKind::AppRequest if is_directory(cast, span.object) => {
+                self.delivered += u64::from(span.count);
+                let last = self.delivering.map_or(span.end, |(_, last, _)| last);
+                self.delivering = Some((span.end, last, u64::from(span.count)));
+            }
             SpanKind::FileStat | SpanKind::FileOpen | SpanKind::FileList => self.names(cast, span),
             SpanKind::DiskRead => self.disk.add(span.start, span.end),
+            _ => {}
+        }
+    }
+
+    /// What one entry took, from the first that was delivered to the last, where each request delivered one.
+    pub fn each_delivered_ns(&self) -> Option<f64> {
+        let (first, last, of_first) = self.delivering?;
+        let after = self.delivered.checked_sub(of_first).filter(|&n| n > 0)?;
+        Some((last - first) as f64 / after as f64)
+    }
+
+    /// What a byte costs in the largest answer of the server that gave it, and how many bytes its other answers have;
+    /// `None` where no answer is much larger than the others.
+    pub fn cost_of_bytes(&self) -> Option<(f64, f64)> {
+        let largest = self.answers.values().filter(|a| a.count > FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
+        let others = (largest.count - 1) as f64;
+        let bytes = (largest.bytes - largest.largest.0) as f64 / others;
+        let ns = (largest.ns - largest.largest.1) as f64 / others;
+        let more_bytes = largest.largest.0 as f64 - bytes;
+        (more_bytes > MUCH_LARGER * bytes).then(|| ((largest.largest.1 as f64 - ns).max(0.0) / more_bytes, bytes))
+    }
+
+    /// A server's answer, as its end of the connection sends it within the work on the request.
+    fn answer(&mut self, cast: &Cast, span: &LiveSpan) {
+        if cast.actors[span.track as usize].end != End::Server {
+            return;
+        }
+        let answers = self.answers.entry(span.track).or_default();
+        match span.kind {
+            SpanKind::RpcServe => answers.serving = (span.id, span.duration_ns()),
+            _ if span.parent != 0 && span.parent == answers.serving.0 => {
+                let (bytes, ns) = (span.bytes(), answers.serving.1);
+                answers.count += 1;
+                answers.bytes += bytes;
+                answers.ns += ns;
+                answers.largest = answers.largest.max((bytes, ns));
+            }
             _ => {}
         }
     }

@@ -26,7 +26,8 @@ use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
-use crate::document::{MAX_WHAT_IFS, Model, WhatIf};
+use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::model::walk::Walk;
 use crate::mounts::{Mount, mounts};
 use crate::observation::Way;
 use changes::{By, Proposal, Run, aimed_at};
@@ -38,9 +39,9 @@ use std::collections::HashMap;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
-pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
-        Ok(Some(graph)) => predict_from(&graph, parts, meta),
+        Ok(Some(graph)) => predict_from(&graph, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
@@ -58,7 +59,7 @@ fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> P
     Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
 }
 
-fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta) -> Prediction {
+fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
         return refuse(
             None,
@@ -78,7 +79,8 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta) -> Prediction {
     }
     let stages = Stages::of(graph);
     let mounts = mounts(meta);
-    let run = Run { graph, stages: &stages, replayed_ns, meta, mounts: &mounts, servers_used: servers_used(parts, &mounts) };
+    let servers_used = servers_used(parts, &mounts);
+    let run = Run { graph, stages: &stages, replayed_ns, meta, mounts: &mounts, servers_used, trips, walk: Walk::of(parts, meta, trips) };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
@@ -105,7 +107,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         predicted_wall_s,
         speedup: wall_s / predicted_wall_s.max(1e-9),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
-        flags: Vec::new(),
+        flags: proposal.flags,
     })
 }
 
@@ -131,7 +133,9 @@ fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
     all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.speedup >= 1.001);
     // Faster processors are what one can buy, not what one can change.
     let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
-    let rank = |w: &WhatIf| (!is_aimed(w), is_bought(w));
+    // What a walk asks, and when, is its own to change.
+    let is_walk = |w: &WhatIf| w.id.starts_with("walk.");
+    let rank = |w: &WhatIf| (!is_walk(w), !is_aimed(w), is_bought(w));
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all.truncate(MAX_WHAT_IFS);
     all.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));

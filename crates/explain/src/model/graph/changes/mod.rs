@@ -11,11 +11,14 @@ mod processors;
 mod requests;
 mod streams;
 mod sync;
+mod windows;
 
 use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
 use crate::cause::Cause;
+use crate::document::RoundTrips;
+use crate::model::walk::Walk;
 use crate::mounts::Mount;
 use thalweg_trace::Meta;
 
@@ -33,6 +36,10 @@ pub struct Run<'a> {
     pub mounts: &'a [Mount],
     /// How many servers of theirs moved a fair part of the data.
     pub servers_used: usize,
+    /// What was asked and waited for, in a run that is about answers.
+    pub trips: Option<&'a RoundTrips>,
+    /// The same, where it is a walk of our own client's, entry by entry.
+    pub walk: Option<Walk>,
 }
 
 /// How a prediction is made.
@@ -53,13 +60,15 @@ pub struct Proposal {
     pub change: String,
     /// What makes it, where nothing is known of the program.
     pub how: String,
+    /// The flags alone, where it is a matter of flags.
+    pub flags: Vec<(String, String)>,
     /// Its prediction.
     pub by: By,
 }
 
 impl Proposal {
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
-        Proposal { id, change: change.into(), how: how.into(), by: By::Replay(Box::new(scale)) }
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Replay(Box::new(scale)) }
     }
 }
 
@@ -90,6 +99,7 @@ pub const ALL: &[Change] = &[
     overlap::propose,
     far_end::propose,
     layout::propose,
+    windows::propose,
 ];
 
 /// The changes that are aimed at a cause, best known first.

@@ -23,6 +23,7 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
         id: "overlap.read_send",
         change: "overlap reading with sending".to_owned(),
         how: "read the next buffer while the last is sent (a second thread, or asynchronous reads)".to_owned(),
+        flags: Vec::new(),
         by: By::Stages((without.max(reading) + first).min(run.replayed_ns)),
     }]
 }

@@ -24,6 +24,7 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
         id: "requests.x4",
         change: "four times as many requests in flight".to_owned(),
         how: "send the next requests before the last is answered".to_owned(),
+        flags: Vec::new(),
         by: By::Stages(ns.min(run.replayed_ns)),
     }]
 }
