@@ -145,7 +145,7 @@ impl FileSystem {
         let left = self.options.lifetime().checked_sub(known.asked.elapsed())?;
         let is_current = self.recent.is_current_file(known.asked, (node.id, known.attributes.links)) && node.shared().is_none();
         let attr = attr(&known.attributes, known.size.filter(|_| is_current)?.into());
-        node.tell(&known.attributes);
+        node.tell(&known.attributes, known.asked);
         reply::attributes(&mut w.out, &attr, left);
         Some(Ok(Answer::Out))
     }
@@ -153,7 +153,7 @@ impl FileSystem {
     fn answer_attributes(&self, w: &mut Worker, node: &Arc<Node>, attributes: &Attributes) -> Answered<Answer> {
         let shared = node.shared();
         let attr = self.full_attr(&mut w.tracer, attributes, shared.as_deref())?;
-        node.tell(attributes);
+        node.tell(attributes, w.began);
         reply::attributes(&mut w.out, &attr, self.options.lifetime());
         Ok(Answer::Out)
     }

@@ -154,7 +154,7 @@ impl FileSystem {
         };
         let fits = reply::name_with_attributes(out, page.room, &name, Some((entry.id.0, &known, lifetimes)));
         if fits && let Some(attributes) = &entry.attributes {
-            self.table.remember(attributes, (page.directory, &entry.name), self.options.lifetime());
+            self.table.remember((attributes, entry.asked), (page.directory, &entry.name), self.options.lifetime());
         }
         fits
     }

@@ -20,16 +20,19 @@ const ERROR: &[u8] = b"user.thalweg.error";
 const COUNTERS: &[u8] = b"user.thalweg.counters";
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Labels are not kept either. Where they are in force, the kernel gives all files of a mount one, and asks here for none; elsewhere `ls -l`
+/// asks for each file's, unless it is told that there are no labels here at all.
+const LABEL: &[u8] = b"security.selinux";
 
 impl FileSystem {
     /// An attribute's value.
     pub fn get_extended(&self, w: &mut Worker, node: u64, name: &[u8], room: u32) -> Answered<Answer> {
-        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
-            return Err(Refusal::plain(libc::EOPNOTSUPP));
-        }
+        check_space(name)?;
         let node = self.node(node)?;
         let value = if name.starts_with(OURS) {
             self.made_up(w, &node, name)?
+        } else if self.is_bare(&node) {
+            None
         } else {
             self.names.get_extended(&mut w.tracer, &Place::of(node.id), name).map_err(|e| Refusal::from(e).of_known_file())?
         };
@@ -37,9 +40,19 @@ impl FileSystem {
         answer_bytes(w, &value, room)
     }
 
+    /// Whether it is known that a file has none: it was said with its attributes, not long ago, and none was set here since.
+    fn is_bare(&self, node: &Node) -> bool {
+        let asked = node.state().bare.filter(|asked| asked.elapsed() < self.options.lifetime());
+        asked.is_some_and(|asked| self.recent.is_current_file(asked, (node.id, 1)))
+    }
+
     /// The names of all attributes but those that are made up.
     pub fn list_extended(&self, w: &mut Worker, node: u64, room: u32) -> Answered<Answer> {
-        let names = self.names.list_extended(&mut w.tracer, &self.place_of(node)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let node = self.node(node)?;
+        if self.is_bare(&node) {
+            return answer_bytes(w, &[], room);
+        }
+        let names = self.names.list_extended(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let mut all = Vec::new();
         for name in names {
             all.extend(name);
@@ -50,9 +63,7 @@ impl FileSystem {
 
     /// Sets an attribute.
     pub fn set_extended(&self, w: &mut Worker, node: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
-        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
-            return Err(Refusal::plain(libc::EOPNOTSUPP));
-        }
+        check_space(name)?;
         let node = self.node(node)?;
         if name.starts_with(OURS) {
             if name != LAYOUT {
@@ -73,9 +84,7 @@ impl FileSystem {
 
     /// Removes an attribute.
     pub fn remove_extended(&self, w: &mut Worker, node: u64, name: &[u8]) -> Answered<Answer> {
-        if !SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
-            return Err(Refusal::plain(libc::EOPNOTSUPP));
-        }
+        check_space(name)?;
         let node = self.node(node)?;
         let place = Place::of(node.id);
         if name.starts_with(OURS) {
@@ -200,6 +209,13 @@ impl FileSystem {
             Err(error) if error.kind() == ErrorKind::Invalid => refuse(error.message().to_owned(), libc::EINVAL),
             Err(error) => Err(Refusal::from(error).of_known_file()),
         }
+    }
+}
+
+fn check_space(name: &[u8]) -> Answered<()> {
+    match name != LABEL && SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
+        true => Ok(()),
+        false => Err(Refusal::plain(libc::EOPNOTSUPP)),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::silence::Silence;
 use crate::table::{Node, Table};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use thalweg_store::client::walk::Walker;
 use thalweg_store::client::{DataClient, View};
 use thalweg_store::metadata::client::MetadataClient;
@@ -108,12 +109,14 @@ pub struct Worker {
     pub out: Vec<u8>,
     /// The program's thread that asks now; 0 where it is not seen from here.
     pub thread: u32,
+    /// When it did: what is asked of servers for it is asked later.
+    pub began: Instant,
 }
 
 impl Worker {
     /// One without anything yet.
     pub fn new(tracer: Tracer) -> Worker {
-        Worker { tracer, out: Vec::new(), thread: 0 }
+        Worker { tracer, out: Vec::new(), thread: 0, began: Instant::now() }
     }
 }
 
@@ -170,6 +173,7 @@ impl FileSystem {
         use Operation as O;
         w.out.clear();
         w.thread = header.pid;
+        w.began = Instant::now();
         let node = header.node;
         match operation {
             O::Lookup { name } => self.lookup(w, node, name),

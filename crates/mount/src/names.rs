@@ -16,7 +16,7 @@ impl FileSystem {
     /// Tells the kernel of a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
     /// for when somebody wants it.
     pub fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        let node = self.table.remember(attributes, (place.from, &place.path), self.options.lifetime());
+        let node = self.table.remember((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let shared = node.shared();
         let number = self.table.number(attributes.id);
         match self.full_attr(&mut w.tracer, attributes, shared.as_deref()) {
@@ -33,7 +33,7 @@ impl FileSystem {
 
     /// The same for one that has no bytes yet.
     fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        self.table.remember(attributes, (place.from, &place.path), self.options.lifetime());
+        self.table.remember((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let attr = crate::attributes::attr(attributes, Size::default());
         reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
         Ok(Answer::Out)
@@ -120,6 +120,11 @@ impl FileSystem {
 
     /// A symbolic link's target.
     pub fn read_link(&self, w: &mut Worker, node: u64) -> Answered<Answer> {
+        // It never changes, and has mostly come with the attributes.
+        if let Some(target) = &self.node(node)?.state().target {
+            w.out.extend_from_slice(target);
+            return Ok(Answer::Out);
+        }
         let target = self.names.read_symlink(&mut w.tracer, &self.place_of(node)).map_err(|e| Refusal::from(e).of_known_file())?;
         w.out.extend(target);
         Ok(Answer::Out)

@@ -8,7 +8,7 @@ use crate::trimming::Trimming;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
 use thalweg_trace::ObjectId;
 
@@ -52,6 +52,10 @@ pub struct NodeState {
     pub names: Names,
     /// Its row in the mount's recording of itself.
     pub object: Option<ObjectId>,
+    /// A symbolic link's target: it never changes.
+    pub target: Option<Box<[u8]>>,
+    /// When the servers were asked who said that it has no extended attributes.
+    pub bare: Option<Instant>,
     /// Why the last layout that was asked for it was refused.
     pub layout_error: Option<Box<str>>,
 }
@@ -71,9 +75,15 @@ impl Node {
         self.state().open.upgrade()
     }
 
-    /// Attributes that the kernel is going to be told.
-    pub fn tell(&self, attributes: &Attributes) {
+    /// Attributes that the kernel is going to be told, and that were asked for at `asked`.
+    pub fn tell(&self, attributes: &Attributes, asked: Instant) {
         let mut state = self.state();
+        state.bare = (attributes.extended_bytes == 0).then_some(asked);
+        if state.target.is_none()
+            && let Some(target) = &attributes.target
+        {
+            state.target = Some(target.as_slice().into());
+        }
         state.mode = attributes.mode;
         state.gid = attributes.gid;
         state.told_change = Some(attributes.change);
@@ -112,7 +122,7 @@ impl Table {
     /// `most`: as many as the kernel should know at a time.
     pub fn new(root: &Attributes, most: usize) -> Table {
         let root_node = Arc::new(Node::new(root, 0));
-        root_node.tell(root);
+        root_node.tell(root, Instant::now());
         Table {
             parts: std::array::from_fn(|_| Mutex::default()),
             root: root_node,
@@ -149,10 +159,15 @@ impl Table {
         self.part(id).get(&id).map(|entry| Arc::clone(&entry.node))
     }
 
-    /// One that the kernel is told of now, under a name in a directory, which it believes for `lifetime`.
-    pub fn remember(&self, attributes: &Attributes, (directory, name): (FileId, &[u8]), lifetime: Duration) -> Arc<Node> {
+    /// One that the kernel is told of now, by what was asked for at `asked`, under a name in a directory, which it believes for `lifetime`.
+    pub fn remember(
+        &self,
+        (attributes, asked): (&Attributes, Instant),
+        (directory, name): (FileId, &[u8]),
+        lifetime: Duration,
+    ) -> Arc<Node> {
         if attributes.id == self.root.id {
-            self.root.tell(attributes);
+            self.root.tell(attributes, asked);
             return Arc::clone(&self.root);
         }
         let mut part = self.part(attributes.id);
@@ -169,7 +184,7 @@ impl Table {
             self.known.fetch_add(1, Ordering::Relaxed);
             self.trimming.told(&node);
         }
-        node.tell(attributes);
+        node.tell(attributes, asked);
         node.state().names.found(directory, name, lifetime);
         node
     }

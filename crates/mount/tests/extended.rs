@@ -111,3 +111,32 @@ fn a_mounts_own_layout_is_for_directories_that_say_nothing() {
     assert_eq!(get(&m.at("f"), "user.thalweg.layout").unwrap(), "simple_stripe,strip_size=131072 datafiles=1 place=targets:2");
     assert_eq!(get(&m.at("d/f"), "user.thalweg.layout").unwrap(), "basic_dist datafiles=1 place=targets:0");
 }
+
+#[test]
+fn a_file_without_attributes_is_not_asked_for_them_again_and_one_that_gets_some_shows_them_at_once() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let m = stand.mount_with("m", |options| options.lifetime = std::time::Duration::from_secs(3600));
+    let other = stand.mount("other");
+    std::fs::create_dir(other.at("d")).unwrap();
+    for i in 0..20 {
+        std::fs::write(other.at(&format!("d/f{i}")), "").unwrap();
+    }
+    setxattr(other.at("d/f7"), "user.has", b"one", XattrFlags::empty()).unwrap();
+    std::os::unix::fs::symlink("to somewhere", other.at("d/link")).unwrap();
+    let listed: Vec<_> = std::fs::read_dir(m.at("d")).unwrap().map(|e| e.unwrap().path()).collect();
+    // What is known needs no service.
+    stand.stop();
+    let room = || vec![0_u8; 100];
+    for path in listed.iter().filter(|path| !path.ends_with("f7") && !path.ends_with("link")) {
+        assert_eq!(rustix::fs::listxattr(path, &mut room()).unwrap(), 0);
+        assert_eq!(get(path, "user.has"), Err(Errno::NODATA));
+    }
+    assert_eq!(std::fs::read_link(m.at("d/link")).unwrap().to_str(), Some("to somewhere"));
+    assert_eq!(get(&m.at("d/f7"), "user.has"), Err(Errno::IO), "this one has to be asked for");
+    stand.start();
+    stand::wait_until("names to work", || get(&m.at("d/f7"), "user.has").as_deref() == Ok("one"));
+    setxattr(m.at("d/f3"), "user.new", b"here", XattrFlags::empty()).unwrap();
+    assert_eq!(get(&m.at("d/f3"), "user.new").as_deref(), Ok("here"));
+    assert_eq!(get(&m.at("d/f3"), "security.selinux"), Err(Errno::OPNOTSUPP));
+}

@@ -120,6 +120,8 @@ fn a_long_listing_takes_no_question_about_a_single_file() {
     assert_eq!(listed.lines().count(), 6001);
     assert!(listed.lines().any(|line| line.contains(" 5 ") && line.ends_with(" f00007")), "with sizes");
     assert!(single(&again) - before <= 8, "{} questions for 6000 files", single(&again) - before);
+    let extended = again.mount().files().asked.count(opcode::GETXATTR);
+    assert!(extended <= 8, "{extended} questions for labels: one is enough where there are none");
     // Nothing is asked again by who comes within the lifetime either.
     run("du", &["-a".as_ref(), again.at("d").as_ref()]);
     assert!(single(&again) - before <= 16);
