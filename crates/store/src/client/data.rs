@@ -3,18 +3,20 @@
 use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
 use super::file::FileHandle;
-use super::link::Link;
+use super::link::{Lent, Link};
+use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::io::{DatafileId, DatafileSize, IoReply, IoRequest, TargetId, TargetSpace};
 use crate::protocol::metadata::StoreMap;
-use crate::wire::{Connect, Kind, unexpected};
+use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::BTreeMap;
+use std::io::IoSlice;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use thalweg_layout::Distribution;
-use thalweg_trace::Tracer;
+use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {
@@ -133,6 +135,28 @@ impl DataClient {
         Ok(replies)
     }
 
+    /// One request to each of several servers with its payload, all at a time; each with its own result: the reply, and its payload,
+    /// verified. A request whose connection turns out to be closed, or whose payload was damaged on its way, is made once more.
+    pub fn exchange(&self, tracer: &mut Tracer, parent: Option<SpanId>, requests: &[Outgoing<'_>]) -> Vec<Result<(IoReply, Vec<u8>)>> {
+        let post = |tracer: &mut Tracer, outgoing: &Outgoing<'_>| {
+            let mut connection = self.links[outgoing.server].lend()?;
+            outgoing.post(tracer, parent, &mut connection).map(|()| connection)
+        };
+        let posted: Vec<Result<Lent<'_>>> = requests.iter().map(|outgoing| post(tracer, outgoing)).collect();
+        let mut done = Vec::with_capacity(requests.len());
+        for (outgoing, posted) in requests.iter().zip(posted) {
+            let reply = posted.and_then(|mut connection| received(tracer, &mut connection));
+            done.push(match reply {
+                Err(error) if matches!(error.kind(), ErrorKind::Reset | ErrorKind::Corrupt) => {
+                    self.links[outgoing.server].forget_idle();
+                    post(tracer, outgoing).and_then(|mut connection| received(tracer, &mut connection))
+                }
+                reply => reply,
+            });
+        }
+        done
+    }
+
     /// Sizes of a file's datafiles, in their order.
     ///
     /// # Errors
@@ -216,6 +240,42 @@ impl DataClient {
         space.sort_by_key(|s| s.target);
         (space, errors)
     }
+}
+
+/// A request to one server, with its payload in pieces.
+pub struct Outgoing<'a> {
+    /// Its place in [`DataClient::links`].
+    pub server: usize,
+    /// What is asked.
+    pub request: IoRequest,
+    /// The bytes that go with it.
+    pub payload: Vec<IoSlice<'a>>,
+}
+
+impl Outgoing<'_> {
+    fn post(&self, tracer: &mut Tracer, parent: Option<SpanId>, connection: &mut Connection) -> Result<()> {
+        let checking = tracer.begin();
+        let mut crc = Crc32c::default();
+        self.payload.iter().for_each(|piece| crc.update(piece));
+        let crc = if self.payload.is_empty() { 0 } else { crc.finish() };
+        if !self.payload.is_empty() {
+            tracer.end(checking, SpanKind::AppChecksum, About { parent, ..About::default() });
+        }
+        connection.post(tracer, parent, Kind::Io, &self.request, &self.payload, crc).map(drop)
+    }
+}
+
+/// The reply that is due on a connection, and its payload, verified.
+fn received(tracer: &mut Tracer, connection: &mut Connection) -> Result<(IoReply, Vec<u8>)> {
+    let reply = connection.complete::<IoReply>(tracer)?;
+    let mut payload = vec![0; reply.header.payload_bytes as usize];
+    connection.receive_payload(&reply.header, &mut payload)?;
+    let expected = reply.header.payload_crc;
+    let body = connection.completed(tracer, reply, (!payload.is_empty()).then_some(payload.len() as u64));
+    if !payload.is_empty() && crc32c(&payload) != expected {
+        return Err(super::file::damaged(payload.len()).at_server(&connection.hello().server));
+    }
+    Ok((body, payload))
 }
 
 fn in_batches(by_server: &[(usize, Vec<DatafileId>)], request: impl Fn(Vec<DatafileId>) -> IoRequest) -> Vec<(usize, IoRequest)> {

@@ -176,6 +176,20 @@ impl StoreEnd {
         Ok(StoreEnd { store, handle, path, partial, kept: false, durability, verifiers, engine })
     }
 
+    /// A file that somebody else has opened, names and closes.
+    pub fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
+        StoreEnd {
+            store: store.clone(),
+            path: handle.path().to_owned(),
+            handle: Arc::new(handle),
+            partial: None,
+            kept: true,
+            durability: if to_be_synced { Durability::Underway } else { Durability::Returned },
+            verifiers: Arc::default(),
+            engine: Mutex::new(None),
+        }
+    }
+
     /// Servers that have a part of it.
     pub fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
         let mut servers: BTreeMap<usize, Vec<u32>> = BTreeMap::new();

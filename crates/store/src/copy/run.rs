@@ -120,7 +120,7 @@ fn servers(source: &OpenSource, sink: &To) -> u32 {
 }
 
 /// Moves the bytes with threads, and puts them on media if that was asked for.
-fn large(
+pub(super) fn large(
     job: &CopyJob,
     source: &OpenSource,
     sink: &To,

@@ -1,0 +1,111 @@
+//! A large file of a tree, which moves as any single copy does: in flow buffers over connections of its own.
+
+use super::Context;
+use crate::client::{FileHandle, Store};
+use crate::copy::ends::{From, OpenSource, StoreEnd, To};
+use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};
+use crate::copy::local::{LocalSink, LocalSource};
+use crate::copy::run::large;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::client::OpenFile;
+use crate::protocol::metadata::LayoutChoice;
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_trace::{ObjectKind, Tracer};
+
+/// A file, open for reading.
+pub(super) enum Source {
+    Local(LocalSource),
+    /// Open, so that its bytes stay while it moves.
+    Store(Store, FileHandle, u64, OpenFile),
+}
+
+impl Source {
+    /// Its size when it was opened.
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Source::Local(local) => local.size_bytes(),
+            Source::Store(_, _, size_bytes, _) => *size_bytes,
+        }
+    }
+}
+
+/// Where it goes.
+pub(super) enum Target<'a> {
+    /// A name of this machine, and the bits to make it with.
+    Local(&'a Path, u32),
+    /// A file that was made, and gets its name from whoever made it.
+    Store(&'a Store, FileHandle),
+}
+
+/// Moves all bytes. Whether the source was written to meanwhile.
+///
+/// # Errors
+/// Names server and file. A local target is as it was before.
+pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source, target: Target<'_>) -> Result<bool> {
+    let path = match &target {
+        Target::Local(path, _) => path.display().to_string(),
+        Target::Store(_, handle) => handle.path().to_owned(),
+    };
+    // Held open until all is done.
+    let (from, size_bytes, direct, _open) = match source {
+        Source::Local(local) => {
+            let size_bytes = local.size_bytes();
+            (From::Local(Arc::new(local)), size_bytes, matches!(target, Target::Store(..)), None)
+        }
+        Source::Store(store, handle, size_bytes, open) => {
+            (From::Store(StoreEnd::of(&store, handle, false)), size_bytes, matches!(target, Target::Local(..)), Some(open))
+        }
+    };
+    let job = job_of(context, &from, &target);
+    let chosen = Chosen::new(&job, direct)?;
+    let object = context.mode.object(ObjectKind::File, &path, &[("size_bytes", size_bytes.to_string())]);
+    let source = OpenSource { end: from, size_bytes: Some(size_bytes), mode: 0, object };
+    let mut to = match target {
+        Target::Local(path, mode) => To::Local(Arc::new(LocalSink::create(path, Some(size_bytes), mode, context.job.force)?)),
+        Target::Store(store, handle) => To::Store(StoreEnd::of(store, handle, context.job.sync)),
+    };
+    let watch = Watch { context, seen_bytes: Cell::new(0) };
+    let moved = large(&job, &source, &to, chosen, &watch, context.mode, tracer)?;
+    watch.progress(moved, None);
+    context.check()?;
+    let modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
+    if let To::Local(sink) = &mut to {
+        let sink = Arc::get_mut(sink).ok_or_else(|| Error::new(ErrorKind::Io, "the sink is still being written: a bug"))?;
+        sink.keep(context.job.sync, moved)?;
+    }
+    Ok(modified)
+}
+
+/// What the parts of a single copy want to know.
+fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
+    let store = match (from, target) {
+        (From::Store(end), _) => end.store.clone(),
+        (_, Target::Store(store, _)) => (*store).clone(),
+        // Checked before: one end is a store.
+        _ => return CopyJob::new(crate::copy::job::Source::Memory(0), Sink::Null),
+    };
+    let sink = Sink::Store(store, String::new(), LayoutChoice::default());
+    let mut job = CopyJob::new(crate::copy::job::Source::Memory(0), sink);
+    job.tuning = context.job.tuning.clone();
+    job.sync = context.job.sync;
+    job
+}
+
+/// Tells a file's progress as the tree's.
+struct Watch<'a> {
+    context: Context<'a>,
+    seen_bytes: Cell<u64>,
+}
+
+impl CopyObserver for Watch<'_> {
+    fn progress(&self, moved_bytes: u64, _: Option<u64>) {
+        let seen = self.seen_bytes.replace(moved_bytes);
+        self.context.observer.moved(moved_bytes.saturating_sub(seen));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.context.observer.cancelled()
+    }
+}

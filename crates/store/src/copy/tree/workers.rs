@@ -1,0 +1,245 @@
+//! The workers: each takes the next batch of the walk, loads it, and puts it where it belongs.
+
+use super::batch::{Batch, State, What, parent, shown};
+use super::{Context, TreeOutcome, TreeSink, TreeSource};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::locked;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind, Tracer};
+
+/// What the workers share.
+struct Shared<'a> {
+    context: Context<'a>,
+    source: &'a dyn TreeSource,
+    sink: &'a dyn TreeSink,
+    /// The tree, in a recording.
+    object: Option<ObjectId>,
+    /// Batches with directories that were taken from the walk; held while it goes on.
+    walk: Mutex<Walked>,
+    gate: Gate,
+    outcome: Mutex<TreeOutcome>,
+    /// Directories that could not be made: what is in them is not tried.
+    missing: Mutex<HashSet<Vec<u8>>>,
+    stopping: AtomicBool,
+    error: Mutex<Option<Error>>,
+}
+
+#[derive(Default)]
+struct Walked {
+    with_directories: u64,
+    ended: bool,
+}
+
+/// Batches whose directories are there. A batch waits for those before it.
+#[derive(Default)]
+struct Gate {
+    made: Mutex<u64>,
+    more: Condvar,
+}
+
+impl Gate {
+    /// Waits until so many have made theirs; not when the copy stops.
+    fn wait(&self, many: u64, stopping: &AtomicBool) {
+        let mut made = locked(&self.made);
+        while *made < many && !stopping.load(Ordering::SeqCst) {
+            made = self.more.wait(made).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Those of batch `number` are there.
+    fn open(&self, number: u64) {
+        let mut made = locked(&self.made);
+        *made = (*made).max(number);
+        self.more.notify_all();
+    }
+}
+
+/// Copies with as many workers as the job says.
+pub(super) fn run(context: Context<'_>, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
+    let mut tracer = context.mode.thread("main");
+    sink.begin(&mut tracer)?;
+    let object = context.mode.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
+    let shared = Shared {
+        context,
+        source,
+        sink,
+        object,
+        walk: Mutex::default(),
+        gate: Gate::default(),
+        outcome: Mutex::default(),
+        missing: Mutex::default(),
+        stopping: AtomicBool::new(false),
+        error: Mutex::default(),
+    };
+    let waiting = tracer.begin();
+    let started = std::thread::scope(|scope| {
+        for number in 0..context.job.workers.max(1) {
+            let shared = &shared;
+            let work = move || shared.work(number);
+            if let Err(e) = std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work) {
+                // Fewer will do; none will not.
+                if number == 0 {
+                    return Err(Error::system("starting a thread", e));
+                }
+                break;
+            }
+        }
+        Ok(())
+    });
+    started?;
+    tracer.end(waiting, SpanKind::WaitLock, About::default());
+    if let Some(error) = locked(&shared.error).take() {
+        return Err(error);
+    }
+    sink.finish(&mut tracer, &mut |path, error| shared.failed(path, error))?;
+    let outcome = *locked(&shared.outcome);
+    Ok(outcome)
+}
+
+impl Shared<'_> {
+    fn failed(&self, path: &[u8], error: &Error) {
+        locked(&self.outcome).failed += 1;
+        self.context.observer.failed(path, error);
+    }
+
+    fn stop(&self, error: Error) {
+        locked(&self.error).get_or_insert(error);
+        self.stopping.store(true, Ordering::SeqCst);
+        // Under the lock, so that nobody who looks now misses it.
+        drop(locked(&self.gate.made));
+        self.gate.more.notify_all();
+    }
+
+    fn work(&self, number: u32) {
+        let mut tracer = self.context.mode.thread(&format!("worker {number}"));
+        let mut batch = Batch::default();
+        loop {
+            match self.one(&mut tracer, &mut batch) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.stop(error),
+            }
+        }
+    }
+
+    /// One batch; `false`: there are no more.
+    fn one(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool> {
+        batch.clear();
+        let (after, opens) = {
+            let mut walk = locked(&self.walk);
+            if walk.ended || self.stopping.load(Ordering::SeqCst) {
+                return Ok(false);
+            }
+            self.context.check()?;
+            walk.ended = !self.source.next(tracer, batch)?;
+            let after = walk.with_directories;
+            walk.with_directories += u64::from(batch.has_directories);
+            (after, batch.has_directories.then_some(walk.with_directories))
+        };
+        self.context.observer.found(batch.size_bytes);
+        if batch.entries.is_empty() && batch.unread.is_empty() {
+            return Ok(true);
+        }
+        let request = tracer.begin();
+        let mut put = || -> Result<()> {
+            self.source.load(tracer, batch, request.id())?;
+            self.gate.wait(after, &self.stopping);
+            if self.stopping.load(Ordering::SeqCst) {
+                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+            }
+            self.context.check()?;
+            self.skip_missing(batch);
+            let mut made = |batch: &mut Batch| {
+                if let Some(number) = opens {
+                    self.note_missing(batch);
+                    self.gate.open(number);
+                }
+            };
+            self.sink.put(tracer, batch, self.source, request.id(), &mut made)
+        };
+        let done = put();
+        let size_bytes = Some(batch.size_bytes);
+        let count = Some(batch.entries.len() as u32);
+        tracer.end(request, SpanKind::AppRequest, About { object: self.object, size_bytes, count, ..About::default() });
+        self.account(batch);
+        done.map(|()| true)
+    }
+
+    /// Directories of this batch that could not be made, whatever is in them.
+    fn note_missing(&self, batch: &mut Batch) {
+        let failed = batch.entries.iter().filter(|entry| entry.item.what == What::Directory && matches!(entry.state, State::Failed(_)));
+        locked(&self.missing).extend(failed.map(|entry| entry.item.path.clone()));
+        self.skip_missing(batch);
+    }
+
+    /// What is in a directory that could not be made is not tried, or was in vain.
+    fn skip_missing(&self, batch: &mut Batch) {
+        let missing = locked(&self.missing);
+        if missing.is_empty() {
+            return;
+        }
+        for entry in &mut batch.entries {
+            let mut above = parent(&entry.item.path);
+            while !above.is_empty() {
+                if missing.contains(above) {
+                    entry.state = State::Skipped;
+                    break;
+                }
+                above = parent(above);
+            }
+        }
+    }
+
+    /// Tells what went wrong, and counts what did not.
+    fn account(&self, batch: &mut Batch) {
+        let mut counted = TreeOutcome::default();
+        for (path, error) in batch.unread.drain(..) {
+            counted.unread += 1;
+            self.context.observer.failed(&path, &error);
+        }
+        let mut small_bytes = 0;
+        for entry in &batch.entries {
+            match (&entry.state, &entry.item.what) {
+                (State::Failed(error), _) => {
+                    counted.failed += 1;
+                    self.context.observer.failed(&entry.item.path, error);
+                }
+                (State::Skipped, _) => counted.failed += 1,
+                (State::Done, What::Directory) => counted.directories += 1,
+                (State::Done, What::Node(_)) => counted.others += 1,
+                (State::Done, What::File(size)) => {
+                    counted.files += 1;
+                    counted.size_bytes += size;
+                    counted.modified += u64::from(entry.modified);
+                    small_bytes += if *size <= super::SMALL_BYTES { *size } else { 0 };
+                }
+                // The copy has stopped before it.
+                (State::Found | State::Loaded(_), _) => {}
+            }
+        }
+        self.context.observer.moved(small_bytes);
+        let mut outcome = locked(&self.outcome);
+        outcome.files += counted.files;
+        outcome.size_bytes += counted.size_bytes;
+        outcome.directories += counted.directories;
+        outcome.others += counted.others;
+        outcome.failed += counted.failed;
+        outcome.unread += counted.unread;
+        outcome.modified += counted.modified;
+    }
+}
+
+/// An error that an entry is told with: its path comes before it, so that it is not said twice.
+pub(super) fn of_entry(error: Error, path: &[u8]) -> Error {
+    let named = error.file().is_some_and(|file| file.ends_with(&shown(path)));
+    if !named {
+        return error;
+    }
+    let plain = Error::new(error.kind(), error.message().to_owned());
+    match error.server() {
+        Some(server) => plain.at_server(server.to_owned()),
+        None => plain,
+    }
+}
