@@ -40,13 +40,13 @@ def use_memory(path, size_bytes):
             os.unlink(path)
 
 
-def make_small_files(directory, count, size_bytes):
-    """`count` files, a hundred to a directory."""
+def make_small_files(directory, count, size_bytes, in_directory=100):
+    """`count` files, a hundred (or `in_directory`) to a directory."""
     if os.path.exists(os.path.join(directory, "complete")):
         return os.path.join(directory, "files")
     shutil.rmtree(directory, ignore_errors=True)
     for number in range(count):
-        parent = os.path.join(directory, "files", f"{number // 100:04}")
+        parent = os.path.join(directory, "files", f"{number // in_directory:04}")
         os.makedirs(parent, exist_ok=True)
         with open(os.path.join(parent, f"{number:06}"), "wb") as out:
             out.write(os.urandom(size_bytes))

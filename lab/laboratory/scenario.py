@@ -4,7 +4,8 @@
     story = "..."                  what happens, and why the answer must be what it is
 
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
-    [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server)
+    [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server), tree_in (so many to a
+                                   directory, 100; the first is 0000)
     [server]                       kind (a name in bench/servers, `store`, `mount` (a mounted store) or `program`); recorded; cpu;
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the twin)
@@ -27,7 +28,7 @@ DIRECTIONS = ("local", "to", "from")
 KEYS = {
     "": {"title", "story", "short", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
     "hosts": {"link", "rate", "relay"},
-    "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree"},
+    "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
     "expect": {"causes", "where", "serial", "status", "share"},

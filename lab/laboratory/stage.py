@@ -106,7 +106,8 @@ class Stage:
             self.undo.callback(self.server.stop)
         if "tree" in scenario.copy:
             of_store = isinstance(self.server, Store)
-            tree = files.make_small_files(os.path.join(self.disk("source" if of_store else "server").path, "tree"), scenario.copy["tree"], 4096)
+            parent = os.path.join(self.disk("source" if of_store else "server").path, "tree")
+            tree = files.make_small_files(parent, scenario.copy["tree"], 4096, scenario.copy.get("tree_in", 100))
             if of_store:
                 self.server.put_tree(tree, "tree")
         if scenario.copy["direction"] == "from" and isinstance(self.server, Store):
@@ -211,7 +212,7 @@ class Stage:
             if self.server:
                 words |= {"url": self.server.url(name)}
         if "tree" in scenario.copy:
-            words["tree_url"] = self.server.url("tree/files")
+            words["tree_url"] = self.server.url("tree" if isinstance(self.server, Store) else "tree/files")
         if self.server:
             words |= {"server_path": os.path.join(self.disk("server").path, name), **self.server.words()}
         return words

@@ -49,8 +49,6 @@ pub struct Asking {
     pub delivering: Option<(i64, i64, u64)>,
     /// What servers answered, by the server's track.
     answers: HashMap<u32, Answers>,
-    /// Calls of programs for attributes; where each is recorded.
-    pub attributes: u64,
     /// Waits of programs for a mount in user space.
     pub of_mount: Overlap,
     servers: HashMap<u32, u32>,
@@ -156,9 +154,6 @@ impl Asking {
         let actor = &cast.actors[span.track as usize];
         if actor.end != End::Client {
             return;
-        }
-        if span.kind == SpanKind::FileStat {
-            self.attributes += u64::from(span.count);
         }
         let answered_by_mount = cast.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
         if !actor.mount && answered_by_mount {

@@ -4,7 +4,7 @@
 //! A walk of a directory is slow for one reason: it asks for little, waits for the answer, and asks for the next. So what is
 //! told of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
 //! sent, and how often the critical path left the client for the far end and came back; for a file system on a disk, the disk's
-//! requests. Entries are those that requests of the application delivered, calls for attributes, or names looked up.
+//! requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
 
 mod gather;
 mod overlap;

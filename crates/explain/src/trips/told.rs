@@ -89,8 +89,7 @@ pub fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Op
 /// How many entries the run was about, where that is told.
 fn entries(asking: &Asking, meta: &Meta) -> Option<u64> {
     let said = meta.attributes.iter().find(|(name, _)| name == "walk.entries").and_then(|(_, n)| n.parse().ok());
-    let counted = [asking.delivered, asking.attributes].into_iter().find(|&n| n >= FEWEST);
-    said.or(counted).filter(|&n| n > 0)
+    said.or(Some(asking.delivered)).filter(|&n| n > 0)
 }
 
 /// Whether waiting for files was for names and attributes rather than for data.

@@ -55,6 +55,10 @@ pub fn how(id: &str, meta: &Meta, mounts: &[Mount]) -> Option<&'static str> {
             "rsync --whole-file leaves out its checksums where the link is fast; without -z nothing is compressed"
         }
         ("nfs-client", "requests.x4") => "nfs-client --depth with four times the number (and --window, where it is smaller)",
+        ("nfs-client", "walk.window.8") => "nfs-client walk --depth 8",
+        ("nfs-client", "walk.window.32") => "nfs-client walk --depth 32",
+        ("nfs-client", "walk.window.128") => "nfs-client walk --depth 128",
+        ("nfs-client", "walk.readdirplus") => "nfs-client walk --how readdirplus",
         ("nfs-client", "no_think") => "leave out --think",
         ("nfs-client", "no_sync") => "nfs-client --stable unstable, with one commit at the end",
         _ => return None,

@@ -20,7 +20,7 @@ const PAGE_BYTES: f64 = 32768.0;
 const ENTRY_BYTES: f64 = 200.0;
 
 /// Which part of the server's work is left where one question brings many entries: looking them up, not taking questions.
-const WORK_LEFT: f64 = 0.25;
+const WORK_LEFT: f64 = 0.1;
 
 pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
@@ -30,7 +30,9 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if (trips.in_a_row as f64) < trips.count as f64 * SERIAL {
         return Vec::new();
     }
-    let asking = (trips.asking_s * 1e9).min(run.replayed_ns);
+    // What lies before the first question over the connection that carried most of them, and after the last answer, stays.
+    let exchanges = run.graph.exchanges.span_ns;
+    let asking = if exchanges > 0.0 { exchanges } else { trips.asking_s * 1e9 }.min(run.replayed_ns);
     let busiest = run.stages.bottleneck(run.graph).min(asking);
     let at_once = trips.count as f64 / trips.in_a_row as f64;
     let around = run.replayed_ns - asking;
@@ -45,7 +47,9 @@ pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
             by: By::Stages((around + bent(busiest, asking * at_once / f64::from(window))).min(run.replayed_ns)),
         })
         .collect();
-    let pages = (trips.per_entry.as_ref().map_or(trips.count, |e| e.entries) as f64 * ENTRY_BYTES / PAGE_BYTES).ceil();
+    // Where it is not known how many entries there were, each was looked up and asked about.
+    let entries = trips.per_entry.as_ref().map_or(trips.count / 2, |e| e.entries) as f64;
+    let pages = (entries * ENTRY_BYTES / PAGE_BYTES).ceil();
     let served: f64 =
         run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == crate::cause::End::Server).map(|(_, ns)| ns).sum();
     proposals.push(Proposal {
