@@ -62,6 +62,17 @@ impl Progress {
         }
     }
 
+    /// The total is so many bytes more than was known.
+    pub fn grow(&self, bytes: u64) {
+        let before = self.counts.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_length(before + bytes);
+            if before == 0 {
+                bar.set_style(style(true));
+            }
+        }
+    }
+
     /// `bytes` more were moved.
     pub fn advance(&self, bytes: u64) {
         let done = self.counts.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::StoreAddress;
+use thalweg_store::copy::TreeStore;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
@@ -58,6 +59,11 @@ impl Session {
     /// The store, for copies.
     pub fn store(&self) -> Store {
         Store { names: Arc::new(self.names.clone()), data: Arc::clone(&self.data) }
+    }
+
+    /// The same for copies of trees.
+    pub fn tree_store(&self) -> TreeStore {
+        TreeStore { names: self.names.clone(), data: Arc::clone(&self.data) }
     }
 
     /// Who is who.
@@ -153,26 +159,9 @@ impl Session {
         Ok(sizes.iter().map(|s| s.size_bytes).collect())
     }
 
-    /// Makes a directory; with `parents`, those above it too, and one that is there is no error.
-    pub fn make_directory(&self, path: &str, parents: bool) -> Result<(), Failure> {
-        let made = self.names.make_directory(&mut Tracer::off(), &Place::at(path), owner(0o777), parents);
-        made.map(drop).map_err(|e| named(e, path))
-    }
-
-    /// Makes a symbolic link.
-    pub fn make_symlink(&self, path: &str, target: &[u8]) -> Result<(), Failure> {
-        let made = self.names.make_symlink(&mut Tracer::off(), &Place::at(path), target, owner(0o777));
-        made.map(drop).map_err(|e| named(e, path))
-    }
-
     /// A symbolic link's target.
     pub fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
         self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
-    }
-
-    /// Removes a file.
-    pub fn remove(&self, path: &str) -> Result<(), Failure> {
-        self.names.unlink(&mut Tracer::off(), &Place::at(path)).map_err(|e| named(e, path))
     }
 
     /// Gives a file or directory another name.

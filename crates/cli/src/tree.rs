@@ -1,160 +1,126 @@
-//! Copying a tree: what is in it, and workers that copy its files while one error does not stop the others.
+//! Copying a tree: the store's engine does it ([`thalweg_store::copy::copy_tree`]); here is what a person or a program sees of it.
 //!
-//! Directories are made first, parents before children, then files are copied by several workers at once, in order of their
-//! names; symbolic links are made again as they are, whatever they point to. What cannot be copied (a device, a FIFO) is told
-//! and counts as not done: a tree that lacks something must not look like a success.
+//! One entry that fails does not stop the others: it is told at once, with its path, and the command ends as failed. A tree that lacks
+//! something must not look like a success.
 
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use crate::progress::Progress;
+use crate::{failure::Failure, names, output, size};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
+use thalweg_store::{Error, ErrorKind};
+use thalweg_trace::Mode;
 
-/// What is below a directory, as paths relative to it.
-#[derive(Debug, Default)]
-pub struct Tree {
-    /// Directories, parents before children, without the directory itself.
-    pub directories: Vec<OsString>,
-    /// Files and their sizes.
-    pub files: Vec<(OsString, u64)>,
-    /// Symbolic links and their targets, which are copied as they are.
-    pub links: Vec<(OsString, Vec<u8>)>,
-    /// What is none of these, and why it is not copied.
-    pub others: Vec<String>,
+/// What a copy of a tree shows, and how.
+pub struct TreeCopy<'a> {
+    /// What is copied, as it was given.
+    pub from: &'a str,
+    /// Where to.
+    pub to: &'a str,
+    /// No progress, no summary.
+    pub quiet: bool,
+    /// A document on standard output.
+    pub json: bool,
+    /// Who asks to stop.
+    pub interrupt: &'a Interrupt,
 }
 
-impl Tree {
-    /// The bytes of all files.
-    pub fn size_bytes(&self) -> u64 {
-        self.files.iter().map(|(_, size)| size).sum()
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    from: &'a str,
+    to: &'a str,
+    size_bytes: u64,
+    elapsed_s: f64,
+    rate_bytes_per_s: f64,
+    /// Files copied.
+    files: u64,
+    directories: u64,
+    /// Symbolic links, pipes, sockets and devices.
+    others: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'a PathBuf>,
+}
+
+struct Watch<'a> {
+    from: &'a str,
+    progress: Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl TreeObserver for Watch<'_> {
+    fn found(&self, size_bytes: u64) {
+        self.progress.grow(size_bytes);
     }
 
-    /// Sorts what was found: parents come before children, because they are shorter prefixes of them.
-    pub fn sorted(mut self) -> Tree {
-        self.directories.sort();
-        self.files.sort();
-        self.links.sort();
-        self
+    fn moved(&self, size_bytes: u64) {
+        self.progress.advance(size_bytes);
+    }
+
+    fn failed(&self, path: &[u8], error: &Error) {
+        let path = names::text(&names::join(self.from.as_bytes(), path));
+        output::note(&format!("thalweg cp: {path}: {error}"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
     }
 }
 
-/// `base/name`, or `name` where there is no base.
-pub fn join(base: &OsStr, name: &OsStr) -> OsString {
-    let mut joined = base.to_owned();
-    if !base.is_empty() && !base.as_bytes().ends_with(b"/") {
-        joined.push("/");
+impl TreeCopy<'_> {
+    /// Copies; what was done, and how long it took in seconds.
+    pub fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
+        let begun = Instant::now();
+        let progress = Progress::new(self.from, None, self.quiet || self.json);
+        let watch = Watch { from: self.from, progress, interrupt: self.interrupt };
+        let outcome = copy_tree(job, &watch, mode).map_err(|e| match e.kind() {
+            ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is not whole".to_owned()),
+            ErrorKind::Exists => in_the_way(e.file().unwrap_or(self.to)),
+            _ => Failure::failed(e),
+        })?;
+        Ok((outcome, begun.elapsed().as_secs_f64()))
     }
-    joined.push(name);
-    joined
-}
 
-/// What is below a local directory. `follow`: symbolic links stand for what they point to.
-pub fn walk(root: &Path, follow: bool) -> Result<Tree, Failure> {
-    let mut tree = Tree::default();
-    // Which directories, by device and inode, are above the one being read: a link to one of them has no end.
-    let mut open = vec![(OsString::new(), Vec::new())];
-    while let Some((directory, mut above)) = open.pop() {
-        let path = if directory.is_empty() { root.to_owned() } else { root.join(&directory) };
-        let error = |e: std::io::Error| Failure::failed(format!("{}: {e}", path.display()));
-        above.push(identity(&std::fs::metadata(&path).map_err(error)?));
-        for entry in std::fs::read_dir(&path).map_err(error)? {
-            let entry = entry.map_err(error)?;
-            let here = join(&directory, &entry.file_name());
-            let found = if follow { std::fs::metadata(entry.path()) } else { entry.metadata() };
-            let attributes = match found {
-                Ok(attributes) => attributes,
-                Err(e) => {
-                    tree.others.push(format!("{}: {e}", entry.path().display()));
-                    continue;
-                }
-            };
-            if attributes.is_dir() {
-                if above.contains(&identity(&attributes)) {
-                    tree.others.push(format!("{}: a link to a directory above it", entry.path().display()));
-                    continue;
-                }
-                tree.directories.push(here.clone());
-                open.push((here, above.clone()));
-            } else if attributes.is_file() {
-                tree.files.push((here, attributes.len()));
-            } else if attributes.is_symlink() {
-                let target = std::fs::read_link(entry.path()).map_err(|e| Failure::failed(format!("{}: {e}", entry.path().display())))?;
-                tree.links.push((here, target.into_os_string().into_encoded_bytes()));
-            } else {
-                tree.others.push(format!("{}: neither a file nor a directory", entry.path().display()));
-            }
+    /// Says how it went.
+    pub fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
+        if outcome.modified > 0 {
+            let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
+            output::note(&format!("{}: {files} written to while they were copied; the copies may be of no single moment", self.from));
         }
-    }
-    Ok(tree.sorted())
-}
-
-fn identity(attributes: &std::fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (attributes.dev(), attributes.ino())
-}
-
-/// Does `copy` for every file, `workers` at a time. Gives what went wrong, in order of the files.
-pub fn each<'a>(
-    files: &'a [(OsString, u64)],
-    workers: usize,
-    interrupt: &Interrupt,
-    copy: impl Fn(&'a OsStr) -> Result<(), Failure> + Sync,
-) -> Result<Vec<String>, Failure> {
-    let next = AtomicUsize::new(0);
-    let wrong: Mutex<Vec<(usize, String)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..workers.clamp(1, files.len().max(1)) {
-            scope.spawn(|| {
-                while !interrupt.is_raised() {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((file, _)) = files.get(at) else { return };
-                    if let Err(Failure::Failed(why) | Failure::Usage(why)) = copy(file) {
-                        wrong.lock().unwrap_or_else(PoisonError::into_inner).push((at, why));
-                    }
-                }
+        if outcome.unread > 0 {
+            let many = outcome.unread;
+            return Err(Failure::failed(format!("{}: {many} of its directories could not be read; what could was copied", self.from)));
+        }
+        if outcome.failed > 0 {
+            let (many, files) = (outcome.failed, outcome.files);
+            return Err(Failure::failed(format!("{}: {many} of its entries were not copied, {files} files were", self.from)));
+        }
+        if self.json {
+            return output::json(&Document {
+                schema: "thalweg.cp/1",
+                from: self.from,
+                to: self.to,
+                size_bytes: outcome.size_bytes,
+                elapsed_s: seconds,
+                rate_bytes_per_s: if seconds > 0.0 { outcome.size_bytes as f64 / seconds } else { 0.0 },
+                files: outcome.files,
+                directories: outcome.directories,
+                others: outcome.others,
+                recording,
             });
         }
-    });
-    if interrupt.is_raised() {
-        return Err(Failure::Interrupted("interrupted: the tree is not whole".to_owned()));
+        if !self.quiet {
+            let (rate, size) = (size::rate_text(outcome.size_bytes, seconds), size::text(outcome.size_bytes));
+            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, size::seconds_text(seconds)));
+        }
+        Ok(())
     }
-    let mut wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
-    wrong.sort();
-    Ok(wrong.into_iter().map(|(_, why)| why).collect())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_walk_finds_everything_and_ends() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("a/b")).unwrap();
-        std::fs::write(root.path().join("a/b/file"), "12345").unwrap();
-        std::fs::write(root.path().join("zero"), "").unwrap();
-        std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
-        let tree = walk(root.path(), false).unwrap();
-        assert_eq!(tree.directories, ["a", "a/b"]);
-        assert_eq!(tree.files, [("a/b/file".into(), 5), ("zero".into(), 0)]);
-        assert_eq!(tree.size_bytes(), 5);
-        assert_eq!((tree.links, tree.others), (vec![("a/up".into(), b"..".to_vec())], Vec::new()));
-        let tree = walk(root.path(), true).unwrap();
-        assert!(tree.others[0].contains("above"), "{:?}", tree.others);
-    }
-
-    #[test]
-    fn one_error_does_not_stop_the_others() {
-        let files: Vec<(OsString, u64)> = (0..100).map(|i| (format!("{i:03}").into(), 0)).collect();
-        let done = AtomicUsize::new(0);
-        let wrong = each(&files, 4, &Interrupt::never(), |file| {
-            done.fetch_add(1, Ordering::Relaxed);
-            if file == "042" || file == "007" { Err(Failure::failed(file.to_string_lossy())) } else { Ok(()) }
-        })
-        .unwrap();
-        assert_eq!(done.into_inner(), 100);
-        assert_eq!(wrong, ["007", "042"]);
-    }
+/// The target has a name that is taken.
+pub fn in_the_way(path: &str) -> Failure {
+    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to copy over it"))
 }

@@ -4,19 +4,21 @@ use crate::interrupt::Interrupt;
 use crate::layout_flags::LayoutFlags;
 use crate::operand::{Operand, StoreFlags, StorePath};
 use crate::progress::Progress;
+use crate::recorded::RecordingFlags;
 use crate::session::{Session, Sessions};
-use crate::tree::{self, Tree};
+use crate::temporary::Temporary;
+use crate::tree::TreeCopy;
 use crate::{failure::Failure, output, size};
 use serde::Serialize;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
-use thalweg_store::client::walk::{TreeEntry, TreeOptions, Visit, WalkOptions};
-use thalweg_store::copy::{self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Tuning};
-use thalweg_store::protocol::metadata::{FileKind, Place};
+use thalweg_store::copy::{
+    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
+};
+use thalweg_store::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
@@ -35,12 +37,15 @@ pub struct Arguments {
     /// Copy directories with everything in them
     #[arg(short, long)]
     recursive: bool,
-    /// Files copied at a time with -r
+    /// With -r: batches of files under way at a time
     #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
     workers: u32,
     /// With -r: copy what symbolic links point to
     #[arg(long, requires = "recursive")]
     follow: bool,
+    /// With -r: keep owners, all mode bits and times
+    #[arg(short, long, requires = "recursive")]
+    preserve: bool,
     /// Replace the target if it exists
     #[arg(short, long)]
     force: bool,
@@ -62,18 +67,6 @@ pub struct Arguments {
     layout: LayoutFlags,
     #[command(flatten)]
     store: StoreFlags,
-}
-
-/// Recording and explaining.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Recording")]
-struct RecordingFlags {
-    /// Print where the time went (with --json: the explanation instead of the copy)
-    #[arg(long)]
-    explain: bool,
-    /// Record the copy at both ends into this directory, NAME.thw
-    #[arg(long, value_name = "PATH")]
-    record: Option<PathBuf>,
 }
 
 /// How the bytes flow. The defaults need no tuning.
@@ -149,12 +142,8 @@ struct Document {
     size_bytes: u64,
     elapsed_s: f64,
     rate_bytes_per_s: f64,
-    /// How it was done; absent for a tree.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<Flow>,
-    /// Files copied; absent for a single one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    files: Option<usize>,
+    /// How it was done.
+    flow: Flow,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<PathBuf>,
 }
@@ -199,9 +188,6 @@ impl Arguments {
         if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
             return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
         }
-        if self.recursive && (self.recording.record.is_some() || self.recording.explain) {
-            return Err(Failure::usage("--record and --explain are for the copy of one file, without -r"));
-        }
         if self.json && matches!(to, To::At(Operand::Pipe)) {
             return Err(Failure::usage("--json and TO - would both go to standard output"));
         }
@@ -244,7 +230,7 @@ impl Copying<'_> {
             (None, true) => Some(Temporary::new()?),
             _ => None,
         };
-        let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.0.join("copy.thw")));
+        let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.recording("copy.thw")));
         job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node() });
         let piped = matches!(to, To::At(Operand::Pipe));
         let outcome = {
@@ -341,112 +327,80 @@ impl Copying<'_> {
 
     /// Copies a tree.
     fn tree(&self, from: &From, to: &To) -> Result<(), Failure> {
-        let begun = std::time::Instant::now();
         let flags = self.arguments;
         let (From::At(from), To::At(to)) = (from, self.named(from, to.clone())?) else {
             return Err(Failure::usage("-r copies directories: expected FROM and TO, without --source and --sink"));
         };
-        let tree = match from {
-            Operand::Local(root) if root.is_dir() => tree::walk(root, flags.follow)?,
-            Operand::Store(root) if self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory => {
-                store_tree(&self.sessions.of(&root.store)?, &root.path, flags.store.timeout)?
-            }
+        let is_directory = match from {
             Operand::Pipe => return Err(Failure::usage("-r copies directories, not a pipe")),
-            file => return self.one(From::At(file.clone()), To::At(to)),
+            Operand::Local(root) => root.is_dir(),
+            Operand::Store(root) => self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory,
         };
-        self.make_directories(&to, &tree)?;
-        let progress = Progress::new(&shown(from), Some(tree.size_bytes()), flags.quiet || flags.json);
-        let failures = tree::each(&tree.files, flags.workers as usize, &self.interrupt, |file| {
-            let job = self.job(&From::At(below(from, file)?), &To::At(below(&to, file)?))?;
-            self.copy(&job, &progress).map(drop)
+        if !is_directory {
+            return self.one(From::At(from.clone()), To::At(to));
+        }
+        let mut sessions = Vec::new();
+        let job = TreeJob {
+            from: self.tree_end(from, &mut sessions)?,
+            to: self.tree_end(&to, &mut sessions)?,
+            layout: flags.layout.choice()?,
+            workers: flags.workers,
+            tuning: flags.tuning(),
+            sync: flags.sync,
+            force: flags.force,
+            preserve: flags.preserve,
+            follow: flags.follow,
+        };
+        if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
+            && from.store == to.store
+            && format!("{}/", to.path.trim_end_matches('/')).starts_with(&format!("{}/", from.path.trim_end_matches('/')))
+        {
+            return Err(Failure::failed(format!("{to}: is in the tree that is to be copied")));
+        }
+        let (from, to) = (shown(from), shown(&to));
+        let copy = TreeCopy { from: &from, to: &to, quiet: flags.quiet, json: flags.json, interrupt: &self.interrupt };
+        let recording = &flags.recording;
+        let done = recording.around(&flags.store, &sessions, flags.json, |mode| {
+            let done = copy.run(&job, mode);
+            let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, _)| tree_attributes(&job, (&from, &to), outcome));
+            (done, attributes)
         })?;
-        drop(progress);
-        // Last: nothing is written through a link that the tree itself brought.
-        self.make_links(&to, &tree)?;
-        let copied = tree.files.len() - failures.len();
-        let seconds = begun.elapsed().as_secs_f64();
-        let wrong: Vec<&String> = failures.iter().chain(&tree.others).collect();
-        wrong.iter().for_each(|why| output::note(&format!("thalweg cp: {why}")));
-        if !wrong.is_empty() {
-            return Err(Failure::failed(format!("{}: {} of its files and links were not copied, {copied} were", shown(from), wrong.len())));
-        }
-        let size_bytes = tree.size_bytes();
-        if flags.json {
-            let (from, to) = (shown(from), shown(&to));
-            let rate_bytes_per_s = size_bytes as f64 / seconds;
-            let document = Document {
-                schema: SCHEMA,
-                from,
-                to,
-                size_bytes,
-                elapsed_s: seconds,
-                rate_bytes_per_s,
-                flow: None,
-                files: Some(copied),
-                recording: None,
-            };
-            return output::json(&document);
-        }
-        if !flags.quiet {
-            let rate = size::rate_text(size_bytes, seconds);
-            output::note(&format!("{}: {copied} files, {} in {}, {rate}", shown(&to), size::text(size_bytes), size::seconds_text(seconds)));
-        }
-        Ok(())
+        if recording.replaces_result(flags.json) { Ok(()) } else { copy.tell(done, recording.record.as_ref()) }
     }
 
-    /// Makes the tree's directories at the target, which must be new unless `--force` says otherwise.
-    fn make_directories(&self, to: &Operand, tree: &Tree) -> Result<(), Failure> {
-        let merge = self.arguments.force;
-        match to {
-            Operand::Pipe => Err(Failure::usage("-r copies to a directory, not to a pipe")),
-            Operand::Local(root) => {
-                for directory in std::iter::once(OsStr::new("")).chain(tree.directories.iter().map(OsString::as_os_str)) {
-                    let path = if directory.is_empty() { root.clone() } else { root.join(directory) };
-                    match std::fs::create_dir(&path) {
-                        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && merge && path.is_dir() => {}
-                        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(in_the_way(&path.display().to_string())),
-                        other => other.map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?,
-                    }
+    fn tree_end(&self, operand: &Operand, sessions: &mut Vec<Arc<Session>>) -> Result<TreeEnd, Failure> {
+        Ok(match operand {
+            Operand::Pipe => return Err(Failure::usage("-r copies to a directory, not to a pipe")),
+            Operand::Local(path) => TreeEnd::Local(path.clone()),
+            Operand::Store(path) => {
+                let session = self.sessions.of(&path.store)?;
+                let store = session.tree_store();
+                if !sessions.iter().any(|known| Arc::ptr_eq(known, &session)) {
+                    sessions.push(session);
                 }
-                Ok(())
+                TreeEnd::Store(store, path.path.clone().into_bytes())
             }
-            Operand::Store(root) => {
-                let session = self.sessions.of(&root.store)?;
-                match session.stat_if_there(&root.path)? {
-                    None => session.make_directory(&root.path, false)?,
-                    Some(known) if merge && known.kind == FileKind::Directory => {}
-                    Some(_) => return Err(in_the_way(&root.path)),
-                }
-                tree.directories.iter().try_for_each(|directory| session.make_directory(&join(&root.path, directory)?, merge))
-            }
-        }
+        })
     }
+}
 
-    /// Makes the tree's symbolic links at the target; with `--force`, in place of a link or file of the name.
-    fn make_links(&self, to: &Operand, tree: &Tree) -> Result<(), Failure> {
-        let replace = self.arguments.force;
-        match to {
-            Operand::Pipe => Ok(()),
-            Operand::Local(root) => tree.links.iter().try_for_each(|(link, target)| {
-                let path = root.join(link);
-                if replace && path.symlink_metadata().is_ok_and(|known| !known.is_dir()) {
-                    std::fs::remove_file(&path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
-                }
-                std::os::unix::fs::symlink(OsStr::from_bytes(target), &path)
-                    .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
-            }),
-            Operand::Store(root) => {
-                let session = self.sessions.of(&root.store)?;
-                tree.links.iter().try_for_each(|(link, target)| {
-                    let path = join(&root.path, link)?;
-                    if replace && session.stat_if_there(&path)?.is_some_and(|known| known.kind != FileKind::Directory) {
-                        session.remove(&path)?;
-                    }
-                    session.make_symlink(&path, target)
-                })
-            }
-        }
-    }
+/// What is known of a tree's copy, for its recording.
+fn tree_attributes(job: &TreeJob, (from, to): (&str, &str), outcome: &TreeOutcome) -> Vec<(String, String)> {
+    let direction = match (&job.from, &job.to) {
+        (TreeEnd::Store(..), TreeEnd::Store(..)) => "between",
+        (TreeEnd::Store(..), _) => "out",
+        _ => "in",
+    };
+    let pairs = [
+        ("from", from.to_owned()),
+        ("to", to.to_owned()),
+        ("direction", direction.to_owned()),
+        ("size_bytes", outcome.size_bytes.to_string()),
+        ("files", outcome.files.to_string()),
+        ("workers", job.workers.to_string()),
+        ("sync", job.sync.to_string()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Whether the target is a directory: `--force` would be no way out.
@@ -458,10 +412,6 @@ fn is_directory(sink: &Sink) -> bool {
         Sink::Local(path) => path.is_dir(),
         Sink::Null | Sink::Stdout => false,
     }
-}
-
-fn in_the_way(path: &str) -> Failure {
-    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to copy over it"))
 }
 
 /// Tells a copy's progress on, and when to stop.
@@ -487,62 +437,6 @@ impl CopyObserver for Watch<'_> {
     }
 }
 
-/// A directory for a recording that nobody asked to keep.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new() -> Result<Temporary, Failure> {
-        let path = std::env::temp_dir().join(format!("thalweg-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
-        Ok(Temporary(path))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What is below a directory of a store.
-fn store_tree(session: &Arc<Session>, root: &str, timeout: std::time::Duration) -> Result<Tree, Failure> {
-    let mut tree = Tree::default();
-    let options = WalkOptions { timeout: Some(timeout), ..WalkOptions::default() };
-    let mut tracer = thalweg_trace::Tracer::off();
-    let mut walk = session.walker(options).tree(&Place::at(root), TreeOptions::default());
-    while let Some(next) = walk.next(&mut tracer) {
-        let TreeEntry { path, entry, visit, .. } = next.map_err(Failure::failed)?;
-        if let Visit::Unreadable(error) = visit {
-            return Err(Failure::failed(error));
-        }
-        let here = OsStr::from_bytes(&path).to_owned();
-        utf8(&here)?;
-        match entry.kind {
-            FileKind::Directory => tree.directories.push(here),
-            FileKind::File => {
-                let size = entry.size.transpose().map_err(Failure::failed)?;
-                tree.files.push((here, size.map_or(0, |size| size.size_bytes)));
-            }
-            FileKind::Symlink => tree.links.push((here, entry.attributes.and_then(|a| a.target).unwrap_or_default())),
-            other => tree.others.push(format!("{root}/{}: a {}", here.display(), crate::listing::kind_text(other))),
-        }
-    }
-    Ok(tree.sorted())
-}
-
-/// A path below an operand.
-fn below(operand: &Operand, path: &OsStr) -> Result<Operand, Failure> {
-    match operand {
-        Operand::Pipe => Ok(Operand::Pipe),
-        Operand::Local(root) => Ok(Operand::Local(root.join(path))),
-        Operand::Store(root) => Ok(Operand::Store(StorePath { store: root.store.clone(), path: join(&root.path, path)? })),
-    }
-}
-
-fn join(root: &str, path: &OsStr) -> Result<String, Failure> {
-    Ok(format!("{}/{}", root.trim_end_matches('/'), utf8(path)?))
-}
-
 fn utf8(name: &OsStr) -> Result<&str, Failure> {
     name.to_str().ok_or_else(|| Failure::failed(format!("{}: the name is not UTF-8", Path::new(name).display())))
 }
@@ -558,7 +452,7 @@ fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
         size_bytes: outcome.size_bytes,
         elapsed_s,
         rate_bytes_per_s: if elapsed_s > 0.0 { outcome.size_bytes as f64 / elapsed_s } else { 0.0 },
-        flow: Some(Flow {
+        flow: Flow {
             request_bytes: outcome.request_bytes,
             requests: outcome.requests,
             buffer_bytes: outcome.buffer_bytes,
@@ -566,8 +460,7 @@ fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
             streams: outcome.streams,
             servers: outcome.servers,
             data_path: format!("{:?}", outcome.data_path).to_lowercase(),
-        }),
-        files: None,
+        },
         recording: outcome.recording.clone(),
     }
 }
