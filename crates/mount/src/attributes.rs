@@ -120,7 +120,7 @@ impl FileSystem {
             // A time that a program is told must not be another one after its close: `git` and `make` compare them.
             self.settle(&mut w.tracer, &known, &shared);
         }
-        if let Some(answer) = self.joined_attributes(w, &known) {
+        if let Some(answer) = self.known_attributes(w, &known).or_else(|| self.joined_attributes(w, &known)) {
             return answer;
         }
         match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
@@ -135,6 +135,23 @@ impl FileSystem {
         }
     }
 
+    /// What the kernel was told not long ago, and has forgotten because the file was read: times of reading are not kept.
+    fn known_attributes(&self, w: &mut Worker, node: &Node) -> Option<Answered<Answer>> {
+        let lifetime = self.options.lifetime();
+        let (attr, asked) = {
+            let state = node.state();
+            let known =
+                state.known.as_ref().filter(|known| state.cached_change == Some(known.change) && known.asked.elapsed() < lifetime)?;
+            (known.attr, known.asked)
+        };
+        let is_written = node.shared().is_some_and(|shared| shared.written_bytes() > 0);
+        if is_written || !self.recent.is_current_file(asked, (node.id, attr.links)) {
+            return None;
+        }
+        reply::attributes(&mut w.out, &attr, lifetime.checked_sub(asked.elapsed())?);
+        Some(Ok(Answer::Out))
+    }
+
     /// By what a walk has asked of this file and is not answered yet, or by a question of its own; `None` where neither will do: it is
     /// open here, or it was changed here since it was asked for, or there is an error, of which more is known to who asks once more.
     fn joined_attributes(&self, w: &mut Worker, node: &Arc<Node>) -> Option<Answered<Answer>> {
@@ -146,6 +163,7 @@ impl FileSystem {
         let is_current = self.recent.is_current_file(known.asked, (node.id, known.attributes.links)) && node.shared().is_none();
         let attr = attr(&known.attributes, known.size.filter(|_| is_current)?.into());
         node.tell(&known.attributes, known.asked);
+        node.know(&attr, known.attributes.change, known.asked);
         reply::attributes(&mut w.out, &attr, left);
         Some(Ok(Answer::Out))
     }
@@ -154,6 +172,7 @@ impl FileSystem {
         let shared = node.shared();
         let attr = self.full_attr(&mut w.tracer, attributes, shared.as_deref())?;
         node.tell(attributes, w.began);
+        node.know(&attr, attributes.change, w.began);
         reply::attributes(&mut w.out, &attr, self.options.lifetime());
         Ok(Answer::Out)
     }

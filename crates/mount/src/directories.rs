@@ -154,7 +154,8 @@ impl FileSystem {
         };
         let fits = reply::name_with_attributes(out, page.room, &name, Some((entry.id.0, &known, lifetimes)));
         if fits && let Some(attributes) = &entry.attributes {
-            self.table.remember((attributes, entry.asked), (page.directory, &entry.name), self.options.lifetime());
+            let node = self.table.remember((attributes, entry.asked), (page.directory, &entry.name), self.options.lifetime());
+            node.know(&known, attributes.change, entry.asked);
         }
         fits
     }

@@ -161,6 +161,10 @@ impl FileSystem {
     pub fn serve(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
         self.asked.one(header.opcode);
         let touched = Touched::by(header, &operation);
+        if matches!(operation, Operation::Release { .. }) {
+            // Its program has gone on: whoever looks meanwhile must not be told of the time before it was written.
+            self.recent.note(&touched, |node| self.table.id(node));
+        }
         let answer = self.answer(w, header, operation, under_way);
         if !touched.is_empty() {
             // Also where it failed: a part may have been done.

@@ -173,7 +173,8 @@ impl FileSystem {
         let (attr, lifetimes) = self.known_of(&entry, place.from, &self.recent.changes())?;
         let attributes = entry.attributes.as_ref()?;
         self.retries.looked_up(w.thread, place, (entry.kind == FileKind::File).then_some(entry.id));
-        self.table.remember((attributes, entry.asked), (place.from, &place.path), lifetime);
+        let node = self.table.remember((attributes, entry.asked), (place.from, &place.path), lifetime);
+        node.know(&attr, attributes.change, entry.asked);
         reply::entry(&mut w.out, self.table.number(entry.id), &attr, lifetimes);
         self.following.answered.fetch_add(1, Ordering::Relaxed);
         Some(Ok(Answer::Out))

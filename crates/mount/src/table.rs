@@ -3,6 +3,7 @@
 //! no larger. How large those may be is [`crate::trimming`]'s.
 
 use crate::found::Names;
+use crate::fuse::reply::Attr;
 use crate::open::Shared;
 use crate::trimming::Trimming;
 use std::collections::HashMap;
@@ -42,6 +43,8 @@ pub struct NodeState {
     pub told_change: Option<u64>,
     /// The change counter that the kernel's copies of its bytes are of.
     pub cached_change: Option<u64>,
+    /// What the kernel was told of a file last, with its size.
+    pub known: Option<Box<KnownAttr>>,
     /// Locks of programs here on it, as owners: `close` has to free them.
     pub lock_owners: Vec<u64>,
     /// What a directory was when last seen, and how many have it open here: to them it still is one when it is removed.
@@ -58,6 +61,23 @@ pub struct NodeState {
     pub bare: Option<Instant>,
     /// Why the last layout that was asked for it was refused.
     pub layout_error: Option<Box<str>>,
+}
+
+/// Attributes as the kernel was told them.
+pub struct KnownAttr {
+    /// They.
+    pub attr: Attr,
+    /// The change counter they are of.
+    pub change: u64,
+    /// When the servers were asked.
+    pub asked: Instant,
+}
+
+impl NodeState {
+    /// Whether nobody has had it open since the kernel was told of it: then the kernel has none of its bytes.
+    pub fn was_never_open(&self) -> bool {
+        self.open.ptr_eq(&Weak::new())
+    }
 }
 
 impl Node {
@@ -78,6 +98,10 @@ impl Node {
     /// Attributes that the kernel is going to be told, and that were asked for at `asked`.
     pub fn tell(&self, attributes: &Attributes, asked: Instant) {
         let mut state = self.state();
+        if self.kind == FileKind::File && state.was_never_open() {
+            // Of nothing, all is of any change; and the kernel need not forget what it was told when the file is opened.
+            state.cached_change = Some(attributes.change);
+        }
         state.bare = (attributes.extended_bytes == 0).then_some(asked);
         if state.target.is_none()
             && let Some(target) = &attributes.target
@@ -89,6 +113,13 @@ impl Node {
         state.told_change = Some(attributes.change);
         if self.kind == FileKind::Directory {
             state.directory = Some(Box::new(attributes.clone()));
+        }
+    }
+
+    /// The same with the size: for who asks again soon.
+    pub fn know(&self, attr: &Attr, change: u64, asked: Instant) {
+        if self.kind == FileKind::File {
+            self.state().known = Some(Box::new(KnownAttr { attr: *attr, change, asked }));
         }
     }
 

@@ -94,7 +94,7 @@ impl Trimming {
         let known = oldest.into_iter().filter_map(|told| find(table, told).map(|node| (told, node)));
         let (go, stay): (Vec<_>, Vec<_>) = known.partition(|(_, node)| {
             let state = node.state();
-            all || state.cached_change.is_none() && state.open_directories == 0
+            all || state.was_never_open() && state.open_directories == 0
         });
         let told = |all: Vec<(Told, _)>| all.into_iter().map(|(told, _)| told).collect();
         (told(go), told(stay))

@@ -7,7 +7,7 @@ use stand::{Mounted, Stand, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -125,6 +125,44 @@ fn a_long_listing_takes_no_question_about_a_single_file() {
     // Nothing is asked again by who comes within the lifetime either.
     run("du", &["-a".as_ref(), again.at("d").as_ref()]);
     assert!(single(&again) - before <= 16);
+}
+
+#[test]
+fn a_file_that_is_opened_and_read_is_not_asked_for_again_and_one_that_is_written_is() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let other = stand.mount("other");
+    fs::create_dir(other.at("d")).unwrap();
+    for i in 0..20 {
+        fs::write(other.at(&format!("d/f{i:02}")), format!("content {i:02}")).unwrap();
+    }
+    let m = with_lifetime(&stand, "m", LONG);
+    let mut open = Vec::new();
+    for entry in fs::read_dir(m.at("d")).unwrap() {
+        let mut text = String::new();
+        let mut file = File::options().read(true).write(true).open(entry.unwrap().path()).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text.len(), 10);
+        open.push(file);
+    }
+    // The times of what was read are not what they were, as far as the kernel knows: it asks, and no server needs to.
+    ["io0", "io1"].iter().for_each(|name| stand.stop_server(name));
+    for file in &open {
+        assert_eq!(file.metadata().unwrap().len(), 10);
+    }
+    stand.stop();
+    stand.start();
+    wait_until("the first to be writable", || open[0].write_all_at(b"longer than before", 0).is_ok() && open[0].sync_all().is_ok());
+    assert_eq!(open[0].metadata().unwrap().len(), 18);
+    let path = m.at("d/f00");
+    drop(open.remove(0));
+    assert_eq!(fs::metadata(path).unwrap().len(), 18);
+    for round in 1..50_usize {
+        let path = m.at("d/f01");
+        fs::write(&path, vec![b'x'; round * 7]).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), round as u64 * 7, "closed by its program, and released when the kernel likes");
+        assert_eq!(File::open(&path).unwrap().metadata().unwrap().len(), round as u64 * 7);
+    }
 }
 
 #[test]
