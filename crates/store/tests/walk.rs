@@ -1,57 +1,11 @@
 //! Walks of directories and trees in a store on loopback.
 
+mod walking;
+
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-use thalweg_store::client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
-use thalweg_store::client::{DataClient, FileHandle, StoreFile};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, FileKind, LayoutChoice, Owner, Place};
-use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
-use thalweg_trace::Tracer;
-
-const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
-
-/// A store, and a client of it.
-struct Stand {
-    store: RunningStore,
-    names: MetadataClient,
-    data: Arc<DataClient>,
-    _directory: tempfile::TempDir,
-}
-
-fn off() -> Tracer {
-    Tracer::off()
-}
-
-fn stand(servers: usize) -> Stand {
-    let directory = tempfile::tempdir().unwrap();
-    let store = up(&UpOptions { servers: Some(servers), targets: Some(1), ..UpOptions::new([directory.path() as &Path]) }).unwrap();
-    let options = Connect { timeout: Duration::from_secs(20), ..Connect::default() };
-    let names = MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &options).unwrap();
-    let data = Arc::new(DataClient::new((*names.map()).clone(), &options));
-    Stand { store, names, data, _directory: directory }
-}
-
-impl Stand {
-    fn walker(&self, mode: WalkMode, detail: Detail) -> Walker {
-        Walker::new(self.names.clone(), Arc::clone(&self.data), WalkOptions { mode, detail, ..WalkOptions::default() })
-    }
-
-    fn make(&self, path: &[u8], size: usize) {
-        let file = self.names.create(&mut off(), &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
-        let handle = FileHandle::from_attributes("f", &file.attributes).unwrap();
-        if size > 0 {
-            StoreFile::new(Arc::clone(&self.data), handle).write_at(&vec![7; size], 0).unwrap();
-        }
-    }
-
-    fn make_directory(&self, path: &[u8]) {
-        self.names.make_directory(&mut off(), &Place::at(path), OWNER, true).unwrap();
-    }
-}
+use thalweg_store::client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode};
+use thalweg_store::protocol::metadata::{FileKind, Place};
+use walking::{off, stand};
 
 #[test]
 fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {

@@ -150,7 +150,7 @@ impl Home {
         let (size, since) = match rustix::fs::statat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => {
                 let size = DatafileSize { size_bytes: found.st_size as u64, allocated_bytes: found.st_blocks as u64 * 512, quiet: false };
-                (size, Some(Since::stamp(found.st_ctime as i64, found.st_ctime_nsec as i64)))
+                (size, Some(Since::stamp(found.st_ctime, i64::try_from(found.st_ctime_nsec).unwrap_or(0))))
             }
             Err(Errno::NOENT) => (DatafileSize::default(), None),
             Err(e) => return Err(Error::system(self.path(id).display(), e)),

@@ -105,7 +105,7 @@ impl Tree {
                 return None;
             }
             let depth = self.levels.len() as u32;
-            let Some(level) = self.levels.last_mut() else { return None };
+            let level = self.levels.last_mut()?;
             if let Some(walk) = &mut level.walk {
                 if walk.is_empty_here() {
                     self.look_ahead();
@@ -167,6 +167,12 @@ impl Tree {
         let Some(here) = self.levels.last().and_then(|level| level.walk.as_ref()).map(Walk::id) else { return };
         let found = self.levels.iter().rev().map(|level| level.below.iter().map(|(_, entry)| entry.id));
         self.ahead.fill(here, found, self.options.depth_most.saturating_sub(depth));
+    }
+
+    /// Whether the next entry is here: then [`Tree::next`] does not wait for it. Else it may, and what has been made of the last ones is
+    /// better shown before.
+    pub fn is_ready(&self) -> bool {
+        self.levels.last().and_then(|level| level.walk.as_ref()).is_some_and(|walk| !walk.is_empty_here())
     }
 
     /// Does not go into the directory that [`Tree::next`] gave last.

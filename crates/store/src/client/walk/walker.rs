@@ -16,7 +16,7 @@ use crate::sync::locked;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;
@@ -111,7 +111,11 @@ impl Walker {
     /// The service's, or that of an I/O server which was asked for its size.
     pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<Known> {
         let ticket = locked(&self.shared.state).core.stat(id, self.shared.now_ns());
-        self.shared.drive(tracer, None, |core, _| core.stat_outcome(ticket))?
+        let outcome = self.shared.drive(tracer, None, |core, _| core.stat_outcome(ticket));
+        outcome.unwrap_or_else(|error| {
+            locked(&self.shared.state).core.stat_dropped(ticket);
+            Err(error)
+        })
     }
 
     /// What was done so far.
@@ -243,16 +247,23 @@ impl Walk {
         })?;
         self.taken = Instant::now();
         if tracer.is_on() {
-            let object =
-                self.object.or_else(|| self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]));
-            self.object = object;
-            let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
-            tracer.end(asking, SpanKind::AppRequest, About { object, count, ..About::default() });
+            self.asked(tracer, asking);
         }
         match taken {
             Taken::Failed(error) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Records that the reader has asked, and what it was given. To find that there is nothing more is no request.
+    fn asked(&mut self, tracer: &mut Tracer, asking: Begun) {
+        let name = || self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
+        let object = self.object.or_else(name);
+        let is_first = self.object.is_none();
+        self.object = object;
+        let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
+        let kind = if count.is_some() || is_first { SpanKind::AppRequest } else { SpanKind::AppOther };
+        tracer.end(asking, kind, About { object, count, ..About::default() });
     }
 
     /// A reader that comes back after a while is not given what was true when it left.

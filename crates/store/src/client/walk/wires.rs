@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{Begun, SpanId, Tracer};
+use thalweg_trace::{About, Begun, SpanId, SpanKind, Tracer};
 
 /// Ends the wait of the thread that works on the connections.
 pub(super) struct Waker {
@@ -92,6 +92,10 @@ impl Wires {
             waker.clear();
         }
         self.receive(tracer, &mut span, &mut came);
+        if let Some(waited) = span {
+            // For something that is not there in full yet, or for the caller of somebody who had something to send.
+            tracer.end(waited, SpanKind::WaitNetwork, About { parent, ..About::default() });
+        }
         if !(came.answers.is_empty() && came.failures.is_empty()) {
             let core = &mut locked(state).core;
             let now_ns = now_ns();

@@ -208,6 +208,7 @@ impl Core {
     /// Counts entries that were handed over and that nobody has read after all.
     pub fn unread(&mut self, many: u64) {
         self.counters.entries = self.counters.entries.saturating_sub(many);
+        self.counters.hits = self.counters.hits.saturating_sub(many);
         self.counters.wasted += many;
     }
 
