@@ -7,7 +7,7 @@ use crate::protocol::{Answer, Order};
 use crate::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -23,6 +23,9 @@ pub const WORKER_WORDS: &[&str] = &["bench", "node"];
 /// One node's process.
 struct Node {
     name: String,
+    run_on: Option<String>,
+    /// It has ended, or was silent for too long: what it answers now would be to something else.
+    is_lost: bool,
     child: Child,
     orders: Option<ChildStdin>,
     answers: Receiver<String>,
@@ -40,6 +43,7 @@ pub struct Start<'a> {
 /// All of them.
 pub struct Nodes<'a> {
     nodes: Vec<Node>,
+    program: PathBuf,
     silence: Duration,
     cancelled: &'a dyn Fn() -> bool,
 }
@@ -56,7 +60,7 @@ impl<'a> Nodes<'a> {
         cancelled: &'a dyn Fn() -> bool,
     ) -> Result<Nodes<'a>> {
         let silence = Duration::from_secs_f64((start.timeout_s * 10.0).max(60.0));
-        let mut started = Nodes { nodes: Vec::new(), silence, cancelled };
+        let mut started = Nodes { nodes: Vec::new(), program: start.program.to_owned(), silence, cancelled };
         for (name, run_on) in nodes {
             started.nodes.push(start_one(start.program, name, run_on)?);
         }
@@ -71,6 +75,22 @@ impl<'a> Nodes<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// Starts those anew that have ended or were silent for too long; which.
+    ///
+    /// # Errors
+    /// One could not be started.
+    pub fn revive(&mut self) -> Result<Vec<usize>> {
+        let lost: Vec<usize> = (0..self.len()).filter(|node| self.nodes[*node].is_lost).collect();
+        for &at in &lost {
+            let node = &mut self.nodes[at];
+            let _ = node.child.kill();
+            let _ = node.child.wait();
+            let (name, run_on) = (node.name.clone(), node.run_on.clone());
+            self.nodes[at] = start_one(&self.program, &name, run_on.as_deref())?;
+        }
+        Ok(lost)
     }
 
     /// Gives one node an order, and waits for its answer.
@@ -100,7 +120,10 @@ impl<'a> Nodes<'a> {
         let written = node.orders.as_mut().map(|pipe| pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush()));
         match written {
             Some(Ok(())) => Ok(()),
-            _ => Err(Error::node(&node.name, "its process has ended; what it wrote to standard error says why")),
+            _ => {
+                node.is_lost = true;
+                Err(Error::node(&node.name, "its process has ended; what it wrote to standard error says why"))
+            }
         }
     }
 
@@ -117,10 +140,12 @@ impl<'a> Nodes<'a> {
                     };
                 }
                 Err(RecvTimeoutError::Disconnected) => {
+                    node.is_lost = true;
                     return Err(Error::node(&node.name, "its process has ended; what it wrote to standard error says why"));
                 }
                 Err(RecvTimeoutError::Timeout) if (self.cancelled)() => return Err(Error::Stopped),
                 Err(RecvTimeoutError::Timeout) if begun.elapsed() > self.silence => {
+                    node.is_lost = true;
                     return Err(Error::node(&node.name, format!("no answer for {} s", self.silence.as_secs())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -171,5 +196,5 @@ fn start_one(program: &Path, name: &str, run_on: Option<&str>) -> Result<Node> {
         }
     });
     heard.map_err(Error::file(Path::new("a thread for a node"), "starting it"))?;
-    Ok(Node { name: name.to_owned(), child, orders, answers })
+    Ok(Node { name: name.to_owned(), run_on: run_on.map(String::from), is_lost: false, child, orders, answers })
 }

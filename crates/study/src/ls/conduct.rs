@@ -13,6 +13,7 @@ use crate::nodes::{Nodes, Start};
 use crate::{Error, Result, protocol};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Instant, SystemTime};
 use thalweg_measure::{Machine, cpu_time_of};
 
@@ -35,6 +36,8 @@ pub trait Observer {
     fn doing(&self, _what: &str) {}
     /// Something went wrong, and the study goes on.
     fn trouble(&self, _what: &str) {}
+    /// A ground or a part is done; what has come of the study so far.
+    fn so_far(&self, _document: &Document) {}
     /// Whether to stop.
     fn cancelled(&self) -> bool {
         false
@@ -74,6 +77,12 @@ impl Notes<'_> {
         if self.observer.cancelled() { Err(Error::Stopped) } else { Ok(()) }
     }
 
+    /// What has come of it so far.
+    fn document(&self, choice: &Choice, machine: &Machine) -> Document {
+        let problems = self.broken.iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
+        Document::new(choice, &self.lines, Facts { machine: machine.clone() }, problems)
+    }
+
     fn is_broken(&self, name: &str) -> bool {
         self.broken.contains_key(name)
     }
@@ -101,11 +110,11 @@ pub fn run(choice: &Choice, observer: &dyn Observer) -> Result<Document> {
     let lots = lots(choice);
     for (at, lot) in lots.iter().enumerate() {
         conductor.lot(lot, &format!("ground {} of {}", at + 1, lots.len()), &mut notes)?;
+        observer.so_far(&notes.document(choice, &machine));
     }
     conductor.others(&mut notes)?;
     drop(conductor);
-    let problems = notes.broken.iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
-    Ok(Document::new(choice, &notes.lines, Facts { machine }, problems))
+    Ok(notes.document(choice, &machine))
 }
 
 /// The processes at all places; then the writer and the crowd.
@@ -122,6 +131,12 @@ fn start<'a>(choice: &Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'
 struct Conductor<'a> {
     choice: &'a Choice,
     nodes: Nodes<'a>,
+}
+
+impl Drop for Conductor<'_> {
+    fn drop(&mut self) {
+        self.remove_peers_files();
+    }
 }
 
 impl Conductor<'_> {
@@ -153,6 +168,21 @@ impl Conductor<'_> {
         Ok(serving)
     }
 
+    /// After something failed: a process that ended or hung is started anew, and what it had mounted is taken away.
+    fn recover(&mut self, serving: &Serving) -> Result<()> {
+        let revived = self.nodes.revive()?;
+        if !revived.is_empty() {
+            let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
+        }
+        for node in revived {
+            let store = serving.service().to_owned();
+            let order = protocol::Order::Connect { store, node: "study".into(), timeout_s: self.choice.timeout_s };
+            // A store that is gone is the next point's error.
+            let _ = self.nodes.one(node, &order);
+        }
+        Ok(())
+    }
+
     /// One ground and all that is measured on it.
     fn lot(&mut self, lot: &Lot, which: &str, notes: &mut Notes<'_>) -> Result<()> {
         let todo: Vec<(usize, &Cell)> = order(&lot.cells).into_iter().filter(|(repeat, cell)| !notes.has_listing(cell, *repeat)).collect();
@@ -166,7 +196,10 @@ impl Conductor<'_> {
         let serving = match made {
             Ok(serving) => serving,
             Err(Error::Stopped) => return Err(Error::Stopped),
-            Err(error) => return notes.keep(&format!("making {name}"), Err(error)),
+            Err(error) => {
+                notes.keep(&format!("making {name}"), Err(error))?;
+                return self.nodes.revive().map(drop);
+            }
         };
         for (repeat, cell) in todo {
             let what = format!(
@@ -178,7 +211,11 @@ impl Conductor<'_> {
             }
             notes.doing(&format!("{which}: {what}, repetition {repeat}"))?;
             let done = self.listing(&serving, cell, repeat).map(Line::Listing);
+            let has_failed = done.is_err();
             notes.keep(&what, done)?;
+            if has_failed {
+                self.recover(&serving)?;
+            }
         }
         self.remove_peers_files();
         Ok(())
@@ -330,6 +367,8 @@ impl Conductor<'_> {
                 Err(error) => {
                     notes.observer.trouble(&format!("{}: {error}", part.name()));
                     notes.broken.insert(part.name().into(), error.to_string());
+                    let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
+                    self.nodes.revive()?;
                 }
             }
         }

@@ -6,6 +6,7 @@ use super::raw::Phase;
 use crate::document::Bar;
 use std::fmt::Write;
 use thalweg_measure::Estimate;
+use thalweg_store::client::walk::WalkMode;
 
 /// A figure with three digits that mean something.
 pub fn figure(value: f64) -> String {
@@ -65,6 +66,7 @@ pub fn markdown(document: &Document) -> String {
     );
     bars(&mut out, document);
     links(&mut out, document);
+    steps(&mut out, document);
     trends(&mut out, document);
     grid(&mut out, document);
     items(&mut out, document);
@@ -105,6 +107,44 @@ fn links(out: &mut String, document: &Document) {
         let _ = writeln!(out, "| {} | {asked} µs | {found} µs | {stream} |", cell(&link.place));
     }
     out.push('\n');
+}
+
+/// One mechanism after the other, with the most datafiles: what each removes, and what stays beside the processors' work and the bytes.
+fn steps(out: &mut String, document: &Document) {
+    let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);
+    let at = |place: &str, how: &str| document.grid_points(place, how).find(|p| p.point.ground.datafiles == most).cloned();
+    let mut rows = String::new();
+    for place in document.places() {
+        let mut before: Option<f64> = None;
+        for point in WalkMode::ALL.iter().filter_map(|mode| at(place, mode.name())) {
+            let now = point.per_file_us.median;
+            let removed =
+                before.map_or_else(|| "–".to_owned(), |before| format!("{} ({:.1} %)", figure(before - now), (1.0 - now / before) * 100.0));
+            let model = point.model.as_ref();
+            let rest = model.map(|model| (now - model.bound_us).max(0.0));
+            let _ = writeln!(
+                rows,
+                "| {} | {} | {} | {removed} | {} | {} | {} |",
+                cell(place),
+                point.point.how,
+                interval(&point.per_file_us),
+                number(model.map(|model| model.bound_us)),
+                number(rest),
+                number(model.and_then(|model| model.round_trips_us)),
+            );
+            before = Some(now);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "## What each mechanism removes: {most} datafiles a file\n\nMicroseconds a file. *Waiting*: what is neither bytes nor \
+         processors' work; *round trips*: those one after another, shared by all files of the run.\n"
+    );
+    let _ =
+        write!(out, "| from | how | a file | removes | bytes or work | waiting | round trips |\n|---|---|--:|--:|--:|--:|--:|\n{rows}\n");
 }
 
 fn trends(out: &mut String, document: &Document) {
@@ -307,6 +347,7 @@ mod tests {
         for part in [
             "What was promised",
             "From where",
+            "What each mechanism removes: 32",
             "each of its datafiles",
             "Datafiles: 25,000",
             "Names each second",

@@ -59,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Silence after which a server, and ten times that after which a place, is given up
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = size::duration)]
     timeout: Duration,
     /// Where results go
     #[arg(long, value_name = "DIR", default_value = "ls-study")]
@@ -84,7 +84,7 @@ fn product(text: &str) -> Result<(u64, u32), String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    let document = match study(&choice, &Telling { interrupt }) {
+    let document = match study(&choice, &Telling { interrupt, out: &choice.out }) {
         Ok(document) => document,
         Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
         Err(error) => return Err(Failure::failed(error)),
@@ -155,17 +155,23 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
 }
 
 /// Tells what is being done, and hears Ctrl-C.
-struct Telling {
+struct Telling<'a> {
     interrupt: Interrupt,
+    out: &'a Path,
 }
 
-impl Observer for Telling {
+impl Observer for Telling<'_> {
     fn doing(&self, what: &str) {
         output::note(what);
     }
 
     fn trouble(&self, what: &str) {
         output::note(&format!("thalweg bench: {what}"));
+    }
+
+    fn so_far(&self, document: &Document) {
+        // What cannot be written now is said when the study is done.
+        let _ = put(self.out, RESULT, &document.json()).and_then(|()| show(document, self.out));
     }
 
     fn cancelled(&self) -> bool {

@@ -85,8 +85,16 @@ fn hint(p: &PointResult) -> String {
     text
 }
 
+/// What bytes and processors allow, where that is what it is held against: of our own ways that run ahead.
 fn bound(p: &PointResult) -> Option<f64> {
-    p.model.as_ref().map(|model| model.bound_us)
+    let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
+    p.model.as_ref().filter(|_| ahead.contains(&p.point.how.as_str())).map(|model| model.bound_us)
+}
+
+/// A place in a title.
+fn from(document: &Document, place: &str) -> String {
+    let is_beyond = document.links.iter().any(|link| link.place == place && link.asked_us > 0.0);
+    if is_beyond { format!("a round trip of {place}") } else { place.to_owned() }
 }
 
 /// The ways of listing in these points, in order, each with its points.
@@ -124,7 +132,7 @@ fn all_mechanisms(document: &Document, place: &str) -> Option<Picture> {
     });
     let mark = |datafiles: &u32| (at(*datafiles), if *datafiles == 0 { "never written".into() } else { datafiles.to_string() });
     let plot = Plot {
-        title: format!("What a file costs in a listing, {place}"),
+        title: format!("What a file costs in a listing: {}", from(document, place)),
         subtitle: format!("{} files in the directory; median and 95 % interval", count(document.scale.files)),
         x_name: "datafiles of each file".into(),
         x_marks: document.scale.datafiles.iter().map(mark).collect(),
@@ -144,12 +152,15 @@ fn straight_lines(document: &Document, place: &str) -> Option<Picture> {
         let points = document.grid_points(place, how);
         let dots = points.map(|p| dot(f64::from(p.point.ground.datafiles), &p.per_file_us, bound(p), hint(p))).collect();
         let mut curve = curve(how, dots);
-        curve.name = format!("{}: {} + {} n", title(how), figure(trend.fit.intercept.median), figure(trend.fit.slope.median));
+        let (at_all, each) = (trend.fit.intercept.median, trend.fit.slope.median);
+        let sign = if each < 0.0 { '−' } else { '+' };
+        let short = title(how).replace(" too", "").replace(" from the service", " proved").replace(" -lU", "");
+        curve.name = format!("{short}: {} {sign} {} n", figure(at_all), figure(each.abs()));
         Some(curve)
     });
     let plot = Plot {
-        title: format!("With everything ahead: a file, and each of its n datafiles, {place}"),
-        subtitle: "in the legend: the straight line, µs; a flat line left of a mark: what bytes and processors allow".into(),
+        title: format!("A file, and each of its n datafiles, with everything ahead: {}", from(document, place)),
+        subtitle: "at the curves' ends: the straight line, µs; a flat line left of a mark: what bytes and processors allow".into(),
         x_name: "datafiles of each file (0: never written)".into(),
         x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
         x_is_linear: true,
@@ -171,8 +182,8 @@ fn round_trips(document: &Document) -> Option<Picture> {
         .map(|(how, points)| curve(how, points.into_iter().map(|p| dot(at(&p.point.place), &p.per_file_us, bound(p), hint(p))).collect()));
     let plot = Plot {
         title: format!("Files of {most} datafiles over the round trip"),
-        subtitle: "where a round trip takes its place on the axis: a request, measured; a flat line left of a mark: what bytes and processors allow".into(),
-        x_name: "round trip".into(),
+        subtitle: "a flat line left of a mark: what bytes and processors allow".into(),
+        x_name: "round trip (each at the place of a request's measured time)".into(),
         x_marks: document.places().map(|place| (at(place), place.to_owned())).collect(),
         y_name: "µs a file".into(),
         y_is_log: true,
@@ -265,7 +276,7 @@ fn targets(document: &Document) -> Option<Picture> {
     }
     let plot = Plot {
         title: "Targets on each server".into(),
-        subtitle: format!("{} files of 4 datafiles on {} servers", count(files), document.scale.servers),
+        subtitle: format!("{} files of {} datafiles on {} servers", count(files), points[0].point.ground.datafiles, document.scale.servers),
         x_name: "targets on each server".into(),
         x_marks: document.scale.targets_axis.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
         y_name: "µs a file".into(),
