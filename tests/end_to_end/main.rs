@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench_layout;
+mod bench_ls;
 mod both_ends;
 mod command_line;
 mod common;
@@ -22,3 +23,4 @@ mod record_mounted;
 mod recordings;
 mod rpcstat;
 mod terminal;
+mod trees;
