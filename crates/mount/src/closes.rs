@@ -1,14 +1,14 @@
 //! Tells the service what was closed when nothing else is asked of it.
 //!
 //! The service hears of closed files with the next request. If there is none for a while, the bytes of a file whose last name went while it
-//! was open would stay where they are: so a thread says it, [`AFTER`] the first close that was not said yet. It sleeps as long as nothing is
-//! closed.
+//! was open would stay where they are, and the size of a file that was written would not be known: so a thread says it, [`AFTER`] the first
+//! close that was not said yet. It sleeps as long as nothing is closed.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a close waits for a request that takes it along.
-const AFTER: Duration = Duration::from_secs(1);
+const AFTER: Duration = Duration::from_millis(100);
 
 /// What is closed and not told yet.
 #[derive(Debug, Default)]

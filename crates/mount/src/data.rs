@@ -8,7 +8,7 @@ use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::found::{self, Meant};
 use crate::fuse::{abi, reply};
-use crate::open::{Handle, Shared};
+use crate::open::{Handle, Shared, Unused};
 use crate::table::Node;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +69,7 @@ impl FileSystem {
 
     /// The same, where it may be known what is meant: its handle, and how it behaves.
     pub fn opened(&self, w: &mut Worker, node: &Arc<Node>, flags: u32, meant: Option<Meant>) -> Answered<(u64, u32)> {
+        let (writes, truncates) = (flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32, flags & libc::O_TRUNC as u32 != 0);
         let (shared, mut attributes) = match node.shared() {
             Some(shared) => {
                 let attributes =
@@ -76,8 +77,10 @@ impl FileSystem {
                 (shared, attributes)
             }
             None => {
-                let opened = self.as_meant(w, node, meant, |tracer, place| self.names.open(tracer, place, false), OpenFile::id)?;
-                let attributes = opened.attributes.clone();
+                // One that is emptied first is not to be written meanwhile: so its size is known all the time.
+                let open = |tracer: &mut Tracer, place: &Place| self.names.open(tracer, place, writes && !truncates).map(Unused::new);
+                let opened = self.as_meant(w, node, meant, open, |opened| opened.attributes().id)?;
+                let attributes = opened.attributes().clone();
                 if attributes.links == 0 {
                     // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.
                     return Err(Refusal::plain(libc::ESTALE));
@@ -85,13 +88,27 @@ impl FileSystem {
                 (self.share(node, opened)?, attributes)
             }
         };
-        if flags & libc::O_TRUNC as u32 != 0 {
+        if truncates {
             self.settle(&mut w.tracer, node, &shared);
             self.truncate(&mut w.tracer, node, Some(&shared), 0)?;
-            attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        }
+        let begun = match writes {
+            true => self.begin_writing(w, node, &shared)?,
+            false => None,
+        };
+        match begun {
+            Some(now) => attributes = now,
+            None if truncates => {
+                attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            }
+            None => {}
         }
         let keep = self.look_at_change(node, &shared, &attributes);
         Ok(self.handle(node, shared, flags, keep))
+    }
+
+    fn begin_writing(&self, w: &mut Worker, node: &Node, shared: &Shared) -> Answered<Option<Attributes>> {
+        shared.begin_writing(|| self.names.open_by_id(&mut w.tracer, node.id, true)).map_err(|e| Refusal::from(e).of_known_file())
     }
 
     /// Checks that a file is what the program means (see [`crate::found`]).
@@ -148,14 +165,16 @@ impl FileSystem {
     }
 
     /// A file that was just made, and is open at the service already.
-    pub fn opened_new(&self, node: &Arc<Node>, opened: OpenFile, flags: u32) -> Answered<(u64, u32)> {
+    pub fn opened_new(&self, w: &mut Worker, node: &Arc<Node>, opened: OpenFile, flags: u32) -> Answered<(u64, u32)> {
         node.state().cached_change = Some(opened.attributes.change);
-        let shared = self.share(node, opened)?;
+        let shared = self.share(node, Unused::new(opened))?;
+        // Another program may have opened it before.
+        self.begin_writing(w, node, &shared)?;
         Ok(self.handle(node, shared, flags, true))
     }
 
     /// What all here share of a file; of two who open it at a time, one is first.
-    fn share(&self, node: &Node, opened: OpenFile) -> Answered<Arc<Shared>> {
+    fn share(&self, node: &Node, opened: Unused) -> Answered<Arc<Shared>> {
         let path = self.table.path(node.id, &node.state());
         let fresh = Arc::new(Shared::new(&self.data, opened, path, (self.options.strict, self.habit.expects_sync()))?);
         let mut state = node.state();

@@ -143,7 +143,7 @@ impl FileSystem {
                     let attributes = opened.attributes.clone();
                     self.answer_new(w, &place, &attributes)?;
                     let node = self.node(self.table.number(attributes.id))?;
-                    let (handle, open_flags) = self.opened_new(&node, opened, flags)?;
+                    let (handle, open_flags) = self.opened_new(w, &node, opened, flags)?;
                     reply::opened(&mut w.out, handle, open_flags);
                     return Ok(Answer::Out);
                 }

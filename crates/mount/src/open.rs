@@ -4,6 +4,9 @@
 //! place here, so that whoever writes is seen by whoever reads, at once. A write that failed after it was answered is told to
 //! each that had the file open then, once: at its next flush (`close`) or sync.
 //!
+//! The service is told who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
+//! open any more. Then it is told how that has ended, and if every byte is at the servers it knows the file's size.
+//!
 //! Servers can begin to put bytes on media when they arrive, so that a sync at the end finds most of it done, at the price of
 //! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
 //! ([`SyncHabit`]).
@@ -14,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_store::client::{AheadOptions, BehindOptions, DataClient, FileHandle, ReadAhead, StoreFile, View, WriteBehind};
 use thalweg_store::metadata::client::OpenFile;
+use thalweg_store::protocol::metadata::{Attributes, End};
 use thalweg_store::{Error, Result};
 use thalweg_trace::Tracer;
 
@@ -47,8 +51,10 @@ pub struct Shared {
     pub file: Arc<StoreFile>,
     /// What is kept of it here; a strict mount keeps nothing.
     kept: Option<Kept>,
-    /// Says to the service that it is open.
-    _opened: OpenFile,
+    /// Says to the service that it is open, and to be written if it was made or first opened so. `None` only at its end.
+    opened: Option<Unused>,
+    /// Says to the service that it is to be written, if it was first opened to be read.
+    writing: Mutex<Option<Unused>>,
     written_bytes: AtomicU64,
     /// It was synced since it was opened.
     pub synced: AtomicBool,
@@ -57,6 +63,40 @@ pub struct Shared {
     state: Mutex<State>,
     /// Held by who flushes and tells the service of it: another who must have that done waits for it.
     settling: Mutex<()>,
+}
+
+/// A file that is open at the service; whoever drops it has written nothing.
+#[derive(Debug)]
+pub struct Unused(Option<OpenFile>);
+
+impl Unused {
+    /// Nothing was written to it yet.
+    pub fn new(opened: OpenFile) -> Unused {
+        Unused(Some(opened))
+    }
+
+    fn file(&self) -> &OpenFile {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+
+    /// Its attributes when it was opened.
+    pub fn attributes(&self) -> &Attributes {
+        &self.file().attributes
+    }
+
+    fn ended(mut self, end: End) {
+        if let Some(opened) = self.0.take() {
+            opened.ended(end);
+        }
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let Some(opened) = self.0.take() {
+            opened.ended(End::Read);
+        }
+    }
 }
 
 /// What is kept of a file here.
@@ -81,8 +121,8 @@ impl Shared {
     ///
     /// # Errors
     /// A layout that this program does not know.
-    pub fn new(data: &Arc<DataClient>, opened: OpenFile, path: String, (strict, will_be_synced): (bool, bool)) -> Result<Shared> {
-        let handle = FileHandle::from_attributes(path, &opened.attributes)?;
+    pub fn new(data: &Arc<DataClient>, opened: Unused, path: String, (strict, will_be_synced): (bool, bool)) -> Result<Shared> {
+        let handle = FileHandle::from_attributes(path, opened.attributes())?;
         let file = StoreFile::new(Arc::clone(data), handle);
         let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
         let kept = (!strict).then(|| {
@@ -93,7 +133,8 @@ impl Shared {
         Ok(Shared {
             file,
             kept,
-            _opened: opened,
+            opened: Some(opened),
+            writing: Mutex::default(),
             written_bytes: AtomicU64::new(0),
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
@@ -104,6 +145,25 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody may write from now on: the service knows when it returns. `open` opens the file for writing; its attributes then, if
+    /// that was not done before.
+    ///
+    /// # Errors
+    /// What `open` says.
+    pub fn begin_writing(&self, open: impl FnOnce() -> Result<OpenFile>) -> Result<Option<Attributes>> {
+        if self.opened.as_ref().is_some_and(|opened| opened.file().is_for_writing()) {
+            return Ok(None);
+        }
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if writing.is_some() {
+            return Ok(None);
+        }
+        let opened = Unused::new(open()?);
+        let attributes = opened.attributes().clone();
+        *writing = Some(opened);
+        Ok(Some(attributes))
     }
 
     /// Where the last byte ends that is not at a server yet.
@@ -243,6 +303,19 @@ impl Shared {
             return Err(Refusal::plain(state.errno));
         }
         Ok(())
+    }
+}
+
+impl Drop for Shared {
+    /// Tells the service how the writing has ended; what has not left yet is not known to have arrived.
+    fn drop(&mut self) {
+        let unflushed = self.unflushed_end().is_some();
+        let end = match self.file.take_end() {
+            _ if unflushed => End::Unknown,
+            end => end,
+        };
+        let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        writing.into_iter().chain(self.opened.take()).for_each(|opened| opened.ended(end));
     }
 }
 
