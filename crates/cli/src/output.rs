@@ -49,7 +49,7 @@ impl Lines {
 
     /// Writes what is there.
     pub fn flush(&mut self) -> Result<(), Failure> {
-        if !self.nowhere {
+        if !self.nowhere && !self.buffer.is_empty() {
             let mut out = std::io::stdout().lock();
             out.write_all(&self.buffer)?;
             out.flush()?;

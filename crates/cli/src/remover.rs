@@ -45,30 +45,21 @@ type Outcomes = Vec<Result<(), Error>>;
 /// Removes what it is given.
 pub struct Remover<'a> {
     order: Ordering,
-    requests: Option<SyncSender<Vec<Name>>>,
-    answers: Receiver<(Vec<Name>, Outcomes)>,
-    workers: Vec<JoinHandle<()>>,
+    session: Arc<Session>,
+    mode: Mode,
+    /// From the first request on.
+    threads: Option<Threads>,
     in_flight: usize,
     /// What is not there is no trouble.
     force: bool,
     troubles: &'a mut Troubles,
-    removed: u64,
 }
 
 impl<'a> Remover<'a> {
     /// Removes from this store.
     pub fn new(session: &Arc<Session>, mode: &Mode, force: bool, troubles: &'a mut Troubles) -> Remover<'a> {
-        let (requests, taken) = sync_channel::<Vec<Name>>(0);
-        let (answered, answers) = channel();
-        let taken = Arc::new(std::sync::Mutex::new(taken));
-        let worker = |number: usize| {
-            let (session, taken, answered) = (Arc::clone(session), Arc::clone(&taken), answered.clone());
-            let mode = mode.clone();
-            let work = move || work(&session, &taken, &answered, &mut mode.thread(&format!("remover {number}")));
-            std::thread::Builder::new().name("remover".to_owned()).spawn(work).ok()
-        };
-        let workers = (0..IN_FLIGHT).filter_map(worker).collect();
-        Remover { order: Ordering::default(), requests: Some(requests), answers, workers, in_flight: 0, force, troubles, removed: 0 }
+        let (session, mode) = (Arc::clone(session), mode.clone());
+        Remover { order: Ordering::default(), session, mode, threads: None, in_flight: 0, force, troubles }
     }
 
     /// What has gone wrong so far, and more.
@@ -89,8 +80,8 @@ impl<'a> Remover<'a> {
         self.order.stays.insert(directory);
     }
 
-    /// Removes all that is left to remove; how much was, in all.
-    pub fn finish(mut self) -> u64 {
+    /// Removes all that is left to remove.
+    pub fn finish(mut self) {
         loop {
             if !self.order.ready.is_empty() {
                 self.send();
@@ -100,9 +91,10 @@ impl<'a> Remover<'a> {
                 break;
             }
         }
-        drop(self.requests.take());
-        self.workers.drain(..).for_each(|worker| drop(worker.join()));
-        self.removed
+        if let Some(Threads { requests, answers, workers }) = self.threads.take() {
+            drop((requests, answers));
+            workers.into_iter().for_each(|worker| drop(worker.join()));
+        }
     }
 
     fn send(&mut self) {
@@ -114,10 +106,8 @@ impl<'a> Remover<'a> {
             return;
         }
         self.in_flight += 1;
-        let unsent = match &self.requests {
-            Some(requests) if !self.workers.is_empty() => requests.send(names).map_err(|e| e.0),
-            _ => Err(names),
-        };
+        let threads = self.threads.get_or_insert_with(|| Threads::start(&self.session, &self.mode));
+        let unsent = if threads.workers.is_empty() { Err(names) } else { threads.requests.send(names).map_err(|e| e.0) };
         if let Err(names) = unsent {
             let error = Error::new(ErrorKind::TooMany, "there is no thread to remove it");
             self.in_flight -= 1;
@@ -127,7 +117,8 @@ impl<'a> Remover<'a> {
     }
 
     fn answer(&mut self) {
-        if let Ok((names, outcomes)) = self.answers.recv() {
+        let answer = self.threads.as_ref().and_then(|threads| threads.answers.recv().ok());
+        if let Some((names, outcomes)) = answer {
             self.in_flight -= 1;
             self.take(names, outcomes);
         } else {
@@ -138,10 +129,7 @@ impl<'a> Remover<'a> {
     fn take(&mut self, names: Vec<Name>, outcomes: Outcomes) {
         for (name, outcome) in names.into_iter().zip(outcomes) {
             match outcome {
-                Ok(()) => {
-                    self.removed += 1;
-                    self.order.answered(&name, true);
-                }
+                Ok(()) => self.order.answered(&name, true),
                 Err(error) if self.force && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
                     self.order.answered(&name, true)
                 }
@@ -154,6 +142,28 @@ impl<'a> Remover<'a> {
                 }
             }
         }
+    }
+}
+
+/// Threads that do requests.
+struct Threads {
+    requests: SyncSender<Vec<Name>>,
+    answers: Receiver<(Vec<Name>, Outcomes)>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    fn start(session: &Arc<Session>, mode: &Mode) -> Threads {
+        let (requests, taken) = sync_channel::<Vec<Name>>(0);
+        let (answered, answers) = channel();
+        let taken = Arc::new(std::sync::Mutex::new(taken));
+        let worker = |number: usize| {
+            let (session, taken, answered, mode) = (Arc::clone(session), Arc::clone(&taken), answered.clone(), mode.clone());
+            let work = move || work(&session, &taken, &answered, &mut mode.thread(&format!("remover {number}")));
+            std::thread::Builder::new().name("remover".to_owned()).spawn(work).ok()
+        };
+        let workers = (0..IN_FLIGHT).filter_map(worker).collect();
+        Threads { requests, answers, workers }
     }
 }
 

@@ -192,6 +192,9 @@ impl Adding<'_> {
                     }
                 }
             }
+            if !tree.is_ready() {
+                self.lines.flush()?;
+            }
         }
         // Where the walk ended early, what was on the way counts as well.
         let mut all = Sum::default();

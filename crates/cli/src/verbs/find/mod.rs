@@ -274,6 +274,9 @@ impl Finding<'_> {
                 }
             };
             self.visit(tracer, &next, late, most, printing, remover)?;
+            if !tree.is_ready() {
+                printing.lines.flush()?;
+            }
         }
         Ok(())
     }

@@ -291,7 +291,9 @@ impl Listing<'_> {
                 }
                 Visit::Left => {}
             }
-            self.writer.batch_ends()?;
+            if !tree.is_ready() {
+                self.writer.batch_ends()?;
+            }
         }
         self.section_ends(order, &mut kept)
     }

@@ -19,7 +19,7 @@ pub enum Bytes {
 /// What is shown of an entry: without a file's layout, so that a million of them fit in memory.
 #[derive(Debug)]
 pub struct Row {
-    pub name: Vec<u8>,
+    pub name: Box<[u8]>,
     pub kind: FileKind,
     /// Whether the following was asked for.
     pub has_attributes: bool,
@@ -29,7 +29,7 @@ pub struct Row {
     pub modified_ns: i64,
     pub size: Bytes,
     /// What a symbolic link points to.
-    pub target: Option<Vec<u8>>,
+    pub target: Option<Box<[u8]>>,
 }
 
 impl Row {
@@ -45,7 +45,7 @@ impl Row {
         };
         let attributes = entry.attributes.as_ref();
         Row {
-            name: entry.name,
+            name: entry.name.into_boxed_slice(),
             kind: entry.kind,
             has_attributes: attributes.is_some(),
             mode: attributes.map_or(0, |a| a.mode),
@@ -53,7 +53,7 @@ impl Row {
             gid: attributes.map_or(0, |a| a.gid),
             modified_ns: attributes.map_or(0, |a| a.modified_ns),
             size,
-            target: entry.attributes.and_then(|a| a.target),
+            target: entry.attributes.and_then(|a| a.target).map(Vec::into_boxed_slice),
         }
     }
 }
@@ -97,7 +97,7 @@ pub mod tests {
 
     /// A file's row.
     pub fn row(name: &str, size: Bytes, modified_ns: i64) -> Row {
-        let name = name.as_bytes().to_vec();
+        let name = name.as_bytes().into();
         Row { name, kind: FileKind::File, has_attributes: true, mode: 0o644, uid: 0, gid: 0, modified_ns, size, target: None }
     }
 

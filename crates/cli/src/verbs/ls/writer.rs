@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_and_what_is_not_known_is_marked() {
         let mut link = row("l", Bytes::None, 0);
-        (link.kind, link.target) = (FileKind::Symlink, Some(b"a\n".to_vec()));
+        (link.kind, link.target) = (FileKind::Symlink, Some(b"a\n"[..].into()));
         let rows = vec![row("a", Bytes::Known(12_345), 0), row("b", Bytes::Unknown, 0), link];
         assert_eq!(
             written(Format::Long { at_once: false }, rows),
