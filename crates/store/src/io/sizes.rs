@@ -221,6 +221,26 @@ mod tests {
     }
 
     #[test]
+    fn what_has_changed_a_moment_ago_is_not_quiet_and_what_has_not_for_long_is() {
+        let sizes = Sizes::default();
+        let old = Since(Since::now().0.saturating_sub(50));
+        let ticket = sizes.look(id(7)).unwrap_err();
+        assert!(sizes.keep(id(7), size(100), Some(old), ticket));
+        assert!(sizes.look(id(7)).unwrap().quiet);
+        // One that is not there may be the one that was removed just now, before this start perhaps.
+        let ticket = sizes.look(id(8)).unwrap_err();
+        assert!(!sizes.keep(id(8), DatafileSize::default(), None, ticket));
+        assert!(!sizes.look(id(8)).unwrap().quiet);
+        drop(sizes.changing(id(7)));
+        let ticket = sizes.look(id(7)).unwrap_err();
+        assert!(!sizes.keep(id(7), size(100), Some(Since::now()), ticket));
+        assert!(!sizes.look(id(7)).unwrap().quiet);
+        let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let stamps = [-100, 0, 100].map(|seconds| Since::stamp(wall.tv_sec + seconds, wall.tv_nsec).is_quiet());
+        assert_eq!(stamps, [true, false, false]);
+    }
+
+    #[test]
     fn more_datafiles_than_there_are_places_are_forgotten_and_never_taken_for_others() {
         let sizes = Sizes::default();
         let many = 3 * limits::SIZES_KEPT as u64 / 2;

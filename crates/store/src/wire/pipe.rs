@@ -156,8 +156,12 @@ impl Pipe {
         let sending = tracer.begin();
         encode(request_header(kind, number, session, 0, 0), request, &mut self.scratch)?;
         if self.sent == self.output.len() {
-            (self.sent, self.progress) = (0, Instant::now());
+            self.sent = 0;
             self.output.clear();
+        }
+        if self.pending.is_empty() {
+            // Nothing was awaited. What is added to what is awaited gives a silent server no more time.
+            self.progress = Instant::now();
         }
         self.output.extend_from_slice(&self.scratch);
         if tracer.is_on() {
