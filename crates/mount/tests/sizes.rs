@@ -1,0 +1,128 @@
+//! What the service is told of who writes: files that nobody writes have sizes that it can prove, others have none.
+
+mod stand;
+
+use stand::{Mounted, Stand, wait_until};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::Place;
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+struct Seen(MetadataClient);
+
+impl Seen {
+    fn of(stand: &Stand) -> Seen {
+        Seen(MetadataClient::connect(&mut Tracer::off(), &stand.address, &Connect::default()).unwrap())
+    }
+
+    fn told(&self, name: &str) -> Option<u64> {
+        let found = self.0.stat_many(&mut Tracer::off(), &[Place::at(name)], true).unwrap().remove(0);
+        found.unwrap().size_bytes
+    }
+
+    fn will_be(&self, name: &str, size: u64) {
+        wait_until(&format!("{name} is known to have {size} bytes"), || match self.told(name) {
+            None => false,
+            Some(told) => {
+                assert_eq!(told, size, "{name}");
+                true
+            }
+        });
+    }
+}
+
+fn each(change: impl Fn(&Mounted, &Seen)) {
+    let stand = Stand::new(2);
+    for strict in [false, true] {
+        let m = if strict { stand.mount_strictly("strict") } else { stand.mount("m") };
+        change(&m, &Seen::of(&stand));
+        fs::read_dir(m.path()).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
+    }
+}
+
+#[test]
+fn a_file_that_was_closed_is_known_and_one_that_is_open_for_writing_is_not() {
+    needs_mounts!();
+    each(|m, seen| {
+        fs::write(m.at("f"), [1; 300_000]).unwrap();
+        seen.will_be("f", 300_000);
+        // Reading changes nothing.
+        let reader = File::open(m.at("f")).unwrap();
+        assert_eq!(fs::read(m.at("f")).unwrap().len(), 300_000);
+        seen.will_be("f", 300_000);
+        // The second to open it writes.
+        let mut writer = File::options().append(true).open(m.at("f")).unwrap();
+        assert_eq!(seen.told("f"), None);
+        writer.write_all(&[2; 10]).unwrap();
+        assert_eq!(seen.told("f"), None);
+        drop((reader, writer));
+        seen.will_be("f", 300_010);
+        // Opened to be written, and not written.
+        drop(File::options().write(true).open(m.at("f")).unwrap());
+        seen.will_be("f", 300_010);
+        // Emptied and written shorter.
+        fs::write(m.at("f"), [3; 7]).unwrap();
+        seen.will_be("f", 7);
+    });
+}
+
+#[test]
+fn sizes_are_known_after_truncations_allocations_and_maps() {
+    needs_mounts!();
+    each(|m, seen| {
+        let file = File::create(m.at("f")).unwrap();
+        file.write_all_at(b"some", 100_000).unwrap();
+        file.set_len(50_000).unwrap();
+        assert_eq!(seen.told("f"), None);
+        drop(file);
+        seen.will_be("f", 50_000);
+        File::options().write(true).open(m.at("f")).unwrap().set_len(123).unwrap();
+        seen.will_be("f", 123);
+        let file = File::options().write(true).open(m.at("f")).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 500_000).unwrap();
+        drop(file);
+        seen.will_be("f", 123);
+        let file = File::options().write(true).open(m.at("f")).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 200_000).unwrap();
+        drop(file);
+        seen.will_be("f", 200_000);
+        // By another name, and under a file that is replaced.
+        fs::hard_link(m.at("f"), m.at("g")).unwrap();
+        File::options().append(true).open(m.at("g")).unwrap().write_all(b"1").unwrap();
+        seen.will_be("f", 200_001);
+        let held = File::options().append(true).open(m.at("g")).unwrap();
+        fs::write(m.at("h"), b"12345").unwrap();
+        fs::rename(m.at("h"), m.at("g")).unwrap();
+        seen.will_be("g", 5);
+        drop(held);
+        seen.will_be("f", 200_001);
+    });
+}
+
+#[test]
+fn what_a_map_writes_after_its_descriptor_was_closed_counts() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let m = stand.mount("m");
+    let seen = Seen::of(&stand);
+    // In a process of its own: whoever unmaps waits for the mount.
+    let program = "import mmap,os,sys\nf=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT)\nos.ftruncate(f,8192)\nm=mmap.mmap(f,8192)\n\
+        os.close(f)\nprint('mapped',flush=True)\nsys.stdin.readline()\nm[5000]=7\nm.close()\n";
+    let python = Command::new("python3").args(["-c", program]).arg(m.at("f")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut python) = python else {
+        println!("SKIPPED: no python3 to map a file");
+        return;
+    };
+    let mut line = String::new();
+    BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "mapped\n");
+    assert_eq!(seen.told("f"), None, "the map may still write");
+    drop(python.stdin.take());
+    assert!(python.wait().unwrap().success());
+    seen.will_be("f", 8192);
+    assert_eq!(fs::read(m.at("f")).unwrap()[5000], 7);
+}
