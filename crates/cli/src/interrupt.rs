@@ -33,12 +33,6 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// One that is never raised.
-    #[cfg(test)]
-    pub fn never() -> Interrupt {
-        Interrupt { flag: Arc::default(), raised: Arc::default() }
-    }
-
     /// Whether it was raised.
     pub fn is_raised(&self) -> bool {
         self.flag.load(Ordering::SeqCst)
