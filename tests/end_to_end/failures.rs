@@ -185,10 +185,10 @@ fn names_fail_without_the_metadata_service_and_work_again_when_it_is_back() {
 }
 
 /// A small file system of its own; unmounted with its owner.
-struct SmallDisk(std::path::PathBuf);
+pub struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
+    pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         std::fs::create_dir_all(at).ok()?;
         let done =
             Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).output().ok()?.status.success();

@@ -133,15 +133,16 @@ impl TreeObserver for super::Quiet {}
 /// stopped. What was copied before stays. An entry that could not be copied is no error here: it is told, and counted.
 pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &Mode) -> Result<TreeOutcome> {
     let context = Context { job, observer, mode };
+    let mut tracer = mode.thread("main");
     let source: Box<dyn TreeSource + '_> = match &job.from {
         TreeEnd::Local(path) => Box::new(local_source::LocalTree::open(path, job.follow)?),
-        TreeEnd::Store(store, path) => Box::new(store_source::StoreTree::open(context, store, path)?),
+        TreeEnd::Store(store, path) => Box::new(store_source::StoreTree::open(&mut tracer, store, path)?),
     };
     let sink: Box<dyn TreeSink + '_> = match &job.to {
         TreeEnd::Local(path) => Box::new(local_sink::LocalTarget::new(context, path)),
         TreeEnd::Store(store, path) => Box::new(store_sink::StoreTarget::new(context, store, path)),
     };
-    workers::run(context, &*source, &*sink)
+    workers::run(context, &mut tracer, &*source, &*sink)
 }
 
 /// What all parts of a copy know.

@@ -8,7 +8,7 @@
 use super::batch::{Batch, Item, Kept, State, Stored, What, shown};
 use super::requests::{Parts, Servers};
 use super::workers::of_entry;
-use super::{Context, SMALL_BYTES, TreeSource, TreeStore, whole};
+use super::{SMALL_BYTES, TreeSource, TreeStore, whole};
 use crate::client::FileHandle;
 use crate::client::walk::{Detail, Tree, TreeOptions, Visit, WalkOptions, Walker};
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +29,8 @@ pub(super) struct StoreTree<'a> {
 
 impl<'a> StoreTree<'a> {
     /// A directory of a store.
-    pub fn open(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
-        let mut tracer = context.mode.thread("main");
-        let root = store.names.stat(&mut tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
+    pub fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
+        let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));
         }

@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::locked;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
-use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind, Tracer};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use thalweg_trace::{About, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {
@@ -24,42 +24,59 @@ struct Shared<'a> {
     missing: Mutex<HashSet<Vec<u8>>>,
     stopping: AtomicBool,
     error: Mutex<Option<Error>>,
+    /// The worker that ended last.
+    last: Mutex<Option<TrackId>>,
 }
 
 #[derive(Default)]
 struct Walked {
     with_directories: u64,
     ended: bool,
+    /// Who walked last: others have waited for him.
+    last: Option<TrackId>,
 }
 
 /// Batches whose directories are there. A batch waits for those before it.
 #[derive(Default)]
 struct Gate {
-    made: Mutex<u64>,
+    made: Mutex<Opened>,
     more: Condvar,
+}
+
+/// How far it is open, and who opened it last.
+#[derive(Clone, Copy, Default)]
+struct Opened {
+    number: u64,
+    by: Option<TrackId>,
 }
 
 impl Gate {
     /// Waits until so many have made theirs; not when the copy stops.
-    fn wait(&self, many: u64, stopping: &AtomicBool) {
+    fn wait(&self, many: u64, stopping: &AtomicBool, tracer: &mut Tracer, parent: Option<SpanId>) {
         let mut made = locked(&self.made);
-        while *made < many && !stopping.load(Ordering::SeqCst) {
+        if made.number >= many {
+            return;
+        }
+        let waiting = tracer.begin();
+        while made.number < many && !stopping.load(Ordering::SeqCst) {
             made = self.more.wait(made).unwrap_or_else(PoisonError::into_inner);
         }
+        let waker_track = made.by;
+        drop(made);
+        tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
     }
 
     /// Those of batch `number` are there.
-    fn open(&self, number: u64) {
+    fn open(&self, number: u64, by: Option<TrackId>) {
         let mut made = locked(&self.made);
-        *made = (*made).max(number);
+        *made = Opened { number: made.number.max(number), by };
         self.more.notify_all();
     }
 }
 
 /// Copies with as many workers as the job says.
-pub(super) fn run(context: Context<'_>, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
-    let mut tracer = context.mode.thread("main");
-    sink.begin(&mut tracer)?;
+pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
+    sink.begin(tracer)?;
     let object = context.mode.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
     let shared = Shared {
         context,
@@ -72,7 +89,9 @@ pub(super) fn run(context: Context<'_>, source: &dyn TreeSource, sink: &dyn Tree
         missing: Mutex::default(),
         stopping: AtomicBool::new(false),
         error: Mutex::default(),
+        last: Mutex::default(),
     };
+    // One wait, for whoever ends last.
     let waiting = tracer.begin();
     let started = std::thread::scope(|scope| {
         for number in 0..context.job.workers.max(1) {
@@ -89,11 +108,11 @@ pub(super) fn run(context: Context<'_>, source: &dyn TreeSource, sink: &dyn Tree
         Ok(())
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, About::default());
+    tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *locked(&shared.last), ..About::default() });
     if let Some(error) = locked(&shared.error).take() {
         return Err(error);
     }
-    sink.finish(&mut tracer, &mut |path, error| shared.failed(path, error))?;
+    sink.finish(tracer, &mut |path, error| shared.failed(path, error))?;
     let outcome = *locked(&shared.outcome);
     Ok(outcome)
 }
@@ -117,9 +136,26 @@ impl Shared<'_> {
         let mut batch = Batch::default();
         loop {
             match self.one(&mut tracer, &mut batch) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => return self.stop(error),
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => self.stop(error),
+            }
+            break;
+        }
+        let track = tracer.track();
+        drop(tracer);
+        *locked(&self.last) = track;
+    }
+
+    /// The walk, when it is our turn to go on with it.
+    fn walk(&self, tracer: &mut Tracer) -> MutexGuard<'_, Walked> {
+        match self.walk.try_lock() {
+            Ok(walk) => walk,
+            Err(_) => {
+                let waiting = tracer.begin();
+                let walk = locked(&self.walk);
+                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: walk.last, ..About::default() });
+                walk
             }
         }
     }
@@ -128,12 +164,13 @@ impl Shared<'_> {
     fn one(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool> {
         batch.clear();
         let (after, opens) = {
-            let mut walk = locked(&self.walk);
+            let mut walk = self.walk(tracer);
             if walk.ended || self.stopping.load(Ordering::SeqCst) {
                 return Ok(false);
             }
             self.context.check()?;
             walk.ended = !self.source.next(tracer, batch)?;
+            walk.last = tracer.track();
             let after = walk.with_directories;
             walk.with_directories += u64::from(batch.has_directories);
             (after, batch.has_directories.then_some(walk.with_directories))
@@ -145,16 +182,17 @@ impl Shared<'_> {
         let request = tracer.begin();
         let mut put = || -> Result<()> {
             self.source.load(tracer, batch, request.id())?;
-            self.gate.wait(after, &self.stopping);
+            self.gate.wait(after, &self.stopping, tracer, request.id());
             if self.stopping.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
             }
             self.context.check()?;
             self.skip_missing(batch);
+            let track = tracer.track();
             let mut made = |batch: &mut Batch| {
                 if let Some(number) = opens {
                     self.note_missing(batch);
-                    self.gate.open(number);
+                    self.gate.open(number, track);
                 }
             };
             self.sink.put(tracer, batch, self.source, request.id(), &mut made)
