@@ -83,6 +83,7 @@ impl Core {
             walk.items.push_back(item);
         }
         let until = walk.first + walk.items.len() as u64;
+        walk.given = walk.given.max(until);
         while from < until {
             self.advance(Key { walk: id, number: from }, false, now_ns);
             from += 1;
@@ -227,6 +228,7 @@ impl Core {
                 item.stage = Stage::Gone;
                 self.finished(key);
             }
+            (Err(error), _) if error.breaks_connection() && key.walk != 0 => self.walk_failed(key, error),
             (Err(error), _) => {
                 item.entry.size = Some(Err(error));
                 self.done(key);
@@ -242,6 +244,17 @@ impl Core {
                 self.advance(key, false, now_ns);
             }
         }
+    }
+
+    /// The metadata service does not answer. What was known before this item can be read; it and what follows will not be asked for,
+    /// one wait after the other.
+    fn walk_failed(&mut self, key: Key, error: Error) {
+        self.forget_items(key.walk, key.number);
+        if let Some(walk) = self.walks.get_mut(&key.walk) {
+            walk.generation += 1;
+            walk.listing = Listing::Failed(error);
+        }
+        self.metadata.lists.retain(|walk| *walk != key.walk);
     }
 
     fn done(&mut self, key: Key) {

@@ -202,6 +202,8 @@ struct WalkState {
     items: VecDeque<Item>,
     /// The number of the first item.
     first: u64,
+    /// The number after the last one that was ever given: none is given twice.
+    given: u64,
     listing: Listing,
     /// Changes when what is in flight is of no more use.
     generation: u32,

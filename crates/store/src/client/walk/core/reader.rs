@@ -58,6 +58,7 @@ impl Core {
             cursor: after,
             items: VecDeque::new(),
             first: 0,
+            given: 0,
             listing: Listing::Idle,
             generation: 0,
             window: self.start_window,
@@ -184,7 +185,7 @@ impl Core {
     /// Everything after this name is asked for again. `unread`: entries that were taken, and that nobody has read.
     pub fn go_back(&mut self, id: WalkId, after: Vec<u8>, unread: u64) {
         self.unread(unread);
-        self.forget_items(id);
+        self.forget_items(id, 0);
         let Some(walk) = self.walks.get_mut(&id) else { return };
         walk.window = (walk.window / 2).max(self.options.window_start);
         walk.generation += 1;
@@ -196,7 +197,7 @@ impl Core {
 
     /// Lets a walk go. Answers that are due for it will be thrown away.
     pub fn close(&mut self, id: WalkId) {
-        let left = self.forget_items(id);
+        let left = self.forget_items(id, 0);
         let Some(walk) = self.walks.remove(&id) else { return };
         if left * 2 > walk.window as usize {
             self.start_window = (self.start_window / 2).max(self.options.window_start);
@@ -212,19 +213,23 @@ impl Core {
         self.counters.wasted += many;
     }
 
-    fn forget_items(&mut self, id: WalkId) -> usize {
+    /// Lets go of a walk's items from number `from` on; how many there were.
+    pub(super) fn forget_items(&mut self, id: WalkId, from: u64) -> usize {
         let Some(walk) = self.walks.get_mut(&id) else { return 0 };
-        let items = std::mem::take(&mut walk.items);
-        let first = walk.first;
-        walk.first += items.len() as u64;
-        self.counters.wasted += items.len() as u64;
+        let first = from.max(walk.first);
+        let items = walk.items.split_off((first - walk.first).min(walk.items.len() as u64) as usize);
         if items.is_empty() {
             return 0;
         }
-        for server in &mut self.servers {
-            server.wants.retain(|want| want.key.walk != id);
+        if walk.items.is_empty() {
+            walk.first = walk.given;
         }
-        self.metadata.stats.retain(|key| key.walk != id);
+        self.counters.wasted += items.len() as u64;
+        let is_let_go = |key: &Key| key.walk == id && key.number >= first;
+        for server in &mut self.servers {
+            server.wants.retain(|want| !is_let_go(&want.key));
+        }
+        self.metadata.stats.retain(|key| !is_let_go(key));
         for (number, item) in (first..).zip(&items) {
             if self.table.get(&item.entry.id) == Some(&Key { walk: id, number }) {
                 self.table.remove(&item.entry.id);

@@ -113,8 +113,8 @@ struct Setting {
     /// Changes by others, of which kinds.
     changes: u32,
     /// The server that is silent from some time on, or closes its connection once.
-    silent: Option<(u32, u64)>,
-    closes: Option<(u32, u64)>,
+    silent: Option<(Peer, u64)>,
+    closes: Option<(Peer, u64)>,
     timeout_ns: u64,
     options: WalkOptions,
 }
@@ -315,7 +315,7 @@ impl World {
     }
 
     fn is_up(&self, peer: Peer) -> bool {
-        !matches!((peer, self.setting.silent), (Peer::Io(server), Some((silent, from))) if server as u32 == silent && self.now_ns >= from)
+        self.setting.silent.is_none_or(|(silent, from)| silent != peer || self.now_ns < from)
     }
 
     /// A server works on a request.
@@ -324,10 +324,7 @@ impl World {
         if self.connection.get(&peer) != Some(&connection) || !self.is_up(peer) {
             return;
         }
-        if let (Peer::Io(server), Some((closes, from))) = (peer, self.setting.closes)
-            && server as u32 == closes
-            && self.now_ns >= from
-        {
+        if self.setting.closes.is_some_and(|(closes, from)| closes == peer && self.now_ns >= from) {
             self.setting.closes = None;
             let way = self.setting.way_ns;
             return self.push(self.now_ns + way, Event::Breaks(peer, connection, ErrorKind::Reset));

@@ -40,6 +40,11 @@ fn settings() -> impl Strategy<Value = Setting> {
     )
 }
 
+/// The metadata service, or one of the servers.
+fn peer(number: u32, setting: &Setting) -> Peer {
+    if number == 0 { Peer::Metadata } else { Peer::Io((number % setting.servers) as usize) }
+}
+
 /// Held memory is what the window allows, and no request or question is larger than its bound.
 fn within_bounds(world: &World, walks: usize) -> Result<(), TestCaseError> {
     let options = &world.core.options;
@@ -75,7 +80,7 @@ proptest! {
         let server = server % setting.servers;
         // A timeout is much longer than all else.
         setting.timeout_ns *= 1000;
-        setting.silent = Some((server, 10_000 * MS + at * setting.way_ns / 4));
+        setting.silent = Some((Peer::Io(server as usize), 10_000 * MS + at * setting.way_ns / 4));
         let mut world = World::new(setting);
         let begun = world.now_ns;
         let (read, took) = world.list_all();
@@ -86,9 +91,41 @@ proptest! {
     }
 
     #[test]
+    fn a_metadata_service_that_falls_silent_ends_the_walk_after_one_timeout_and_what_was_known_comes_first(
+        setting in settings(),
+        at in 0_u64..100,
+    ) {
+        let mut setting = Setting { changes: 0, timeout_ns: 1000 * setting.timeout_ns, ..setting };
+        setting.silent = Some((Peer::Metadata, 10_000 * MS + at * setting.way_ns / 4));
+        let mut world = World::new(setting);
+        let group = world.core.new_group();
+        let walk = world.core.open(Place::at("/"), None, group, 0);
+        let (mut read, begun) = (Vec::new(), world.now_ns);
+        let ended = loop {
+            match world.read(walk, 64) {
+                Ok(some) if some.is_empty() => break None,
+                Ok(some) => read.extend(some),
+                Err(error) => break Some(error),
+            }
+        };
+        prop_assert!(read.windows(2).all(|pair| pair[0].name < pair[1].name));
+        prop_assert!(read.iter().all(|entry| entry.size.as_ref().is_none_or(|size| size.is_ok())));
+        prop_assert!(ended.is_some() || read.len() == world.files.len());
+        prop_assert!(world.now_ns - begun < 2 * world.setting.timeout_ns, "one timeout");
+        prop_assert!(world.read(walk, 1).unwrap().is_empty(), "it has ended");
+        let ticket = world.core.stat(FileId(1000), world.now_ns);
+        while world.core.stat_outcome(ticket).is_none() {
+            world.send();
+            prop_assert!(world.step(), "a single file is never answered");
+        }
+        world.core.close(walk);
+        prop_assert_eq!(world.core.held(), (0, 0));
+    }
+
+    #[test]
     fn a_connection_that_is_closed_once_is_not_noticed(setting in settings(), server in 0_u32..5, at in 0_u64..100) {
         let mut setting = setting;
-        setting.closes = Some((server % setting.servers, 10_000 * MS + at * setting.way_ns / 4));
+        setting.closes = Some((peer(server, &setting), 10_000 * MS + at * setting.way_ns / 4));
         let mut world = World::new(setting);
         let begun = world.now_ns;
         let (read, _) = world.list_all();
