@@ -171,7 +171,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     Ok((document, Times { start_ns, end_ns, over_time, whose, moving, sent, received }))
 }
 
-/// Where calls carry answers and no data: how many there were one after the other, and how many at once.
+/// Where calls are a walk's, and carry no data: how many there were one after the other, and how many at once.
 fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
     const MOST_BYTES_EACH: u64 = 32 << 10;
     /// Procedures that are asked once for each entry of a walk.
@@ -184,6 +184,7 @@ fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
     }
     let is_of_entries = |name: &str| OF_ENTRIES.iter().any(|of| name.eq_ignore_ascii_case(of));
     let entries = document.procedures.iter().filter(|p| is_of_entries(&p.name)).map(|p| p.answered).max();
+    let entries = entries.filter(|&n| n >= FEWEST_ENTRIES)?;
     let network_s = document.connections.first().and_then(|c| c.srtt_s);
     let servers: HashMap<&str, (u64, f64)> = document.procedures.iter().fold(HashMap::new(), |mut servers, p| {
         let (count, total_s) = servers.entry(p.server.as_str()).or_default();
@@ -202,7 +203,7 @@ fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
         .collect();
     to.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     to.truncate(crate::document::MAX_ANSWERERS);
-    round_trips_of_calls(asking, entries.filter(|&n| n >= FEWEST_ENTRIES), network_s, to)
+    round_trips_of_calls(asking, Some(entries), network_s, to)
 }
 
 /// What the document rests on, over time.

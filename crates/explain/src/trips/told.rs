@@ -62,9 +62,9 @@ pub fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Op
     let in_a_row = calls.in_a_row.max(1);
     let each_s = asking_s / in_a_row as f64;
     let median_s = calls.lengths.quantile_ns(0.5) as f64 / 1e9;
-    let network_s = network_s.map(|s| s.min(median_s));
-    let mut of_each: Vec<Part> = network_s.map(|seconds| Part { cause: Cause::NetworkLatency, seconds }).into_iter().collect();
     let waited = calls.busy_ns as f64 / 1e9 / in_a_row as f64;
+    let network_s = network_s.map(|s| s.min(waited));
+    let mut of_each: Vec<Part> = network_s.map(|seconds| Part { cause: Cause::NetworkLatency, seconds }).into_iter().collect();
     of_each.push(Part { cause: Cause::ServerUnknown, seconds: (waited - network_s.unwrap_or(0.0)).max(0.0) });
     of_each.push(Part { cause: Cause::Unknown, seconds: (each_s - waited).max(0.0) });
     of_each.retain(|part| part.seconds > 0.0);
