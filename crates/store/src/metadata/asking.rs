@@ -11,7 +11,8 @@ use super::sizes::settler::servers_of;
 use super::tree::attributes_cost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Place, Refusal, SmallReply};
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileLayout, Place, Refusal, SmallReply};
+use std::collections::HashMap;
 
 /// Places in one request for attributes.
 const STAT_PLACES: usize = 1024;
@@ -79,8 +80,10 @@ impl MetadataService {
         }
         let map = self.namespace.map();
         let has_bytes = |(_, claim): &&(&mut Attributes, Claim)| matches!(claim, Claim::Settled { size_bytes: 1.., .. });
-        let layouts = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_deref());
-        let servers = servers_of(&map, layouts);
+        // Files of a page share their layouts.
+        let mut layouts: HashMap<*const FileLayout, Option<u32>> = HashMap::new();
+        let with_bytes = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_deref());
+        let servers = servers_of(&map, with_bytes.filter(|layout| layouts.insert(std::ptr::from_ref(*layout), None).is_none()));
         let proof = if servers.is_empty() {
             std::sync::Arc::new(self.namespace.boots.unasked(&map))
         } else {
@@ -91,9 +94,15 @@ impl MetadataService {
         };
         let mut doubtful: Vec<FileId> = Vec::new();
         for (attributes, claim) in claimed {
-            let targets = attributes.layout.as_ref().map_or(&[][..], |layout| &layout.targets);
+            let layout = attributes.layout.as_deref();
+            let mut since = || match layout {
+                Some(layout) => *layouts.entry(layout).or_default().get_or_insert_with(|| proof.since(&layout.targets)),
+                None => u32::MAX,
+            };
             match claim {
-                Claim::Settled { size_bytes, boots } if proof.holds(size_bytes, boots, targets) => attributes.size_bytes = Some(size_bytes),
+                Claim::Settled { size_bytes, boots } if proof.remembers(boots) && (size_bytes == 0 || since() <= boots) => {
+                    attributes.size_bytes = Some(size_bytes);
+                }
                 Claim::Settled { boots, .. } if proof.remembers(boots) => doubtful.push(attributes.id),
                 Claim::Unknown => doubtful.push(attributes.id),
                 Claim::Settled { .. } | Claim::None => {}

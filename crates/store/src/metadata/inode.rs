@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
@@ -233,6 +234,81 @@ impl Inode {
     }
 }
 
+/// An inode without what it is, which its row ends with.
+#[derive(Deserialize)]
+struct Head {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    accessed_ns: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    created_ns: i64,
+    change: u64,
+    extended_bytes: u32,
+    #[expect(dead_code, reason = "it stands between what is read")]
+    written: Option<Written>,
+    sizing: Sizing,
+}
+
+/// Layouts as they stand in rows, so that each is read once for a page of a directory.
+#[derive(Default)]
+pub(super) struct Layouts(HashMap<Vec<u8>, Arc<FileLayout>>);
+
+impl Layouts {
+    fn get(&mut self, bytes: &[u8]) -> Option<Arc<FileLayout>> {
+        if let Some(layout) = self.0.get(bytes) {
+            return Some(Arc::clone(layout));
+        }
+        let layout: Arc<FileLayout> = Arc::new(postcard::from_bytes(bytes).ok()?);
+        self.0.insert(bytes.to_vec(), Arc::clone(&layout));
+        Some(layout)
+    }
+}
+
+/// Attributes and what is known of the size, straight from an inode's value: the same as from [`decode_inode`], with a file's layout
+/// read once for all files that have it.
+pub(super) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &mut Layouts) -> Result<(Attributes, Sizing)> {
+    match quick_attributes(id, value, layouts) {
+        Some(read) => Ok(read),
+        None => {
+            let inode = decode_inode(key, value)?;
+            let sizing = inode.sizing;
+            Ok((inode.attributes(id), sizing))
+        }
+    }
+}
+
+/// The same of a file's value in the version that is written; `None`: it is another's, or damaged.
+fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(Attributes, Sizing)> {
+    let (&INODE_VERSION, rest) = value.split_first()? else { return None };
+    let (head, node) = postcard::take_from_bytes::<Head>(rest).ok()?;
+    // The first of the members of `Node` is a file.
+    let (&0, layout) = node.split_first()? else { return None };
+    let attributes = Attributes {
+        id,
+        kind: FileKind::File,
+        mode: head.mode,
+        uid: head.uid,
+        gid: head.gid,
+        links: head.links,
+        accessed_ns: head.accessed_ns,
+        modified_ns: head.modified_ns,
+        changed_ns: head.changed_ns,
+        created_ns: head.created_ns,
+        change: head.change,
+        device: 0,
+        target_bytes: 0,
+        extended_bytes: head.extended_bytes,
+        target: None,
+        size_bytes: None,
+        layout: Some(layouts.get(layout)?),
+        default_layout: None,
+    };
+    Some((attributes, head.sizing))
+}
+
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
@@ -374,6 +450,30 @@ mod tests {
         let truncate = "010180808080200d73696d706c655f737472697065010a73747269705f73697a65053635353336020200";
         assert_eq!(intent(truncate), Intent::Truncate { size_bytes: 1 << 33, layout: striped() });
         assert_eq!(decode::<String>(Table::Targets, b"key", &bytes("0103696f30")).unwrap(), "io0");
+    }
+
+    #[test]
+    fn attributes_are_the_same_in_both_ways_to_read_them() {
+        let mut layouts = Layouts::default();
+        let owner = Owner { mode: 0o4711, uid: 1, gid: 2 };
+        let nodes = [
+            Node::File(striped()),
+            Node::Symlink(b"to".to_vec()),
+            Node::BlockDevice(9),
+            Node::Directory { parent: FileId(1), default_layout: None },
+            Node::File(FileLayout { spec: Spec::new("basic_dist"), targets: vec![TargetId(1)] }),
+            Node::File(striped()),
+        ];
+        let mut shared = Vec::new();
+        for node in nodes {
+            let mut inode = Inode::new(node, owner, -77);
+            inode.written = Some(Written { size_bytes: 5, change: 1 });
+            inode.sizing = Sizing::Settled { size_bytes: u64::MAX, boots: 7 };
+            let (attributes, sizing) = decode_attributes(FileId(3), b"key", &encode_inode(&inode), &mut layouts).unwrap();
+            assert_eq!((&attributes, sizing), (&inode.clone().attributes(FileId(3)), inode.sizing));
+            shared.extend(attributes.layout);
+        }
+        assert!(Arc::ptr_eq(&shared[0], &shared[2]) && !Arc::ptr_eq(&shared[0], &shared[1]));
     }
 
     #[test]

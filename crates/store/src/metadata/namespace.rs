@@ -14,8 +14,8 @@
 //! This file reads; the operations that change something are in [`super::making`], [`super::moving`] and
 //! [`super::attributes`].
 
-use super::database::{Database, Table, Transaction, Watch, read, write};
-use super::inode::{Inode, Intent, Node, Sizing, decode, decode_inode, encode, entry_key, id_key, id_of};
+use super::database::{Database, Table, Transaction, View, Watch, read, write};
+use super::inode::{Inode, Intent, Layouts, Node, Sizing, decode, decode_inode, encode, entry_key, id_key, id_of};
 use super::sizes::boots::Boots;
 use super::sizes::writers::{Watched, Writers};
 use super::tree::*;
@@ -30,6 +30,8 @@ const STORE: &[u8] = b"namespace.store";
 const EPOCH_SHIFT: u32 = 40;
 /// Names in a page of a directory at most.
 const PAGE_NAMES: usize = 4096;
+/// Names that are read while changes wait.
+const SLICE: usize = 128;
 /// Bytes of a page at most, well below a message's body.
 const PAGE_BYTES: usize = 512 << 10;
 
@@ -57,11 +59,76 @@ pub(super) enum Claim {
 
 impl Claim {
     pub fn of(inode: &Inode) -> Claim {
-        match (&inode.node, inode.sizing) {
-            (Node::File(_), Sizing::Unknown) => Claim::Unknown,
-            (Node::File(_), Sizing::Settled { size_bytes, boots }) => Claim::Settled { size_bytes, boots },
+        Claim::told(inode.kind(), inode.sizing)
+    }
+
+    pub fn told(kind: FileKind, sizing: Sizing) -> Claim {
+        match (kind, sizing) {
+            (FileKind::File, Sizing::Unknown) => Claim::Unknown,
+            (FileKind::File, Sizing::Settled { size_bytes, boots }) => Claim::Settled { size_bytes, boots },
             _ => Claim::None,
         }
+    }
+}
+
+/// A page of a directory that is being read, slice by slice: whoever changes something waits for a slice, not for a page.
+struct Page {
+    most: usize,
+    entries: Vec<DirectoryEntry>,
+    bytes: usize,
+    layouts: Layouts,
+}
+
+/// What comes after what was read.
+enum More {
+    /// Nothing.
+    None,
+    /// The next slice of the page.
+    Slice,
+    /// The next page.
+    Page,
+}
+
+impl Page {
+    /// Reads until the page has `reached` entries, or is full.
+    fn read(
+        &mut self,
+        view: &dyn View,
+        place: &Place,
+        after: Option<&[u8]>,
+        (detail, reached): (Detail, usize),
+        claims: &mut Vec<Claim>,
+    ) -> Result<More> {
+        let directory = find(view, place)?;
+        directory_of(view, directory)?;
+        let prefix = id_key(directory);
+        let after = after.map(|name| entry_key(directory, name));
+        let (mut more, mut failed) = (More::None, None);
+        view.scan(Table::Entries, &prefix, after.as_deref(), &mut |key, value| {
+            if self.entries.len() == self.most || self.bytes >= PAGE_BYTES {
+                more = More::Page;
+                return false;
+            }
+            if self.entries.len() == reached {
+                more = More::Slice;
+                return false;
+            }
+            match entry_and_attributes(view, key, value, detail, &mut self.layouts) {
+                Ok((entry, claim)) => {
+                    if detail == Detail::Sizes {
+                        claims.push(claim);
+                    }
+                    self.bytes += cost(&entry);
+                    self.entries.push(entry);
+                    true
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        })?;
+        failed.map_or(Ok(more), Err)
     }
 }
 
@@ -164,41 +231,17 @@ impl Namespace {
         claims: &mut Vec<Claim>,
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
         let most = (most as usize).clamp(1, PAGE_NAMES);
-        on(
-            place,
-            read(&*self.database, |view| {
-                let directory = find(view, place)?;
-                directory_of(view, directory)?;
-                let prefix = id_key(directory);
-                let after = after.map(|name| entry_key(directory, name));
-                let mut entries: Vec<DirectoryEntry> = Vec::new();
-                let mut bytes = 0;
-                let mut more = false;
-                let mut failed = None;
-                view.scan(Table::Entries, &prefix, after.as_deref(), &mut |key, value| {
-                    if entries.len() == most || bytes >= PAGE_BYTES {
-                        more = true;
-                        return false;
-                    }
-                    let found = entry_and_attributes(view, key, value, detail);
-                    match found {
-                        Ok((entry, claim)) => {
-                            if detail == Detail::Sizes {
-                                claims.push(claim);
-                            }
-                            bytes += cost(&entry);
-                            entries.push(entry);
-                            true
-                        }
-                        Err(e) => {
-                            failed = Some(e);
-                            false
-                        }
-                    }
-                })?;
-                failed.map_or(Ok((entries, more)), Err)
-            }),
-        )
+        let mut page = Page { most, entries: Vec::new(), bytes: 0, layouts: Layouts::default() };
+        let mut after = after.map(<[u8]>::to_vec);
+        loop {
+            let reached = page.entries.len() + SLICE;
+            let more = on(place, read(&*self.database, |view| page.read(view, place, after.as_deref(), (detail, reached), claims)))?;
+            match more {
+                More::None => return Ok((page.entries, false)),
+                More::Page => return Ok((page.entries, true)),
+                More::Slice => after = page.entries.last().map(|entry| entry.name.clone()),
+            }
+        }
     }
 
     /// A time for what changes now: never earlier than one given before.

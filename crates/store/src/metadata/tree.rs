@@ -2,7 +2,7 @@
 //! within one view or transaction.
 
 use super::database::{Table, Transaction, View};
-use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key};
+use super::inode::{Entry, Inode, Intent, Layouts, Node, decode, decode_attributes, decode_inode, encode, encode_inode, entry_key, id_key};
 use super::names::{shown, split};
 use super::namespace::Claim;
 use crate::error::{Error, ErrorKind, Result};
@@ -231,13 +231,22 @@ pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     Ok(())
 }
 
-pub(super) fn entry_and_attributes(view: &dyn View, key: &[u8], value: &[u8], detail: Detail) -> Result<(DirectoryEntry, Claim)> {
+pub(super) fn entry_and_attributes(
+    view: &dyn View,
+    key: &[u8],
+    value: &[u8],
+    detail: Detail,
+    layouts: &mut Layouts,
+) -> Result<(DirectoryEntry, Claim)> {
     let entry: Entry = decode(Table::Entries, key, value)?;
     let (mut attributes, mut claim) = (None, Claim::None);
     if detail >= Detail::Attributes {
-        let found = inode(view, entry.id)?;
-        claim = Claim::of(&found);
-        attributes = Some(found.attributes(entry.id));
+        let key = id_key(entry.id);
+        let value =
+            view.get(Table::Inodes, &key)?.ok_or_else(|| Error::new(ErrorKind::Stale, format!("{} is gone: it was removed", entry.id)))?;
+        let (found, sizing) = decode_attributes(entry.id, &key, &value, layouts)?;
+        claim = Claim::told(found.kind, sizing);
+        attributes = Some(found);
     }
     Ok((DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes }, claim))
 }

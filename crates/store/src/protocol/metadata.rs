@@ -616,6 +616,7 @@ pub enum MetadataReply {
     /// A page of a directory.
     Page {
         /// In order of name, as bytes.
+        #[serde(with = "super::page")]
         entries: Vec<DirectoryEntry>,
         /// Whether there are more.
         more: bool,

@@ -6,3 +6,4 @@ pub mod io;
 pub mod locks;
 pub mod metadata;
 mod packed;
+mod page;

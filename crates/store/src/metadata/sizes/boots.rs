@@ -74,14 +74,15 @@ impl Proof {
         Some(place as usize)
     }
 
-    /// Whether a size that was settled at `boots` counts, of a file with datafiles on these targets. A file without bytes has
-    /// nothing to lose, and was truncated on media.
-    pub fn holds(&self, size_bytes: u64, boots: u32, targets: &[TargetId]) -> bool {
-        let of_server = |target: &TargetId| self.server(*target).and_then(|server| self.servers.get(server));
-        self.service <= boots && (size_bytes == 0 || targets.iter().all(|target| of_server(target).is_some_and(|since| *since <= boots)))
+    /// The latest count since which the servers of these targets are known; `u32::MAX`: one of them did not say. A size that was
+    /// settled at an earlier count does not count, unless it is 0: a file without bytes has nothing to lose, and was truncated on
+    /// media.
+    pub fn since(&self, targets: &[TargetId]) -> u32 {
+        let of_server = |target: &TargetId| self.server(*target).and_then(|server| self.servers.get(server).copied());
+        targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
-    /// Whether the service itself has not lost what writers said since `boots`.
+    /// Whether the service itself has not lost what writers said since `boots`: without that no size counts.
     pub fn remembers(&self, boots: u32) -> bool {
         self.service <= boots
     }

@@ -146,7 +146,7 @@ impl Shared {
                 for ((n, layout), size_bytes) in asked.iter().zip(&sizes) {
                     let id = files[*n];
                     let Some(size_bytes) = *size_bytes else { continue };
-                    if !proof.holds(size_bytes.max(1), boots, &layout.targets) || !watched[*n].is_quiet() {
+                    if !proof.remembers(boots) || proof.since(&layout.targets) > boots || !watched[*n].is_quiet() {
                         continue;
                     }
                     let Some((now, mut found)) = doubtful_inode(t, id, &everywhere)? else { continue };
