@@ -31,7 +31,10 @@ fn write(connection: &mut Connection, writes: &[Part], payload: &[u8]) -> Result
     write_with(connection, writes, payload, Durability::Returned, crc32c(payload))
 }
 
-fn read(connection: &mut Connection, reads: &[Part]) -> Result<(Vec<std::result::Result<u64, i32>>, Vec<u8>)> {
+/// How many bytes each read has, or its errno; and all bytes.
+type Back = (Vec<std::result::Result<u64, i32>>, Vec<u8>);
+
+fn read(connection: &mut Connection, reads: &[Part]) -> Result<Back> {
     let request = IoRequest::ReadMany { reads: reads.to_vec() };
     let (reply, payload): (IoReply, _) = connection.call_with(&mut Tracer::off(), Kind::Io, &request, &[])?;
     let IoReply::ReadMany(each) = reply else { panic!("{reply:?}") };

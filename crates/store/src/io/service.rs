@@ -1,7 +1,7 @@
 //! What an I/O server does with each request.
 
-use super::memory::Pool;
 use super::datafile::Datafile;
+use super::memory::Pool;
 use super::target::Target;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};

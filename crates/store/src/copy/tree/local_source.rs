@@ -90,8 +90,8 @@ impl LocalTree {
             mode: found.st_mode & 0o7777,
             uid: found.st_uid,
             gid: found.st_gid,
-            accessed_ns: nanoseconds(found.st_atime as i64, found.st_atime_nsec as i64),
-            modified_ns: nanoseconds(found.st_mtime as i64, found.st_mtime_nsec as i64),
+            accessed_ns: nanoseconds(found.st_atime, found.st_atime_nsec as i64),
+            modified_ns: nanoseconds(found.st_mtime, found.st_mtime_nsec as i64),
         };
         let what = match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => {

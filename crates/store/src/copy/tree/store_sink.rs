@@ -259,7 +259,7 @@ impl<'a> StoreTarget<'a> {
             if entry.is_large() {
                 let moved = source.large(tracer, &entry.item).and_then(|from| {
                     let size_bytes = from.size_bytes();
-                    let to = whole::Target::Store(&self.whole, made.handle.clone());
+                    let to = whole::Target::Store(&self.whole, Box::new(made.handle.clone()));
                     Ok((whole::move_all(self.context, tracer, from, to)?, size_bytes))
                 });
                 match moved {

@@ -201,7 +201,7 @@ impl TreeSource for StoreTree<'_> {
         };
         let open = self.store.names.open_by_id(tracer, *id, false)?;
         let size_bytes = self.store.data.size(tracer, handle)?;
-        Ok(whole::Source::Store(self.store.store(), handle.clone(), size_bytes, open))
+        Ok(whole::Source::Store(self.store.store(), handle.clone(), size_bytes, Box::new(open)))
     }
 
     fn name(&self) -> String {

@@ -18,7 +18,7 @@ use thalweg_trace::{ObjectKind, Tracer};
 pub(super) enum Source {
     Local(LocalSource),
     /// Open, so that its bytes stay while it moves.
-    Store(Store, FileHandle, u64, OpenFile),
+    Store(Store, FileHandle, u64, Box<OpenFile>),
 }
 
 impl Source {
@@ -36,7 +36,7 @@ pub(super) enum Target<'a> {
     /// A name of this machine, and the bits to make it with.
     Local(&'a Path, u32),
     /// A file that was made, and gets its name from whoever made it.
-    Store(&'a Store, FileHandle),
+    Store(&'a Store, Box<FileHandle>),
 }
 
 /// Moves all bytes. Whether the source was written to meanwhile.
@@ -64,7 +64,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     let source = OpenSource { end: from, size_bytes: Some(size_bytes), mode: 0, object };
     let mut to = match target {
         Target::Local(path, mode) => To::Local(Arc::new(LocalSink::create(path, Some(size_bytes), mode, context.job.force)?)),
-        Target::Store(store, handle) => To::Store(StoreEnd::of(store, handle, context.job.sync)),
+        Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
     let watch = Watch { context, seen_bytes: Cell::new(0) };
     let moved = large(&job, &source, &to, chosen, &watch, context.mode, tracer)?;
