@@ -165,8 +165,7 @@ impl Core {
     fn sizes_came(&mut self, wants: &[Want], sizes: &[DatafileSize], depth: u32, now_ns: u64) {
         for (want, size) in wants.iter().zip(sizes) {
             let Some(item) = item_of(&mut self.walks, &mut self.loose, want.key) else { continue };
-            // A number is never given twice, but a walk that went back has other items in the places of those it had.
-            let Some(gather) = item.gather.as_mut().filter(|_| item.entry.id == want.id.file) else { continue };
+            let Some(gather) = item.gather.as_mut().filter(|_| item.due > 0) else { continue };
             gather.answered(want.id.index, size);
             item.depth = item.depth.max(depth);
             item.due -= 1;

@@ -218,11 +218,11 @@ impl Core {
         let Some(walk) = self.walks.get_mut(&id) else { return 0 };
         let first = from.max(walk.first);
         let items = walk.items.split_off((first - walk.first).min(walk.items.len() as u64) as usize);
-        if items.is_empty() {
-            return 0;
-        }
         if walk.items.is_empty() {
             walk.first = walk.given;
+        }
+        if items.is_empty() {
+            return 0;
         }
         self.counters.wasted += items.len() as u64;
         let is_let_go = |key: &Key| key.walk == id && key.number >= first;
