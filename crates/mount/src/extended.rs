@@ -158,14 +158,16 @@ impl FileSystem {
     /// What the kernel has asked so far, and what listings have asked of the servers.
     fn counters_document(&self) -> String {
         let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.asked.count(*code).into()));
-        let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole)].map(|(name, walker)| {
-            let c = walker.counters();
-            let counts = serde_json::json!({
-                "entries": c.entries, "hits": c.hits, "misses": c.misses, "wasted": c.wasted, "requests": c.requests,
-                "round_trips": c.round_trips, "glimpsed": c.glimpsed, "from_metadata": c.from_metadata, "window": c.window,
-            });
-            (name.to_owned(), counts)
-        });
+        let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole), ("singly", &self.walkers.singly)].map(
+            |(name, walker)| {
+                let c = walker.counters();
+                let counts = serde_json::json!({
+                    "entries": c.entries, "hits": c.hits, "misses": c.misses, "wasted": c.wasted, "requests": c.requests,
+                    "round_trips": c.round_trips, "glimpsed": c.glimpsed, "from_metadata": c.from_metadata, "window": c.window,
+                });
+                (name.to_owned(), counts)
+            },
+        );
         let document = serde_json::json!({
             "asked": asked.collect::<serde_json::Map<_, _>>(),
             "walks": serde_json::Map::from_iter(walks),

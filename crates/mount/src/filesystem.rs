@@ -71,6 +71,8 @@ pub struct Walkers {
     pub names: Walker,
     /// Names, attributes and sizes.
     pub whole: Walker,
+    /// The same, less far ahead: for who asks for one file after another, and does something with each.
+    pub singly: Walker,
 }
 
 /// How often the kernel has asked each kind of thing.

@@ -27,7 +27,7 @@ const PASSED: usize = 256;
 /// Entries that one name may pass over: one further away is asked for by itself.
 const FAR: usize = 512;
 /// Entries that are taken from a walk at a time.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 /// Names out of order after which a walk ends.
 const STRAYS: u32 = 16;
 
@@ -78,8 +78,11 @@ impl Following {
 impl Follow {
     /// A name is looked up: its entry, if a walk has brought it or is about to. Young enough is what is not older than `lifetime`.
     fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &Place, lifetime: Duration) -> Option<WalkEntry> {
-        while self.came.front().is_some_and(|entry| entry.asked.elapsed() >= lifetime) {
-            self.pass_over();
+        if self.came.front().is_some_and(|entry| entry.asked.elapsed() >= lifetime / 2) {
+            // Who asks slowly is answered by a younger walk.
+            self.unwanted += self.came.len() as u64;
+            self.came.clear();
+            self.walk = self.is_worth_it().then(|| walker.directory_after(&Place::of(place.from), Some(&self.last)));
         }
         let found = self.take(&place.path).or_else(|| self.walk_to(tracer, &place.path));
         if found.is_some() {
@@ -133,6 +136,11 @@ impl Follow {
         None
     }
 
+    /// Whether a walk should begin. Where most of what came was not wanted, names are not looked up in order, whatever it looks like.
+    fn is_worth_it(&self) -> bool {
+        self.in_order >= IN_ORDER && self.unwanted <= self.wanted + 4 * PASSED as u64
+    }
+
     /// A name was not among what came: perhaps it is the one to go on from.
     fn missed(&mut self, walker: &Walker, place: &Place) {
         let name = &place.path;
@@ -148,8 +156,7 @@ impl Follow {
         self.unwanted += self.came.len() as u64;
         self.came.clear();
         self.walk = None;
-        // Where most of what came was not wanted, names are not looked up in order, whatever it looks like.
-        if self.in_order >= IN_ORDER && self.unwanted <= self.wanted + 4 * PASSED as u64 {
+        if self.is_worth_it() {
             self.strays = 0;
             self.walk = Some(walker.directory_after(&Place::of(place.from), Some(name)));
         }
@@ -167,7 +174,7 @@ impl FileSystem {
         let lifetime = self.options.lifetime();
         let entry = {
             let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);
-            follow.find(&mut w.tracer, &self.walkers.whole, place, lifetime)?
+            follow.find(&mut w.tracer, &self.walkers.singly, place, lifetime)?
         };
         self.silence.heard_of(&entry);
         let (attr, lifetimes) = self.known_of(&entry, place.from, &self.recent.changes())?;

@@ -36,6 +36,8 @@ const IDLE: usize = 8;
 /// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it
 /// is told must not be old.
 const WINDOW: (u32, u32) = (512, 2048);
+/// The same of those who ask for one file after another.
+const WINDOW_SINGLY: (u32, u32) = (64, 256);
 /// How far the kernel may read ahead.
 const READAHEAD_BYTES: u64 = 4 << 20;
 
@@ -190,8 +192,7 @@ impl Drop for Mount {
 
 fn walkers(options: &Options, names: &MetadataClient, data: &Arc<DataClient>) -> Walkers {
     let mode = if options.estimate_space { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
-    let (window_start, window_most) = WINDOW;
-    let walker = |detail| {
+    let walker = |detail, (window_start, window_most): (u32, u32)| {
         let timeout = Some(options.timeout);
         Walker::new(
             names.clone(),
@@ -199,7 +200,7 @@ fn walkers(options: &Options, names: &MetadataClient, data: &Arc<DataClient>) ->
             WalkOptions { mode, detail, window_start, window_most, timeout, ..WalkOptions::default() },
         )
     };
-    Walkers { names: walker(Detail::Names), whole: walker(Detail::Sizes) }
+    Walkers { names: walker(Detail::Names, WINDOW), whole: walker(Detail::Sizes, WINDOW), singly: walker(Detail::Sizes, WINDOW_SINGLY) }
 }
 
 /// Takes a mount away.

@@ -191,13 +191,27 @@ fn names_looked_up_in_the_directorys_order_are_asked_for_together() {
 }
 
 #[test]
+fn a_directory_is_removed_name_by_name_and_its_names_are_looked_up_together() {
+    needs_mounts!();
+    const FILES: u64 = 4000;
+    let stand = Stand::new(2);
+    make_files(&stand, "/d", (0..FILES).map(|i| format!("f{i:05}")));
+    let m = with_lifetime(&stand, "m", Duration::from_secs(4));
+    run("rm", &["-r".as_ref(), m.at("d").as_ref()]);
+    assert!(!m.at("d").exists());
+    let looked = m.mount().files().asked.count(opcode::LOOKUP);
+    let ahead = m.mount().files().following.answered.load(Ordering::Relaxed);
+    assert!(looked - ahead <= FILES / 20, "{looked} lookups, {ahead} of them were asked for ahead");
+}
+
+#[test]
 fn names_looked_up_out_of_order_cost_no_more_than_themselves() {
     needs_mounts!();
     let stand = Stand::new(1);
     make_files(&stand, "/d", (0..3000).map(|i| format!("f{i:05}")));
     let m = with_lifetime(&stand, "m", Duration::from_millis(1));
     let names = Stream::open(&m.at("d")).rest();
-    let walked = || m.mount().files().walkers.whole.counters().entries;
+    let walked = || m.mount().files().walkers.singly.counters().entries;
     let before = walked();
     for i in 0..2000_usize {
         let name = &names[(i * 1_009) % names.len()];

@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Other users may use it, as far as modes let them (root's mounts: always)
     #[arg(long)]
     allow_other: bool,
+    /// Tell the space that files take as if they had no holes, where the metadata service knows their sizes: listings ask no I/O server then
+    #[arg(long)]
+    estimate_space: bool,
     /// Record the mount and its servers until it is taken away
     #[arg(long, value_name = "NAME.thw")]
     record: Option<PathBuf>,
@@ -72,6 +75,7 @@ impl Arguments {
         options.strict = self.strict;
         options.read_only = self.read_only;
         options.allow_other |= self.allow_other;
+        options.estimate_space = self.estimate_space;
         options.node = self.store.node();
         options.timeout = self.store.timeout;
         options.layout = self.layout.choice()?;
