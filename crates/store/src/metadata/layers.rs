@@ -98,12 +98,15 @@ impl View for Stack<'_> {
     }
 }
 
+/// A transaction's own change of a key before another one, if there was one.
+type Before = Option<Option<Vec<u8>>>;
+
 /// A transaction: its own changes over the layers it began on.
 pub(super) struct Working<'a> {
     pub own: Layer,
     below: Stack<'a>,
     /// Since the last save: where something was changed, and what the change before was, if there was one.
-    changed: Option<Vec<(Table, Vec<u8>, Option<Option<Vec<u8>>>)>>,
+    changed: Option<Vec<(Table, Vec<u8>, Before)>>,
 }
 
 impl<'a> Working<'a> {

@@ -4,6 +4,7 @@
 pub mod common;
 pub mod io;
 pub mod locks;
+pub mod many;
 pub mod metadata;
 mod packed;
 mod page;
