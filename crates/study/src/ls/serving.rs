@@ -15,6 +15,8 @@ use thalweg_measure::cpu_time_of;
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long is waited for a store to have nothing more to do.
 const QUIET_WITHIN: Duration = Duration::from_secs(30);
+/// A size that has changed within the last second is asked for again by whoever walks: that is over by then.
+const STILL: Duration = Duration::from_millis(1_200);
 /// Over so long its processor time is looked at.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
 /// And must be less than this part of it.
@@ -82,7 +84,8 @@ impl Serving {
         let begun = Instant::now();
         while let (true, Some(before)) = (begun.elapsed() < QUIET_WITHIN, self.cpu_s()) {
             std::thread::sleep(QUIET_LOOK);
-            if self.cpu_s().is_none_or(|now| now - before < QUIET_LOOK.as_secs_f64() * QUIET_SHARE) {
+            let is_quiet = self.cpu_s().is_none_or(|now| now - before < QUIET_LOOK.as_secs_f64() * QUIET_SHARE);
+            if is_quiet && begun.elapsed() > STILL {
                 break;
             }
         }
