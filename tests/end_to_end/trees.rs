@@ -9,8 +9,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What there is below a directory: by path, the mode, the time of the last change, and bytes or target.
-fn all_of(root: &Path) -> BTreeMap<PathBuf, (u32, (i64, i64), Vec<u8>)> {
+/// Mode, time of the last change, and bytes or target.
+type Known = (u32, (i64, i64), Vec<u8>);
+
+/// What there is below a directory, by path.
+fn all_of(root: &Path) -> BTreeMap<PathBuf, Known> {
     let (mut all, mut open) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).unwrap() {
