@@ -139,7 +139,7 @@ mod tests {
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
-        let (mut log, lines) = Log::open(&path, &header(), true).unwrap();
+        let (mut log, lines) = Log::open::<Line>(&path, &header(), true).unwrap();
         assert_eq!(lines, [line(1)]);
         log.add(&line(3)).unwrap();
         drop(log);
