@@ -151,8 +151,7 @@ fn every_kind(root: &Path) {
         }
     }
     for (path, ns) in [("link", 1), ("closed", 1_234_567_890_123_456_789), ("a/b", 5), ("of 0", -1_000_000_001_i64)] {
-        let time =
-            rustix::fs::Timespec { tv_sec: ns / 1_000_000_000 - i64::from(ns < 0), tv_nsec: ns.rem_euclid(1_000_000_000) as _ };
+        let time = rustix::fs::Timespec { tv_sec: ns / 1_000_000_000 - i64::from(ns < 0), tv_nsec: ns.rem_euclid(1_000_000_000) as _ };
         let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
         rustix::fs::utimensat(rustix::fs::CWD, root.join(path), &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
     }
