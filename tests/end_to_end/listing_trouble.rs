@@ -176,7 +176,8 @@ fn a_metadata_service_that_goes_away_half_way_leaves_what_came_and_is_named() {
     say(&store, ["ls", "/"]).done();
 }
 
-/// The command with this much address space, stacks of threads and all.
+/// The command with this much memory of its own that it may write to, stacks of threads and all. (Address space would count what the
+/// allocator sets aside for each thread and never uses.)
 fn limited(store: &str, mebibytes: u64, arguments: &[&str]) -> Command {
     let mut command = thalweg(arguments);
     command.env("THALWEG_STORE", store);
@@ -185,7 +186,7 @@ fn limited(store: &str, mebibytes: u64, arguments: &[&str]) -> Command {
     unsafe {
         command.pre_exec(move || {
             let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-            if libc::setrlimit(libc::RLIMIT_AS, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            if libc::setrlimit(libc::RLIMIT_DATA, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         });
     }
     command
