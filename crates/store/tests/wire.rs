@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
+use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::{Event, HostId, IdSpace, Memory, Mode, Role, SpanKind, Tracer};
 
@@ -97,7 +97,7 @@ fn a_message_that_claims_2_to_the_63_bytes_is_refused_and_the_server_lives() {
     for at in [24..32, 32..36] {
         let mut bytes = [0_u8; 64];
         bytes[0..4].copy_from_slice(b"TLWG");
-        bytes[4] = 2;
+        bytes[4] = VERSION as u8;
         bytes[6] = 2;
         bytes[at.end - 1] = 0x80;
         let mut peer = TcpStream::connect(server.address()).unwrap();
@@ -122,7 +122,7 @@ fn another_version_is_refused_and_both_are_named() {
     let mut answer = Vec::new();
     peer.read_to_end(&mut answer).unwrap();
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains("version 9") && text.contains("this program 2"), "{text}");
+    assert!(text.contains("version 9") && text.contains(&format!("this program {VERSION}")), "{text}");
 }
 
 #[test]
