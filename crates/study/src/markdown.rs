@@ -26,7 +26,8 @@ fn ratio(e: &Estimate) -> String {
     format!("{:.3} ({:.3} – {:.3})", e.median, e.low, e.high)
 }
 
-fn cell(text: &str) -> String {
+/// A text as one cell of a table.
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
@@ -55,14 +56,20 @@ pub fn markdown(document: &Document) -> String {
         }
     }
     patterns(&mut out, document);
-    if !document.problems.is_empty() {
-        out.push_str("## Not measured\n\n");
-        document.problems.iter().for_each(|problem| {
-            let _ = writeln!(out, "- {}", cell(problem));
-        });
-        out.push('\n');
-    }
+    not_measured(&mut out, &document.problems);
     out
+}
+
+/// What a study could not measure, and why.
+pub(crate) fn not_measured(out: &mut String, problems: &[String]) {
+    if problems.is_empty() {
+        return;
+    }
+    out.push_str("## Not measured\n\n");
+    for problem in problems {
+        let _ = writeln!(out, "- {}", cell(problem));
+    }
+    out.push('\n');
 }
 
 fn bonnie(out: &mut String, document: &Document) {

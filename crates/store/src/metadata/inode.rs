@@ -84,9 +84,9 @@ impl From<NewNode> for Node {
     }
 }
 
-/// An inode of version 1.
+/// What an inode begins with in every version.
 #[derive(Deserialize)]
-struct InodeOne {
+struct Stem {
     mode: u32,
     uid: u32,
     gid: u32,
@@ -96,41 +96,25 @@ struct InodeOne {
     changed_ns: i64,
     created_ns: i64,
     change: u64,
+}
+
+/// An inode of version 1.
+#[derive(Deserialize)]
+struct InodeOne {
+    stem: Stem,
     node: Node,
 }
 
 impl From<InodeOne> for Inode {
     fn from(one: InodeOne) -> Inode {
-        Inode {
-            mode: one.mode,
-            uid: one.uid,
-            gid: one.gid,
-            links: one.links,
-            accessed_ns: one.accessed_ns,
-            modified_ns: one.modified_ns,
-            changed_ns: one.changed_ns,
-            created_ns: one.created_ns,
-            change: one.change,
-            extended_bytes: 0,
-            written: None,
-            sizing: Sizing::Unknown,
-            node: one.node,
-        }
+        Inode::of(one.stem, (0, None), one.node)
     }
 }
 
 /// An inode of version 2.
 #[derive(Deserialize)]
 struct InodeTwo {
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    links: u32,
-    accessed_ns: i64,
-    modified_ns: i64,
-    changed_ns: i64,
-    created_ns: i64,
-    change: u64,
+    stem: Stem,
     extended_bytes: u32,
     written: Option<Written>,
     node: Node,
@@ -139,25 +123,18 @@ struct InodeTwo {
 impl From<InodeTwo> for Inode {
     /// Its writers spoke a version of the protocol that no server of this release speaks: nothing of theirs is in flight.
     fn from(two: InodeTwo) -> Inode {
-        Inode {
-            mode: two.mode,
-            uid: two.uid,
-            gid: two.gid,
-            links: two.links,
-            accessed_ns: two.accessed_ns,
-            modified_ns: two.modified_ns,
-            changed_ns: two.changed_ns,
-            created_ns: two.created_ns,
-            change: two.change,
-            extended_bytes: two.extended_bytes,
-            written: two.written,
-            sizing: Sizing::Unknown,
-            node: two.node,
-        }
+        Inode::of(two.stem, (two.extended_bytes, two.written), two.node)
     }
 }
 
 impl Inode {
+    /// From parts of an earlier version's; its size is to be asked for.
+    fn of(stem: Stem, (extended_bytes, written): (u32, Option<Written>), node: Node) -> Inode {
+        let Stem { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change } = stem;
+        let sizing = Sizing::Unknown;
+        Inode { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change, extended_bytes, written, sizing, node }
+    }
+
     pub fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
         let links = if matches!(node, Node::Directory { .. }) { 2 } else { 1 };
         Inode {
@@ -237,15 +214,7 @@ impl Inode {
 /// An inode without what it is, which its row ends with.
 #[derive(Deserialize)]
 struct Head {
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    links: u32,
-    accessed_ns: i64,
-    modified_ns: i64,
-    changed_ns: i64,
-    created_ns: i64,
-    change: u64,
+    stem: Stem,
     extended_bytes: u32,
     #[expect(dead_code, reason = "it stands between what is read")]
     written: Option<Written>,
@@ -289,15 +258,15 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
     let attributes = Attributes {
         id,
         kind: FileKind::File,
-        mode: head.mode,
-        uid: head.uid,
-        gid: head.gid,
-        links: head.links,
-        accessed_ns: head.accessed_ns,
-        modified_ns: head.modified_ns,
-        changed_ns: head.changed_ns,
-        created_ns: head.created_ns,
-        change: head.change,
+        mode: head.stem.mode,
+        uid: head.stem.uid,
+        gid: head.stem.gid,
+        links: head.stem.links,
+        accessed_ns: head.stem.accessed_ns,
+        modified_ns: head.stem.modified_ns,
+        changed_ns: head.stem.changed_ns,
+        created_ns: head.stem.created_ns,
+        change: head.stem.change,
         device: 0,
         target_bytes: 0,
         extended_bytes: head.extended_bytes,

@@ -2,6 +2,7 @@
 
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::recorded::Recorded;
 use super::socket;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::time::Duration;
-use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Time, Tracer};
+use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, RequestId, SpanId, SpanKind, Time, Tracer};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -44,6 +45,20 @@ impl Default for Connect {
     }
 }
 
+impl Connect {
+    /// What is said first on a connection.
+    pub(super) fn hello(&self) -> Hello {
+        Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION,
+            client: self.client.clone(),
+            node: self.node.clone(),
+            store: self.store,
+            credential: Vec::new(),
+        }
+    }
+}
+
 /// A connection to a server that has said hello.
 pub struct Connection {
     stream: TcpStream,
@@ -55,13 +70,6 @@ pub struct Connection {
     scratch: Vec<u8>,
     recording: Option<Recorded>,
     broken: bool,
-}
-
-/// Requests on this connection are recorded.
-struct Recorded {
-    mode: Mode,
-    session: u32,
-    object: Option<ObjectId>,
 }
 
 /// Posted and not completed.
@@ -130,15 +138,7 @@ impl Connection {
             recording: None,
             broken: false,
         };
-        let hello = Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION,
-            client: options.client.clone(),
-            node: options.node.clone(),
-            store: options.store,
-            credential: Vec::new(),
-        };
-        match connection.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Hello(hello))? {
+        match connection.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Hello(options.hello()))? {
             CommonReply::Hello(reply) if (VERSION_MIN..=VERSION).contains(&reply.version) => connection.hello = reply,
             CommonReply::Hello(reply) => return Err(version_error(reply.version, reply.version)),
             other => return Err(unexpected(&other)),
@@ -188,11 +188,7 @@ impl Connection {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
-        self.recording = mode.is_on().then(|| Recorded {
-            mode: mode.clone(),
-            session,
-            object: mode.object(ObjectKind::Connection, &name, &[("server", self.hello.server.clone())]),
-        });
+        self.recording = Recorded::new(mode, session, &name, &self.hello.server);
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.
@@ -272,13 +268,7 @@ impl Connection {
         pieces: &[IoSlice<'_>],
         payload_crc: u32,
     ) -> Result<Option<RequestId>> {
-        let (number, session) = match &self.recording {
-            Some(r) if tracer.is_on() => (r.mode.fresh(), r.session),
-            _ => {
-                self.counter += 1;
-                (self.counter, 0)
-            }
-        };
+        let (number, session) = Recorded::number(self.recording.as_ref(), tracer, &mut self.counter);
         let calling = tracer.begin();
         let sending = tracer.begin();
         let payload_bytes: u64 = pieces.iter().map(|p| p.len() as u64).sum();

@@ -2,7 +2,8 @@
 //!
 //! Both ends block: the data path is a few zero-copy system calls for each flow buffer, made by one thread for each
 //! connection, and what such a thread did when is easy to trace and to explain. [`Connection`] is the client's end,
-//! [`serve`] the server's; the services differ in what they do with a request ([`Service`]).
+//! [`serve`] the server's; the services differ in what they do with a request ([`Service`]). For many small requests to many servers
+//! by one thread there is a client's end on which nothing waits ([`pipe`]).
 //!
 //! Nothing that a peer claims is believed before it is checked: the header has its own checksum together with the body,
 //! every length is held against [`crate::limits`] before memory is taken for it, and what is not understood is answered
@@ -12,6 +13,7 @@ mod connection;
 mod exchange;
 mod header;
 pub(crate) mod pipe;
+mod recorded;
 mod server;
 mod sessions;
 pub(crate) mod socket;

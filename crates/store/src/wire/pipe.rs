@@ -7,9 +7,10 @@
 use super::connection::{Connect, unexpected};
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::recorded::Recorded;
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use crate::protocol::common::{CommonReply, CommonRequest, HelloReply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, Begun, Mode, ObjectId, RequestId, SpanId, SpanKind, Tracer};
 
 /// Received at once, unless one message is larger.
 const RECEIVED_BYTES: usize = 256 << 10;
@@ -43,12 +44,6 @@ pub(crate) struct Pipe {
     /// When something was last sent or received, or began to be awaited.
     progress: Instant,
     recording: Option<Recorded>,
-}
-
-struct Recorded {
-    mode: Mode,
-    session: u32,
-    object: Option<ObjectId>,
 }
 
 struct Pending {
@@ -105,15 +100,7 @@ impl Pipe {
             progress: Instant::now(),
             recording: None,
         };
-        let hello = Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION,
-            client: options.client.clone(),
-            node: options.node.clone(),
-            store: options.store,
-            credential: Vec::new(),
-        };
-        pipe.put(&mut Tracer::off(), None, Kind::Common, &CommonRequest::Hello(hello), 0)?;
+        pipe.put(&mut Tracer::off(), None, Kind::Common, &CommonRequest::Hello(options.hello()), 0)?;
         Ok(pipe)
     }
 
@@ -123,11 +110,7 @@ impl Pipe {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
         };
-        self.recording = mode.is_on().then(|| Recorded {
-            mode: mode.clone(),
-            session,
-            object: mode.object(ObjectKind::Connection, &name, &[("server", self.name.clone())]),
-        });
+        self.recording = Recorded::new(mode, session, &name, &self.name);
     }
 
     /// Whether the server has said hello: the connection has worked.
@@ -145,13 +128,7 @@ impl Pipe {
     /// # Errors
     /// When it is too large to be sent.
     pub fn put<Q: Serialize>(&mut self, tracer: &mut Tracer, parent: Option<SpanId>, kind: Kind, request: &Q, token: u64) -> Result<()> {
-        let (number, session) = match &self.recording {
-            Some(recorded) if tracer.is_on() => (recorded.mode.fresh(), recorded.session),
-            _ => {
-                self.counter += 1;
-                (self.counter, 0)
-            }
-        };
+        let (number, session) = Recorded::number(self.recording.as_ref(), tracer, &mut self.counter);
         let calling = tracer.begin();
         let sending = tracer.begin();
         encode(request_header(kind, number, session, 0, 0), request, &mut self.scratch)?;

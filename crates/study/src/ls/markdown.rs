@@ -4,6 +4,7 @@ use super::document::{Document, NamesResult};
 use super::points::{PointResult, how_rank};
 use super::raw::Phase;
 use crate::document::Bar;
+use crate::markdown::{cell, not_measured};
 use std::fmt::Write;
 use thalweg_measure::Estimate;
 use thalweg_store::client::walk::WalkMode;
@@ -42,10 +43,6 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), figure)
 }
 
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}
-
 /// What a promise asks for, in words.
 pub fn promised(bar: &Bar) -> String {
     match bar.most {
@@ -74,13 +71,7 @@ pub fn markdown(document: &Document) -> String {
     names(&mut out, document);
     crowd(&mut out, document);
     copies(&mut out, document);
-    if !document.problems.is_empty() {
-        out.push_str("## Not measured\n\n");
-        document.problems.iter().for_each(|problem| {
-            let _ = writeln!(out, "- {}", cell(problem));
-        });
-        out.push('\n');
-    }
+    not_measured(&mut out, &document.problems);
     out
 }
 

@@ -3,21 +3,19 @@
 //! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
 //! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
 
-use super::put;
+use super::results::{self, Results};
+use crate::bench_page::{self, Picture};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
-use crate::{bench_page, output, size};
+use crate::{output, size};
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_report::plot;
+use thalweg_report::plot::Page;
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::plan::{Mpi, Peer, Via};
 use thalweg_study::{Choice, Document, Observer, conduct, markdown};
-
-/// The file of the result.
-const RESULT: &str = "layout.json";
 
 /// Arguments of `thalweg bench layout`.
 #[derive(clap::Args)]
@@ -127,34 +125,28 @@ impl Through {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    let document = match thalweg_study::run(&choice, &Telling { interrupt }) {
-        Ok(document) => document,
-        Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
-        Err(error) => return Err(Failure::failed(error)),
-    };
-    put(&choice.out, RESULT, &document.json())?;
-    let text = show(&document, &choice.out)?;
-    output::note(&format!("raw.jsonl, layout.json, layout.md, layout.html and the plots are in {}", choice.out.display()));
-    output::result(&if arguments.json { document.json() } else { text })
+    results::finish(thalweg_study::run(&choice, &Telling { interrupt }), &choice.out, arguments.json)
 }
 
-/// Writes the page and the plots of a result; the page as Markdown.
-fn show(document: &Document, out: &Path) -> Result<String, Failure> {
-    let text = format!("# What each layout gives\n\n{}", markdown::markdown(document));
-    put(out, "layout.md", &text)?;
-    put(out, "layout.html", &plot::page(&bench_page::page(document)))?;
-    for picture in bench_page::pictures(document) {
-        put(out, &format!("{}.svg", picture.name), &plot::plot(&picture.plot))?;
+impl Results for Document {
+    const NAME: &'static str = "layout";
+    const TITLE: &'static str = "What each layout gives";
+
+    fn json(&self) -> String {
+        Document::json(self)
     }
-    Ok(text)
-}
 
-/// The result in a directory, if it is one of layouts.
-pub fn redraw(out: &Path) -> Option<Result<(), Failure>> {
-    let path = out.join(RESULT);
-    let text = std::fs::read_to_string(&path).ok()?;
-    let document = serde_json::from_str::<Document>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
-    Some(document.and_then(|document| output::result(&show(&document, out)?)))
+    fn markdown(&self) -> String {
+        markdown::markdown(self)
+    }
+
+    fn page(&self) -> Page {
+        bench_page::page(self)
+    }
+
+    fn pictures(&self) -> Vec<Picture> {
+        bench_page::pictures(self)
+    }
 }
 
 /// The file of peers.

@@ -3,19 +3,18 @@
 //! It starts its own stores below `--directory`, one for each population, and removes them. `raw.jsonl` has every time as it was
 //! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
 
-use super::{ls_page, put};
+use super::ls_page;
+use super::results::{self, Results};
+use crate::bench_page::Picture;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{output, size};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_report::plot;
+use thalweg_report::plot::Page;
 use thalweg_study::ls::choice::{Part, Scale, Stage};
 use thalweg_study::ls::conduct::Observer;
 use thalweg_study::ls::{Choice, Document, markdown, run as study};
-
-/// The file of the result.
-const RESULT: &str = "ls.json";
 
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]
@@ -84,34 +83,28 @@ fn product(text: &str) -> Result<(u64, u32), String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    let document = match study(&choice, &Telling { interrupt, out: &choice.out }) {
-        Ok(document) => document,
-        Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
-        Err(error) => return Err(Failure::failed(error)),
-    };
-    put(&choice.out, RESULT, &document.json())?;
-    let text = show(&document, &choice.out)?;
-    output::note(&format!("raw.jsonl, ls.json, ls.md, ls.html and the plots are in {}", choice.out.display()));
-    output::result(&if arguments.json { document.json() } else { text })
+    results::finish(study(&choice, &Telling { interrupt, out: &choice.out }), &choice.out, arguments.json)
 }
 
-/// Writes the page and the plots of a result; the page as Markdown.
-fn show(document: &Document, out: &Path) -> Result<String, Failure> {
-    let text = format!("# What a listing costs\n\n{}", markdown::markdown(document));
-    put(out, "ls.md", &text)?;
-    put(out, "ls.html", &plot::page(&ls_page::page(document)))?;
-    for picture in ls_page::pictures(document) {
-        put(out, &format!("{}.svg", picture.name), &plot::plot(&picture.plot))?;
+impl Results for Document {
+    const NAME: &'static str = "ls";
+    const TITLE: &'static str = "What a listing costs";
+
+    fn json(&self) -> String {
+        Document::json(self)
     }
-    Ok(text)
-}
 
-/// The result in a directory, if it is one of listings.
-pub fn redraw(out: &Path) -> Option<Result<(), Failure>> {
-    let path = out.join(RESULT);
-    let text = std::fs::read_to_string(&path).ok()?;
-    let document = serde_json::from_str::<Document>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
-    Some(document.and_then(|document| output::result(&show(&document, out)?)))
+    fn markdown(&self) -> String {
+        markdown::markdown(self)
+    }
+
+    fn page(&self) -> Page {
+        ls_page::page(self)
+    }
+
+    fn pictures(&self) -> Vec<Picture> {
+        ls_page::pictures(self)
+    }
 }
 
 fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
@@ -171,7 +164,7 @@ impl Observer for Telling<'_> {
 
     fn so_far(&self, document: &Document) {
         // What cannot be written now is said when the study is done.
-        let _ = put(self.out, RESULT, &document.json()).and_then(|()| show(document, self.out));
+        let _ = results::write(document, self.out);
     }
 
     fn cancelled(&self) -> bool {

@@ -11,10 +11,11 @@
 mod layout;
 mod ls;
 mod ls_page;
+mod results;
 
 use crate::failure::Failure;
-use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufReader;
+use std::path::PathBuf;
 
 /// Arguments of `thalweg bench`.
 #[derive(clap::Args)]
@@ -47,17 +48,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Node => thalweg_study::worker::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
         What::Layout(arguments) => layout::run(arguments),
         What::Ls(arguments) => ls::run(arguments),
-        What::Redraw { out } => layout::redraw(out).or_else(|| ls::redraw(out)).unwrap_or_else(|| {
-            let wanted = format!("{}: no result of a study in it: expected layout.json or ls.json", out.display());
-            Err(Failure::failed(wanted))
-        }),
+        What::Redraw { out } => results::redraw::<thalweg_study::Document>(out)
+            .or_else(|| results::redraw::<thalweg_study::ls::Document>(out))
+            .unwrap_or_else(|| {
+                let wanted = format!("{}: no result of a study in it: expected layout.json or ls.json", out.display());
+                Err(Failure::failed(wanted))
+            }),
     }
-}
-
-/// Writes a file of the results.
-fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
-    let path = directory.join(name);
-    std::fs::File::create(&path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
 }
