@@ -425,7 +425,7 @@ impl World {
         };
         let root = || Place::of(FileId::ROOT);
         let answered: Vec<Attributes> = if random.one_in(2) {
-            let list = Operation::List { place: root(), after: None, most: 100, detail: Detail::Sizes };
+            let list = Operation::List { place: root(), after: After::Nothing, most: 100, detail: Detail::Sizes, walk: 0 };
             match self.request(client, list) {
                 Ok(MetadataReply::Page { entries, .. }) => entries.into_iter().filter_map(|e| e.attributes).collect(),
                 _ => Vec::new(),

@@ -10,9 +10,9 @@
 //! | `many` | many of them in one request |
 //! | [`intents`] | what removals and truncations leave to do at the I/O servers |
 //! | [`io_servers`] | how it speaks to them |
-//! | [`locks`] | advisory locks and append turns, at both ends |
 //! | [`client`] | the other end: calls on names |
 //! | `asking` | attributes and pages, with the sizes that can be proved |
+//! | `continued` | pages that are asked for before the page before them has come |
 //! | [`service`] | the namespace on the wire |
 //! | [`sizes`] | when a file's size is known here, and the proof that it is right |
 //! | `openings` | what one client has open |
@@ -21,6 +21,7 @@
 mod asking;
 mod attributes;
 pub mod client;
+mod continued;
 pub mod database;
 pub mod embedded;
 mod inode;

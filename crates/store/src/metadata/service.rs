@@ -1,6 +1,7 @@
 //! The metadata service on the wire: one operation of the namespace for each request, in the order of the
 //! connection; what its client has open is remembered as long as the connection lives.
 
+use super::continued::Continued;
 use super::database::{Stage, Unwatched, Watch};
 use super::intents::{Intents, IoServers};
 use super::locks::keeper::{Life, Locks};
@@ -80,7 +81,7 @@ impl MetadataService {
 
     /// A client of it in this process, with what it has open.
     pub fn client(self: &Arc<Self>) -> LocalClient {
-        LocalClient { session: ClientSession { service: Arc::clone(self), open: Openings::new(Arc::clone(self)), life: None } }
+        LocalClient { session: ClientSession::new(Arc::clone(self)) }
     }
 
     fn status(&self) -> Result<Status> {
@@ -138,7 +139,7 @@ impl Service for MetadataService {
     }
 
     fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
-        Box::new(ClientSession { open: Openings::new(Arc::clone(&self)), service: self, life: None })
+        Box::new(ClientSession::new(self))
     }
 }
 
@@ -146,6 +147,7 @@ impl Service for MetadataService {
 struct ClientSession {
     service: Arc<MetadataService>,
     open: Openings,
+    continued: Continued,
     /// The client's, if it locks.
     life: Option<Life>,
 }
@@ -176,6 +178,10 @@ impl Session for ClientSession {
 }
 
 impl ClientSession {
+    fn new(service: Arc<MetadataService>) -> ClientSession {
+        ClientSession { open: Openings::new(Arc::clone(&service)), continued: Continued::default(), service, life: None }
+    }
+
     fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
         if request.closed.len() > limits::CLOSED {
             return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
@@ -192,8 +198,12 @@ impl ClientSession {
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
             Operation::Stat { places, sizes } => MetadataReply::Many(service.stat_many(watch, &places, sizes)?),
-            Operation::List { place, after, most, detail } => {
+            Operation::List { place, after, most, detail, walk } => {
+                let Some(after) = self.continued.begin(walk, after)? else {
+                    return Ok(MetadataReply::Page { entries: Vec::new(), more: false });
+                };
                 let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
+                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| &entry.name));
                 MetadataReply::Page { entries, more }
             }
             Operation::MakeDirectory { place, owner, parents } => {

@@ -228,6 +228,25 @@ pub enum End {
     Unknown,
 }
 
+/// Where a page of a directory begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum After {
+    /// At the first name.
+    Nothing,
+    /// After this name, whether it is there or not.
+    Name(Vec<u8>),
+    /// After the last name of the page that was asked for before, on this connection and with the same number of the walk: so the
+    /// next page can be asked for while that one is still on its way. If that was the last one, this one is empty.
+    Page,
+}
+
+impl After {
+    /// After this name, or at the first one.
+    pub fn name(name: Option<&[u8]>) -> After {
+        name.map_or(After::Nothing, |name| After::Name(name.to_vec()))
+    }
+}
+
 /// How much is asked of a directory's entries. Each includes what is before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Detail {
@@ -256,12 +275,14 @@ pub enum Operation {
     List {
         /// The directory.
         place: Place,
-        /// The last name of the page before.
-        after: Option<Vec<u8>>,
+        /// Where it begins.
+        after: After,
         /// Names in the page at most; the service has a bound of its own.
         most: u32,
         /// How much of each.
         detail: Detail,
+        /// The client's number of this walk through the directory; 0 if no page of it will be asked for as [`After::Page`].
+        walk: u32,
     },
     /// Makes a directory: [`MetadataReply::Attributes`].
     MakeDirectory {

@@ -64,8 +64,8 @@ impl Default for WalkOptions {
         WalkOptions {
             mode: WalkMode::default(),
             detail: Detail::default(),
-            window_start: 8,
-            window_most: 4096,
+            window_start: 32,
+            window_most: 8192,
             page_names: 2048,
             requests_per_server: 4,
             datafiles_per_request: 1024,

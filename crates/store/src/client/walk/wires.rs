@@ -147,8 +147,8 @@ impl Wires {
         let pipe = self.pipe(request.peer)?;
         match request.ask {
             Ask::Glimpse { datafiles } => pipe.put(tracer, parent, Kind::Io, &IoRequest::Glimpse { datafiles }, request.token),
-            Ask::List { place, after, most, detail } => {
-                let operation = Operation::List { place, after, most, detail };
+            Ask::List { walk, place, after, most, detail } => {
+                let operation = Operation::List { place, after, most, detail, walk };
                 pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest { closed: Vec::new(), operation }, request.token)
             }
             Ask::Stat { places, sizes } => {

@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
-    Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes, Status,
-    StoreMap, TargetId,
+    After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
+    Status, StoreMap, TargetId,
 };
 use crate::sync::locked;
 use crate::wire::{Connect, Connection, unexpected};
@@ -168,7 +168,7 @@ impl MetadataClient {
         most: u32,
         detail: Detail,
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
-        let operation = Operation::List { place: place.clone(), after: after.map(<[u8]>::to_vec), most, detail };
+        let operation = Operation::List { place: place.clone(), after: After::name(after), most, detail, walk: 0 };
         match self.ask(tracer, operation)? {
             MetadataReply::Page { entries, more } => Ok((entries, more)),
             other => Err(self.strange(&other)),

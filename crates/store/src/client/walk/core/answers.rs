@@ -45,7 +45,7 @@ impl Core {
 
     pub(super) fn list_failed(&mut self, walk: u32, generation: u32, error: Error) {
         if let Some(walk) = self.walks.get_mut(&walk).filter(|walk| walk.generation == generation) {
-            walk.listing = Listing::Failed(error);
+            walk.fail(error);
         }
     }
 
@@ -57,16 +57,20 @@ impl Core {
             return;
         };
         if entries.len() > most as usize {
-            walk.listing = Listing::Failed(Error::new(ErrorKind::Protocol, "a page with more names than were asked for"));
-            return;
+            return walk.fail(Error::new(ErrorKind::Protocol, "a page with more names than were asked for"));
         }
-        walk.listing = if more && !entries.is_empty() { Listing::Idle } else { Listing::Ended };
+        walk.pages -= 1;
+        walk.names_asked -= most;
+        if !more || entries.is_empty() {
+            // Pages that are on their way all the same are empty.
+            walk.listing = Listing::Ended;
+        }
         walk.depth = depth;
         let mut from = walk.first + walk.items.len() as u64;
         for listed in entries {
             if walk.cursor.as_ref().is_some_and(|cursor| *cursor >= listed.name) {
                 // In order, each name comes once. One that does not follow the last one has come before.
-                walk.listing = Listing::Failed(Error::new(ErrorKind::Protocol, "a page whose names are not in order"));
+                walk.fail(Error::new(ErrorKind::Protocol, "a page whose names are not in order"));
                 break;
             }
             match &mut walk.cursor {
@@ -250,8 +254,7 @@ impl Core {
     fn walk_failed(&mut self, key: Key, error: Error) {
         self.forget_items(key.walk, key.number);
         if let Some(walk) = self.walks.get_mut(&key.walk) {
-            walk.generation += 1;
-            walk.listing = Listing::Failed(error);
+            walk.fail(error);
         }
         self.metadata.lists.retain(|walk| *walk != key.walk);
     }

@@ -1,6 +1,6 @@
 //! A server that does not answer.
 
-use super::{Core, Listing, Of, Peer};
+use super::{Core, Of, Peer};
 use crate::error::{Error, ErrorKind};
 
 impl Core {
@@ -43,7 +43,10 @@ impl Core {
         match (of, peer) {
             (Of::List { walk: id, generation, .. }, _) => {
                 if let Some(walk) = self.walks.get_mut(&id).filter(|walk| walk.generation == generation) {
-                    walk.listing = Listing::Queued;
+                    // From the last name that came: all pages that were in flight are on their way no more.
+                    walk.let_pages_go();
+                    walk.is_queued = true;
+                    self.metadata.lists.retain(|queued| *queued != id);
                     self.metadata.lists.push_front(id);
                 }
             }
@@ -60,8 +63,8 @@ impl Core {
         match peer {
             Peer::Metadata => {
                 for id in std::mem::take(&mut self.metadata.lists) {
-                    if let Some(walk) = self.walks.get_mut(&id).filter(|walk| matches!(walk.listing, Listing::Queued)) {
-                        walk.listing = Listing::Failed(error.clone());
+                    if let Some(walk) = self.walks.get_mut(&id).filter(|walk| walk.is_queued) {
+                        walk.fail(error.clone());
                     }
                 }
                 let stats = std::mem::take(&mut self.metadata.stats);

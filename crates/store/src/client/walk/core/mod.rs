@@ -30,7 +30,7 @@ use super::{Detail, WalkCounters, WalkMode, WalkOptions};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, Place, StoreMap};
+use crate::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
 use item::{Item, Key};
 use layouts::Layouts;
 pub(super) use reader::Taken;
@@ -42,6 +42,10 @@ use std::time::{Duration, Instant};
 pub(super) const QUIET_NS: u64 = 1_000_000_000;
 /// Rounds of questions about one file at most: one that is written all the time never gives the same answer twice.
 const ROUNDS: u8 = 3;
+/// Pages in flight of one walk at most: while the reader works on one and one is on its way, the service works on the others.
+const PAGES: u32 = 4;
+/// Windows below this many entries are two pages large: more would be more requests than they are worth.
+const SMALL_WINDOW: u32 = 512;
 /// Places in one question for attributes.
 const STAT_PLACES: usize = 512;
 /// What was fetched for a reader that has been away for this long is asked for again: a size was true when it was asked for, not
@@ -62,10 +66,12 @@ pub(super) enum Peer {
 pub(super) enum Ask {
     /// A page of a directory.
     List {
+        /// Whose.
+        walk: WalkId,
         /// The directory.
         place: Place,
-        /// After this name.
-        after: Option<Vec<u8>>,
+        /// Where it begins.
+        after: After,
         /// Names at most.
         most: u32,
         /// How much of each.
@@ -179,12 +185,8 @@ enum Of {
 
 /// Where a walk stands with its directory.
 enum Listing {
-    /// The next page is to be asked for when there is room.
-    Idle,
-    /// It is, as soon as the service has room.
-    Queued,
-    /// It is in flight.
-    Asked,
+    /// There may be more.
+    Open,
     /// There are no more.
     Ended,
     /// It could not be had: the reader is told when it has read what was there.
@@ -205,6 +207,11 @@ struct WalkState {
     /// The number after the last one that was ever given: none is given twice.
     given: u64,
     listing: Listing,
+    /// The next page is asked for as soon as the service has room for a request.
+    is_queued: bool,
+    /// Pages in flight, and names in them at most.
+    pages: u32,
+    names_asked: u32,
     /// Changes when what is in flight is of no more use.
     generation: u32,
     /// Items ahead of the reader.
@@ -223,6 +230,35 @@ struct WalkState {
     read_depth: u32,
     /// When its reader last came.
     attended_ns: u64,
+}
+
+impl WalkState {
+    /// Names in the next page.
+    fn page(&self) -> u32 {
+        match self.window {
+            // While the first page comes there is nothing to read: nothing is gained by leaving room.
+            first if self.given == 0 => first,
+            small @ 0..SMALL_WINDOW => small.div_ceil(2),
+            large => large / PAGES,
+        }
+    }
+
+    /// Whether the next page may be asked for: pages are not to become small.
+    fn has_room(&self) -> bool {
+        self.items.len() as u32 + self.names_asked + self.page() <= self.window
+    }
+
+    /// Pages in flight are of no more use.
+    fn let_pages_go(&mut self) {
+        self.generation += 1;
+        (self.is_queued, self.pages, self.names_asked) = (false, 0, 0);
+    }
+
+    /// The directory cannot be read on.
+    fn fail(&mut self, error: Error) {
+        self.let_pages_go();
+        self.listing = Listing::Failed(error);
+    }
 }
 
 /// A file that somebody asks for by itself.
@@ -354,20 +390,26 @@ impl Core {
 
     fn list_request(&mut self, now_ns: u64) -> Option<Request> {
         let id = self.metadata.lists.pop_front()?;
-        let walk = self.walks.get_mut(&id).filter(|walk| matches!(walk.listing, Listing::Queued))?;
-        // Half a window, so that the other half can be read while it comes: a whole one, and the reader would wait for each.
-        let room = walk.window.saturating_sub(walk.items.len() as u32).min(walk.window.div_ceil(2)).max(1);
-        let most = room.min(self.options.page_names);
+        let walk = self.walks.get_mut(&id).filter(|walk| walk.is_queued)?;
+        let most = walk.page().min(self.options.page_names);
         let detail = match (self.options.mode, self.options.detail) {
             (WalkMode::Synchronous, _) | (_, Detail::Names) => Detail::Names,
             (WalkMode::SizesFromMetadata, Detail::Sizes) => Detail::Sizes,
             _ => Detail::Attributes,
         };
-        walk.listing = Listing::Asked;
-        let ask = Ask::List { place: walk.place.clone(), after: walk.cursor.clone(), most, detail };
+        // What is read makes room; the page before need not have come.
+        let (after, depth) = match walk.pages {
+            0 => (After::name(walk.cursor.as_deref()), walk.depth.max(walk.read_depth) + 1),
+            _ => (After::Page, walk.read_depth + 1),
+        };
+        walk.is_queued = false;
+        walk.pages += 1;
+        walk.names_asked += most;
+        let ask = Ask::List { walk: id, place: walk.place.clone(), after, most, detail };
         let of = Of::List { walk: id, generation: walk.generation, most };
-        let depth = walk.depth.max(walk.read_depth) + 1;
-        Some(self.send(Peer::Metadata, depth, of, ask, now_ns))
+        let request = self.send(Peer::Metadata, depth, of, ask, now_ns);
+        self.plan(id);
+        Some(request)
     }
 
     fn glimpse_request(&mut self, server: usize, now_ns: u64) -> Request {

@@ -1,8 +1,8 @@
 //! What readers do: begin walks, take entries, ask for single files, and leave.
 
 use super::item::{Item, Key, Stage};
-use super::{Core, Listing, Loose, STALE_NS, WalkId, WalkState};
-use crate::client::walk::{Detail, Known, WalkEntry};
+use super::{Core, Listing, Loose, PAGES, STALE_NS, WalkId, WalkState};
+use crate::client::walk::{Detail, Known, WalkEntry, WalkMode};
 use crate::error::{Error, Result};
 use crate::protocol::metadata::{FileId, FileKind, Place};
 use std::collections::VecDeque;
@@ -59,7 +59,10 @@ impl Core {
             items: VecDeque::new(),
             first: 0,
             given: 0,
-            listing: Listing::Idle,
+            listing: Listing::Open,
+            is_queued: false,
+            pages: 0,
+            names_asked: 0,
             generation: 0,
             window: self.start_window,
             is_late: false,
@@ -79,10 +82,12 @@ impl Core {
         self.read_depth
     }
 
-    /// Asks for the next page, if there is room for half a window: pages are not to become small.
+    /// Asks for the next page, if there is room for one. Before the first one has come nobody knows whether there is another.
     pub(super) fn plan(&mut self, id: WalkId) {
+        let is_ahead = self.options.mode != WalkMode::Synchronous;
         let Some(walk) = self.walks.get_mut(&id) else { return };
-        if !matches!(walk.listing, Listing::Idle) || walk.items.len() * 2 > walk.window as usize {
+        let most = if is_ahead && walk.given > 0 { PAGES } else { 1 };
+        if !matches!(walk.listing, Listing::Open) || walk.is_queued || walk.pages >= most || !walk.has_room() {
             return;
         }
         if walk.read_since > 0 {
@@ -92,7 +97,7 @@ impl Core {
             self.counters.window = walk.window;
         }
         (walk.read_since, walk.is_late) = (0, false);
-        walk.listing = Listing::Queued;
+        walk.is_queued = true;
         if walk.is_awaited {
             self.metadata.lists.push_front(id);
         } else {
@@ -159,13 +164,13 @@ impl Core {
                 Listing::Failed(error) => Taken::Failed(error),
                 _ => Taken::End,
             },
-            Listing::Idle => {
-                walk.is_first_missed = true;
-                self.plan(id);
+            Listing::Open if walk.is_queued || walk.pages > 0 => {
+                walk.is_late = true;
                 Taken::Wait
             }
-            Listing::Queued | Listing::Asked => {
-                walk.is_late = true;
+            Listing::Open => {
+                walk.is_first_missed = true;
+                self.plan(id);
                 Taken::Wait
             }
         }
@@ -175,7 +180,7 @@ impl Core {
     fn go_back_if_stale(&mut self, id: WalkId, now_ns: u64) {
         let Some(walk) = self.walks.get_mut(&id) else { return };
         let away_ns = now_ns.saturating_sub(std::mem::replace(&mut walk.attended_ns, now_ns));
-        let is_something_there = !walk.items.is_empty() || matches!(walk.listing, Listing::Asked);
+        let is_something_there = !walk.items.is_empty() || walk.pages > 0;
         let is_stale = away_ns > STALE_NS && !walk.is_awaited && is_something_there && self.options.detail != Detail::Names;
         if let (true, Some(read)) = (is_stale, walk.read.clone()) {
             self.go_back(id, read, 0);
@@ -188,9 +193,9 @@ impl Core {
         self.forget_items(id, 0);
         let Some(walk) = self.walks.get_mut(&id) else { return };
         walk.window = (walk.window / 2).max(self.options.window_start);
-        walk.generation += 1;
+        walk.let_pages_go();
         walk.read = Some(after);
-        (walk.cursor, walk.listing) = (walk.read.clone(), Listing::Idle);
+        (walk.cursor, walk.listing) = (walk.read.clone(), Listing::Open);
         (walk.read_since, walk.is_late) = (0, false);
         self.metadata.lists.retain(|walk| *walk != id);
     }
@@ -324,7 +329,7 @@ impl Core {
 
     /// Where a walk stands that nobody reads yet: whether its first page has come, and how many of its items are there.
     pub fn standing(&self, id: WalkId) -> (bool, usize) {
-        self.walks.get(&id).map_or((true, 0), |walk| (!matches!(walk.listing, Listing::Queued | Listing::Asked), walk.items.len()))
+        self.walks.get(&id).map_or((true, 0), |walk| (!walk.is_queued && walk.pages == 0, walk.items.len()))
     }
 
     /// Directories among the items of a walk from number `from` on, with the round trips behind each; and the number after them.

@@ -157,6 +157,8 @@ struct World {
     most_in_flight: u32,
     requests: Vec<(Peer, usize)>,
     most_held: (usize, usize),
+    /// Where the next page begins, of each connection and walk, if there is one.
+    continued: BTreeMap<(u64, WalkId), Option<Vec<u8>>>,
 }
 
 impl World {
@@ -186,6 +188,7 @@ impl World {
             most_in_flight: 0,
             requests: Vec::new(),
             most_held: (0, 0),
+            continued: BTreeMap::new(),
             setting,
         };
         for number in 0..world.setting.files {
@@ -329,7 +332,7 @@ impl World {
             let way = self.setting.way_ns;
             return self.push(self.now_ns + way, Event::Breaks(peer, connection, ErrorKind::Reset));
         }
-        let (answer, units) = self.answer(&request.ask);
+        let (answer, units) = self.answer(connection, &request.ask);
         let way = self.setting.way_ns + self.chance.below(self.setting.jitter_ns + 1);
         let (_, answered) = self.free_ns.entry(peer).or_insert((0, 0));
         let at = (self.now_ns + way + units * self.setting.work_ns).max(*answered);
@@ -337,7 +340,7 @@ impl World {
         self.push(at, Event::Answers(peer, connection, request.token, answer));
     }
 
-    fn answer(&mut self, ask: &Ask) -> (Result<Answer>, u64) {
+    fn answer(&mut self, connection: u64, ask: &Ask) -> (Result<Answer>, u64) {
         let now = self.now_ns;
         match ask {
             Ask::Glimpse { datafiles } => {
@@ -356,7 +359,14 @@ impl World {
                 });
                 (Ok(Answer::Stats(found.collect())), many as u64)
             }
-            Ask::List { after, most, detail, .. } => {
+            Ask::List { walk, after, most, detail, .. } => {
+                let after = match (after, self.continued.get(&(connection, *walk))) {
+                    (After::Nothing, _) => None,
+                    (After::Name(name), _) => Some(name.clone()),
+                    (After::Page, Some(Some(name))) => Some(name.clone()),
+                    (After::Page, Some(None)) => return (Ok(Answer::Page(Vec::new(), false)), 0),
+                    (After::Page, None) => return (Err(Error::new(ErrorKind::Invalid, "no page before")), 0),
+                };
                 let mut there: Vec<&File> = self
                     .files
                     .iter()
@@ -372,6 +382,8 @@ impl World {
                 };
                 let page: Vec<_> = there.iter().take(*most as usize).map(entry).collect();
                 let many = page.len() as u64;
+                let last = page.last().filter(|_| more).map(|last| last.name.clone());
+                self.continued.insert((connection, *walk), last);
                 (Ok(Answer::Page(page, more)), many)
             }
         }

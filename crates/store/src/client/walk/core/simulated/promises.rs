@@ -71,6 +71,8 @@ proptest! {
         prop_assert_eq!(counters.entries, read.len() as u64);
         prop_assert_eq!(counters.hits + counters.misses, counters.entries);
         prop_assert_eq!(counters.requests, world.requests.len() as u64);
+        // Pages after the last one may have been on their way.
+        while world.step() {}
         prop_assert_eq!(world.core.held(), (0, 0), "nothing is left of a walk that was read to its end");
     }
 
@@ -246,13 +248,13 @@ fn ahead_of_the_reader_round_trips_are_those_of_windows_and_32_datafiles_cost_no
 #[test]
 fn a_window_grows_until_pages_are_large_and_sizes_that_are_proved_cost_nothing() {
     let (took, counters) = round_trips(10_000, 4, WalkOptions { mode: WalkMode::GlimpseAhead, ..WalkOptions::default() });
-    assert!(took <= 24.0, "{took} round trips");
+    assert!(took <= 10.0, "{took} round trips");
     assert_eq!(counters.window, WalkOptions::default().window_most);
     assert_eq!(counters.misses, 1, "the first one");
     let mut world = World::new(Setting::plain(10_000, 4));
     world.files.iter_mut().for_each(|file| file.is_settled = true);
     let (_, took) = world.list_all();
-    assert!(took / MS <= 16, "{} round trips", took / MS);
+    assert!(took / MS <= 6, "{} round trips", took / MS);
     assert_eq!(world.core.counters().glimpsed, 0);
 }
 
@@ -267,7 +269,7 @@ fn the_first_entry_comes_after_two_round_trips_however_many_there_are() {
     let begun = world.now_ns;
     world.read(walk, 1).unwrap();
     assert!(world.now_ns - begun <= 2 * MS);
-    assert!(world.most_held.0 <= 8);
+    assert!(world.most_held.0 <= WalkOptions::default().window_start as usize);
 }
 
 #[test]
@@ -302,9 +304,14 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
         targets: vec![TargetEntry { target: TargetId(0), server: 0, directory: String::new() }],
     };
     let layout = Arc::new(FileLayout { spec: spec(), targets: vec![TargetId(0)] });
-    let answer = |ask: Ask| match ask {
+    let mut next = 0;
+    let mut answer = |ask: Ask| match ask {
         Ask::List { after, most, .. } => {
-            let from = after.map_or(0, |after| String::from_utf8(after).unwrap().parse::<u64>().unwrap() + 1);
+            let from = match after {
+                After::Nothing => 0,
+                After::Name(name) => String::from_utf8(name).unwrap().parse::<u64>().unwrap() + 1,
+                After::Page => next,
+            };
             let to = (from + u64::from(most)).min(names);
             let entry = |number: u64| DirectoryEntry {
                 name: format!("{number:08}").into_bytes(),
@@ -312,6 +319,7 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
                 kind: FileKind::File,
                 attributes: Some(Attributes { id: FileId(1000 + number), layout: Some(Arc::clone(&layout)), ..plain_attributes() }),
             };
+            next = to;
             Answer::Page((from..to).map(entry).collect(), to < names)
         }
         Ask::Glimpse { datafiles } => {
