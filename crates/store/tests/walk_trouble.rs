@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
-use thalweg_store::protocol::metadata::{FileKind, Place};
+use thalweg_store::protocol::metadata::{FileKind, Owner, Place};
 use thalweg_trace::Tracer;
 use walking::{Relay, Stand, off, stand};
 
@@ -137,6 +137,26 @@ fn names_of_any_bytes_and_of_any_length_come_as_they_are() {
     }
     let mut rest = stand.walker(WalkMode::default(), Detail::Names).directory_after(&Place::at("/d"), Some(&[0xfe]));
     assert_eq!(rest.next_batch(&mut off(), 10).unwrap().into_iter().map(|e| e.name).collect::<Vec<_>>(), [vec![0xff], vec![0xff; 255]]);
+    stand.store.stop().unwrap();
+}
+
+#[test]
+fn pages_of_long_links_fit_into_messages() {
+    let stand = stand(1);
+    let target = vec![b'x'; 4000];
+    let owner = Owner { uid: 0, gid: 0, mode: 0o777 };
+    for number in 0..700 {
+        let place = Place::at(format!("/link-{number:04}"));
+        stand.names.make_symlink(&mut off(), &place, &target, owner).unwrap();
+    }
+    let mut walk = stand.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at("/"));
+    let mut found = Vec::new();
+    while let Some(entry) = walk.next(&mut off()) {
+        let entry = entry.unwrap();
+        assert_eq!(entry.attributes.unwrap().target.unwrap(), target);
+        found.push(entry.name);
+    }
+    assert!(found.iter().eq((0..700).map(|number| format!("link-{number:04}").into_bytes()).collect::<Vec<_>>().iter()));
     stand.store.stop().unwrap();
 }
 

@@ -8,11 +8,11 @@ use super::many::Outcomes;
 use super::namespace::Claim;
 use super::service::MetadataService;
 use super::sizes::settler::servers_of;
-use super::tree::attributes_cost;
+use super::tree::{attributes_cost, layout_cost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileLayout, Place, Refusal, SmallReply};
-use std::collections::HashMap;
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Place, Refusal, SmallReply};
+use crate::protocol::page::Distinct;
 
 /// Places in one request for attributes.
 const STAT_PLACES: usize = 1024;
@@ -30,7 +30,7 @@ impl MetadataService {
         detail: Detail,
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
         let mut claims = Vec::new();
-        let (mut entries, more) = self.namespace.list_claiming(place, after, most, detail, &mut claims)?;
+        let (mut entries, more) = self.namespace.list_claiming(watch, place, after, (most, detail), &mut claims)?;
         let attributes = entries.iter_mut().filter_map(|entry| entry.attributes.as_mut());
         self.prove(watch, attributes.zip(claims).collect());
         Ok((entries, more))
@@ -45,7 +45,7 @@ impl MetadataService {
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
             bytes += match &one {
-                Ok((attributes, _)) => attributes_cost(attributes),
+                Ok((attributes, _)) => attributes_cost(attributes) + attributes.layout.as_deref().map_or(0, layout_cost),
                 Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
             };
             if let (true, Ok((_, claim))) = (sizes, &one) {
@@ -80,10 +80,10 @@ impl MetadataService {
         }
         let map = self.namespace.map();
         let has_bytes = |(_, claim): &&(&mut Attributes, Claim)| matches!(claim, Claim::Settled { size_bytes: 1.., .. });
-        // Files of a page share their layouts.
-        let mut layouts: HashMap<*const FileLayout, Option<u32>> = HashMap::new();
-        let with_bytes = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_deref());
-        let servers = servers_of(&map, with_bytes.filter(|layout| layouts.insert(std::ptr::from_ref(*layout), None).is_none()));
+        let mut layouts = Distinct::default();
+        let with_bytes = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_ref());
+        with_bytes.for_each(|layout| _ = layouts.place(layout));
+        let servers = servers_of(&map, layouts.all().iter().map(|layout| &**layout));
         let proof = if servers.is_empty() {
             std::sync::Arc::new(self.namespace.boots.unasked(&map))
         } else {
@@ -92,13 +92,11 @@ impl MetadataService {
             watch.end(Stage::Wait(None));
             proof
         };
+        let since: Vec<u32> = layouts.all().iter().map(|layout| proof.since(&layout.targets)).collect();
         let mut doubtful: Vec<FileId> = Vec::new();
         for (attributes, claim) in claimed {
-            let layout = attributes.layout.as_deref();
-            let mut since = || match layout {
-                Some(layout) => *layouts.entry(layout).or_default().get_or_insert_with(|| proof.since(&layout.targets)),
-                None => u32::MAX,
-            };
+            let layout = attributes.layout.as_ref();
+            let mut since = || layout.map_or(u32::MAX, |layout| since[layouts.place(layout) as usize]);
             match claim {
                 Claim::Settled { size_bytes, boots } if proof.remembers(boots) && (size_bytes == 0 || since() <= boots) => {
                     attributes.size_bytes = Some(size_bytes);

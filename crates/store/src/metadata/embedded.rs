@@ -530,11 +530,29 @@ impl Base for Snapshot {
         Ok(found.map(|value| value.value().to_vec()))
     }
 
-    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError> {
-        let range = self.tables[table as usize].range::<&[u8]>((from, Bound::Unbounded)).map_err(|e| redb_error(&self.path, &e.into()))?;
-        Ok(Box::new(
-            range.map(|pair| pair.map(|(k, v)| (k.value().to_vec(), v.value().to_vec())).map_err(|e| redb_error(&self.path, &e.into()))),
-        ))
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
+        let rest = self.tables[table as usize].range::<&[u8]>((from, Bound::Unbounded)).map_err(|e| redb_error(&self.path, &e.into()))?;
+        Ok(Box::new(Rows { path: &self.path, rest, here: None }))
+    }
+}
+
+/// Pairs of a table, in redb's own memory.
+struct Rows<'a> {
+    path: &'a Path,
+    rest: redb::Range<'a, &'static [u8], &'static [u8]>,
+    here: Option<(Guard<'a>, Guard<'a>)>,
+}
+
+type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
+
+impl Pairs for Rows<'_> {
+    fn next(&mut self) -> Result<Option<()>, DatabaseError> {
+        self.here = self.rest.next().transpose().map_err(|e| redb_error(self.path, &e.into()))?;
+        Ok(self.here.as_ref().map(|_| ()))
+    }
+
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.here.as_ref().map(|(key, value)| (key.value(), value.value()))
     }
 }
 

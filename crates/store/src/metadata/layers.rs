@@ -53,15 +53,20 @@ impl Layer {
     }
 }
 
-/// Pairs in order of key, from the bottom of the layers.
-pub(super) type Pairs<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), DatabaseError>> + 'a>;
+/// Pairs in order of key, from the bottom of the layers: each is there until the next is asked for.
+pub(super) trait Pairs {
+    /// Goes on to the next pair, and to the first one at first; `None`: there are no more.
+    fn next(&mut self) -> Result<Option<()>, DatabaseError>;
+    /// The pair, if there is one.
+    fn pair(&self) -> Option<(&[u8], &[u8])>;
+}
 
 /// What lies below all layers.
 pub(super) trait Base {
     /// The value at `key`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
     /// The pairs from `from` on.
-    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError>;
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError>;
 }
 
 /// Nothing lies below.
@@ -71,8 +76,17 @@ impl Base for Empty {
     fn get(&self, _: Table, _: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         Ok(None)
     }
-    fn range(&self, _: Table, _: Bound<&[u8]>) -> Result<Pairs<'_>, DatabaseError> {
-        Ok(Box::new(std::iter::empty()))
+    fn range(&self, _: Table, _: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
+        Ok(Box::new(Empty))
+    }
+}
+
+impl Pairs for Empty {
+    fn next(&mut self) -> Result<Option<()>, DatabaseError> {
+        Ok(None)
+    }
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        None
     }
 }
 
@@ -191,7 +205,7 @@ fn scan<'a>(
         .map(|layer| layer.table(table).range::<[u8], _>((from, Bound::Unbounded)).peekable())
         .collect();
     let mut bottom = base.range(table, from)?;
-    let mut next_of_base = bottom.next().transpose()?;
+    bottom.next()?;
     loop {
         let mut newest: Option<(usize, &[u8])> = None;
         for (i, source) in sources.iter_mut().enumerate() {
@@ -201,21 +215,17 @@ fn scan<'a>(
                 newest = Some((i, key));
             }
         }
-        let base_is_first = match (&next_of_base, newest) {
-            (Some((key, _)), Some((_, least))) => key.as_slice() < least,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return Ok(()),
-        };
-        if base_is_first {
-            let (key, value) = next_of_base.take().expect("the base is first");
-            if !key.starts_with(prefix) || !each(&key, &value) {
+        let of_base = bottom.pair();
+        if let Some((key, value)) = of_base
+            && newest.is_none_or(|(_, least)| key < least)
+        {
+            if !key.starts_with(prefix) || !each(key, value) {
                 return Ok(());
             }
-            next_of_base = bottom.next().transpose()?;
+            bottom.next()?;
             continue;
         }
-        let (i, key) = newest.expect("a layer is first");
+        let Some((i, key)) = newest else { return Ok(()) };
         let (_, change) = sources[i].next().expect("it was peeked");
         if !key.starts_with(prefix) {
             return Ok(());
@@ -223,8 +233,8 @@ fn scan<'a>(
         for older in &mut sources[i + 1..] {
             older.next_if(|(k, _)| k.as_slice() == key);
         }
-        if next_of_base.as_ref().is_some_and(|(k, _)| k == key) {
-            next_of_base = bottom.next().transpose()?;
+        if of_base.is_some_and(|(k, _)| k == key) {
+            bottom.next()?;
         }
         if let Some(value) = change
             && !each(key, value)

@@ -10,12 +10,14 @@
 //! | `many` | many of them in one request |
 //! | [`intents`] | what removals and truncations leave to do at the I/O servers |
 //! | [`io_servers`] | how it speaks to them |
+//! | [`locks`] | advisory locks and append turns, at both ends |
 //! | [`client`] | the other end: calls on names |
 //! | `asking` | attributes and pages, with the sizes that can be proved |
 //! | `continued` | pages that are asked for before the page before them has come |
 //! | [`service`] | the namespace on the wire |
 //! | [`sizes`] | when a file's size is known here, and the proof that it is right |
 //! | `openings` | what one client has open |
+//! | `turns` | turns in which directories are read, so that they do not keep others from their work |
 //! | [`placement`] | which targets a new file's datafiles go to |
 
 mod asking;
@@ -41,6 +43,7 @@ pub mod placement;
 pub mod service;
 pub mod sizes;
 mod tree;
+mod turns;
 
 pub use inode::Intent;
 pub use names::{shown, split};

@@ -14,11 +14,14 @@
 //! This file reads; the operations that change something are in [`super::making`], [`super::moving`] and
 //! [`super::attributes`].
 
-use super::database::{Database, Table, Transaction, View, Watch, read, write};
-use super::inode::{Inode, Intent, Layouts, Node, Sizing, decode, decode_inode, encode, entry_key, id_key, id_of};
+use super::database::{Database, Table, Transaction, Unwatched, View, Watch, read, write};
+use super::inode::{
+    Entry, Inode, Intent, Layouts, Node, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
+};
 use super::sizes::boots::Boots;
 use super::sizes::writers::{Watched, Writers};
 use super::tree::*;
+use super::turns::Turns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -30,7 +33,8 @@ const STORE: &[u8] = b"namespace.store";
 const EPOCH_SHIFT: u32 = 40;
 /// Names in a page of a directory at most.
 const PAGE_NAMES: usize = 4096;
-/// Names that are read while changes wait.
+/// Names that are read while changes wait, and in one turn ([`super::turns`]): longer ones list a quarter more beside a hundred others,
+/// and keep a writer waiting twice as long.
 const SLICE: usize = 128;
 /// Bytes of a page at most, well below a message's body.
 const PAGE_BYTES: usize = 512 << 10;
@@ -44,6 +48,8 @@ pub struct Namespace {
     clock: Clock,
     pub(super) writers: Writers,
     pub(super) boots: Boots,
+    /// In which directories are read.
+    turns: Turns,
 }
 
 /// What an inode says of a file's size; proved by [`super::sizes`].
@@ -77,6 +83,8 @@ struct Page {
     entries: Vec<DirectoryEntry>,
     bytes: usize,
     layouts: Layouts,
+    /// Files of the slice that is being read.
+    files: Vec<FileId>,
 }
 
 /// What comes after what was read.
@@ -104,6 +112,8 @@ impl Page {
         let prefix = id_key(directory);
         let after = after.map(|name| entry_key(directory, name));
         let (mut more, mut failed) = (More::None, None);
+        let first = self.entries.len();
+        self.files.clear();
         view.scan(Table::Entries, &prefix, after.as_deref(), &mut |key, value| {
             if self.entries.len() == self.most || self.bytes >= PAGE_BYTES {
                 more = More::Page;
@@ -113,13 +123,10 @@ impl Page {
                 more = More::Slice;
                 return false;
             }
-            match entry_and_attributes(view, key, value, detail, &mut self.layouts) {
-                Ok((entry, claim)) => {
-                    if detail == Detail::Sizes {
-                        claims.push(claim);
-                    }
-                    self.bytes += cost(&entry);
-                    self.entries.push(entry);
+            match decode::<Entry>(Table::Entries, key, value) {
+                Ok(Entry { id, kind }) => {
+                    self.files.push(id);
+                    self.entries.push(DirectoryEntry { name: key[8..].to_vec(), id, kind, attributes: None });
                     true
                 }
                 Err(error) => {
@@ -128,7 +135,43 @@ impl Page {
                 }
             }
         })?;
-        failed.map_or(Ok(more), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if detail >= Detail::Attributes {
+            self.describe(view, first, detail, claims)?;
+        }
+        for at in first..self.entries.len() {
+            self.bytes += entry_cost(&self.entries[at]);
+            if self.bytes >= PAGE_BYTES && at + 1 < self.entries.len() {
+                self.entries.truncate(at + 1);
+                claims.truncate(at + 1);
+                return Ok(More::Page);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Attributes of the entries of a slice, which begins with the one at `first`.
+    fn describe(&mut self, view: &dyn View, first: usize, detail: Detail, claims: &mut Vec<Claim>) -> Result<()> {
+        let entries = &mut self.entries[first..];
+        let base = claims.len();
+        if detail == Detail::Sizes {
+            claims.resize(base + entries.len(), Claim::None);
+        }
+        inodes_of(view, &self.files, |at, value| {
+            let id = entries[at].id;
+            let known = self.layouts.len();
+            let (found, sizing) = decode_attributes(id, &id_key(id), value, &mut self.layouts)?;
+            if self.layouts.len() > known {
+                self.bytes += found.layout.as_deref().map_or(0, layout_cost);
+            }
+            if let Some(claim) = claims.get_mut(base + at) {
+                *claim = Claim::told(found.kind, sizing);
+            }
+            entries[at].attributes = Some(found);
+            Ok(())
+        })
     }
 }
 
@@ -179,6 +222,7 @@ impl Namespace {
             clock,
             writers: Writers::default(),
             boots: Boots::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -218,23 +262,24 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::stat`].
     pub fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
-        self.list_claiming(place, after, most, detail, &mut Vec::new())
+        self.list_claiming(&mut Unwatched, place, after, (most, detail), &mut Vec::new())
     }
 
     /// The same, and of each entry what its inode says of its size, if sizes are asked for.
     pub(super) fn list_claiming(
         &self,
+        watch: &mut dyn Watch,
         place: &Place,
         after: Option<&[u8]>,
-        most: u32,
-        detail: Detail,
+        (most, detail): (u32, Detail),
         claims: &mut Vec<Claim>,
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
         let most = (most as usize).clamp(1, PAGE_NAMES);
-        let mut page = Page { most, entries: Vec::new(), bytes: 0, layouts: Layouts::default() };
+        let mut page = Page { most, entries: Vec::with_capacity(most), bytes: 0, layouts: Layouts::default(), files: Vec::new() };
         let mut after = after.map(<[u8]>::to_vec);
         loop {
             let reached = page.entries.len() + SLICE;
+            let _turn = self.turns.take(watch);
             let more = on(place, read(&*self.database, |view| page.read(view, place, after.as_deref(), (detail, reached), claims)))?;
             match more {
                 More::None => return Ok((page.entries, false)),

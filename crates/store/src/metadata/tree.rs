@@ -2,11 +2,10 @@
 //! within one view or transaction.
 
 use super::database::{Table, Transaction, View};
-use super::inode::{Entry, Inode, Intent, Layouts, Node, decode, decode_attributes, decode_inode, encode, encode_inode, entry_key, id_key};
+use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
 use super::names::{shown, split};
-use super::namespace::Claim;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Place, Placement, SetAttributes, SetTime};
+use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Place, Placement, SetAttributes, SetTime};
 use thalweg_layout::Spec;
 
 /// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
@@ -231,41 +230,67 @@ pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     Ok(())
 }
 
-pub(super) fn entry_and_attributes(
-    view: &dyn View,
-    key: &[u8],
-    value: &[u8],
-    detail: Detail,
-    layouts: &mut Layouts,
-) -> Result<(DirectoryEntry, Claim)> {
-    let entry: Entry = decode(Table::Entries, key, value)?;
-    let (mut attributes, mut claim) = (None, Claim::None);
-    if detail >= Detail::Attributes {
-        let key = id_key(entry.id);
-        let value =
-            view.get(Table::Inodes, &key)?.ok_or_else(|| Error::new(ErrorKind::Stale, format!("{} is gone: it was removed", entry.id)))?;
-        let (found, sizing) = decode_attributes(entry.id, &key, &value, layouts)?;
-        claim = Claim::told(found.kind, sizing);
-        attributes = Some(found);
+/// Numbers this far apart are next to each other: it costs less to pass over what is between than to look for the next.
+const RUN_GAP: u64 = 8;
+/// Fewer inodes than this are looked for one by one.
+const RUN_LEAST: usize = 4;
+
+/// Shows `each` the inodes of these files, with the file's place here, in any order. Files that were made one after the other have
+/// numbers, and so inodes, next to each other: those are read in one go.
+pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
+    let gone = |id: FileId| Error::new(ErrorKind::Stale, format!("{id} is gone: it was removed"));
+    let mut order: Vec<(FileId, usize)> = files.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+    order.sort_unstable();
+    for run in order.chunk_by(|(one, _), (next, _)| next.0 - one.0 <= RUN_GAP) {
+        if run.len() < RUN_LEAST {
+            for &(id, at) in run {
+                each(at, &view.get(Table::Inodes, &id_key(id))?.ok_or_else(|| gone(id))?)?;
+            }
+            continue;
+        }
+        let mut wanted = run.iter().peekable();
+        let mut failed = None;
+        let before = run[0].0.0.checked_sub(1).map(|before| id_key(FileId(before)));
+        view.scan(Table::Inodes, &[], before.as_ref().map(|key| &key[..]), &mut |key, value| {
+            let Some(here) = id_of(key) else { return true };
+            while let Some((_, at)) = wanted.next_if(|(id, _)| *id == here) {
+                failed = failed.take().or_else(|| each(*at, value).err());
+            }
+            // The next one is further on, or is not there.
+            failed.is_none() && wanted.peek().is_some_and(|(id, _)| *id > here)
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if let Some((id, _)) = wanted.peek() {
+            return Err(gone(*id));
+        }
     }
-    Ok((DirectoryEntry { name: key[8..].to_vec(), id: entry.id, kind: entry.kind, attributes }, claim))
+    Ok(())
 }
 
-/// About how many bytes an entry takes in a message.
-pub(super) fn cost(entry: &DirectoryEntry) -> usize {
+/// About how many bytes an entry of a page takes in a message, without its layout: a page has each of them once.
+pub(super) fn entry_cost(entry: &DirectoryEntry) -> usize {
     entry.name.len() + 16 + entry.attributes.as_ref().map_or(0, attributes_cost)
 }
 
-/// About how many bytes attributes take in a message; rather more than less.
+/// About how many bytes a layout takes in a message.
+pub(super) fn layout_cost(layout: &FileLayout) -> usize {
+    5 * layout.targets.len() + spec_cost(&layout.spec) + 16
+}
+
+fn spec_cost(spec: &Spec) -> usize {
+    spec.name.len() + spec.parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>()
+}
+
+/// About how many bytes attributes take in a message, without the layout; rather more than less.
 pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
-    let spec = |spec: &Spec| spec.name.len() + spec.parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>();
-    let layout = attributes.layout.as_ref().map_or(0, |l| 5 * l.targets.len() + spec(&l.spec) + 16);
     let choice = attributes.default_layout.as_ref().map_or(0, |choice| {
         let targets = match &choice.placement {
             Some(Placement::Targets(list)) => 5 * list.len(),
             _ => 16,
         };
-        targets + choice.spec.as_ref().map_or(0, spec) + 16
+        targets + choice.spec.as_ref().map_or(0, spec_cost) + 16
     });
-    112 + layout + choice
+    112 + choice + attributes.target.as_ref().map_or(0, Vec::len)
 }

@@ -7,4 +7,4 @@ pub mod locks;
 pub mod many;
 pub mod metadata;
 mod packed;
-mod page;
+pub(crate) mod page;

@@ -5,8 +5,10 @@
 //! bytes in one piece.
 
 use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice};
+use serde::de::{self, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Bytes in one piece.
@@ -18,10 +20,58 @@ impl Serialize for Raw<'_> {
     }
 }
 
+/// Layouts as they come, each with its place among those that have come. Files of a page share theirs, and mostly the last one comes
+/// again.
+#[derive(Default)]
+pub(crate) struct Distinct {
+    all: Vec<Arc<FileLayout>>,
+    places: HashMap<*const FileLayout, u32>,
+    last: Option<(*const FileLayout, u32)>,
+}
+
+impl Distinct {
+    /// The place of this one, which is the next one's if it has not come yet.
+    pub fn place(&mut self, layout: &Arc<FileLayout>) -> u32 {
+        let pointer = Arc::as_ptr(layout);
+        if let Some((_, place)) = self.last.filter(|(last, _)| *last == pointer) {
+            return place;
+        }
+        let place = *self.places.entry(pointer).or_insert_with(|| {
+            self.all.push(Arc::clone(layout));
+            self.all.len() as u32 - 1
+        });
+        self.last = Some((pointer, place));
+        place
+    }
+
+    /// Each of them once, in the order of their places.
+    pub fn all(&self) -> &[Arc<FileLayout>] {
+        &self.all
+    }
+}
+
 #[derive(Serialize)]
 struct PageOut<'a> {
     layouts: Vec<&'a FileLayout>,
-    rows: Vec<RowOut<'a>>,
+    rows: RowsOut<'a>,
+}
+
+/// Entries with the places of their layouts.
+struct RowsOut<'a>(&'a [DirectoryEntry], &'a [Option<u32>]);
+
+impl Serialize for RowsOut<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().zip(self.1).map(|(entry, layout)| RowOut {
+            name: Raw(&entry.name),
+            id: entry.id,
+            kind: entry.kind,
+            attributes: entry.attributes.as_ref().map(|of| SlimOut {
+                plain: Plain::of(of, *layout),
+                target: of.target.as_deref().map(Raw),
+                default_layout: &of.default_layout,
+            }),
+        }))
+    }
 }
 
 #[derive(Serialize)]
@@ -40,16 +90,19 @@ struct SlimOut<'a> {
     default_layout: &'a Option<LayoutChoice>,
 }
 
+/// Numbers, each in as many bytes as it needs. A file's times are mostly near to each other, so they are told as how much later each
+/// is than the time when the file was made (modulo 2^64).
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Plain {
     mode: u32,
     uid: u32,
     gid: u32,
     links: u32,
-    accessed_ns: i64,
-    modified_ns: i64,
-    changed_ns: i64,
     created_ns: i64,
+    accessed_after_ns: i64,
+    modified_after_ns: i64,
+    /// After it was modified.
+    changed_after_ns: i64,
     change: u64,
     device: u32,
     target_bytes: u64,
@@ -59,11 +112,25 @@ struct Plain {
     layout: Option<u32>,
 }
 
-#[derive(Deserialize)]
-struct PageIn<'a> {
-    layouts: Vec<FileLayout>,
-    #[serde(borrow)]
-    rows: Vec<RowIn<'a>>,
+impl Plain {
+    fn of(of: &Attributes, layout: Option<u32>) -> Plain {
+        Plain {
+            mode: of.mode,
+            uid: of.uid,
+            gid: of.gid,
+            links: of.links,
+            created_ns: of.created_ns,
+            accessed_after_ns: of.accessed_ns.wrapping_sub(of.created_ns),
+            modified_after_ns: of.modified_ns.wrapping_sub(of.created_ns),
+            changed_after_ns: of.changed_ns.wrapping_sub(of.modified_ns),
+            change: of.change,
+            device: of.device,
+            target_bytes: of.target_bytes,
+            extended_bytes: of.extended_bytes,
+            size_bytes: of.size_bytes,
+            layout,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -83,88 +150,96 @@ struct SlimIn<'a> {
     default_layout: Option<LayoutChoice>,
 }
 
-pub fn serialize<S: Serializer>(entries: &[DirectoryEntry], to: S) -> Result<S::Ok, S::Error> {
-    let mut layouts: Vec<&FileLayout> = Vec::new();
-    let mut places: HashMap<*const FileLayout, u32> = HashMap::new();
-    let mut last: (*const FileLayout, u32) = (std::ptr::null(), 0);
-    let mut place_of = |layout: &'_ Arc<FileLayout>| {
-        let pointer = Arc::as_ptr(layout);
-        if last.0 != pointer {
-            let next = places.len() as u32;
-            last = (pointer, *places.entry(pointer).or_insert(next));
-        }
-        last.1
-    };
-    let mut rows = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let slim = |of: &'_ Attributes, layout: Option<u32>| Plain {
-            mode: of.mode,
-            uid: of.uid,
-            gid: of.gid,
-            links: of.links,
-            accessed_ns: of.accessed_ns,
-            modified_ns: of.modified_ns,
-            changed_ns: of.changed_ns,
-            created_ns: of.created_ns,
-            change: of.change,
-            device: of.device,
-            target_bytes: of.target_bytes,
-            extended_bytes: of.extended_bytes,
-            size_bytes: of.size_bytes,
-            layout,
-        };
-        let attributes = entry.attributes.as_ref().map(|of| {
-            let place = of.layout.as_ref().map(&mut place_of);
-            if let (Some(place), Some(layout)) = (place, &of.layout)
-                && place as usize == layouts.len()
-            {
-                layouts.push(layout);
+impl RowIn<'_> {
+    /// The entry, with its layout from the page's table; `None`: there is no such layout.
+    fn entry(self, layouts: &[Arc<FileLayout>]) -> Option<DirectoryEntry> {
+        let RowIn { name, id, kind, attributes } = self;
+        let attributes = match attributes {
+            None => None,
+            Some(SlimIn { plain, target, default_layout }) => {
+                let modified_ns = plain.created_ns.wrapping_add(plain.modified_after_ns);
+                Some(Attributes {
+                    id,
+                    kind,
+                    mode: plain.mode,
+                    uid: plain.uid,
+                    gid: plain.gid,
+                    links: plain.links,
+                    accessed_ns: plain.created_ns.wrapping_add(plain.accessed_after_ns),
+                    modified_ns,
+                    changed_ns: modified_ns.wrapping_add(plain.changed_after_ns),
+                    created_ns: plain.created_ns,
+                    change: plain.change,
+                    device: plain.device,
+                    target_bytes: plain.target_bytes,
+                    extended_bytes: plain.extended_bytes,
+                    target: target.map(<[u8]>::to_vec),
+                    size_bytes: plain.size_bytes,
+                    layout: match plain.layout {
+                        Some(place) => Some(Arc::clone(layouts.get(place as usize)?)),
+                        None => None,
+                    },
+                    default_layout,
+                })
             }
-            SlimOut { plain: slim(of, place), target: of.target.as_deref().map(Raw), default_layout: &of.default_layout }
-        });
-        rows.push(RowOut { name: Raw(&entry.name), id: entry.id, kind: entry.kind, attributes });
+        };
+        Some(DirectoryEntry { name: name.to_vec(), id, kind, attributes })
     }
-    PageOut { layouts, rows }.serialize(to)
+}
+
+/// Reads rows into entries, one after the other.
+struct RowsIn<'l>(&'l [Arc<FileLayout>]);
+
+impl<'de> DeserializeSeed<'de> for RowsIn<'_> {
+    type Value = Vec<DirectoryEntry>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowsIn<'_> {
+    type Value = Vec<DirectoryEntry>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("rows of a page")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Self::Value, A::Error> {
+        // A length that is damaged does not take memory that nothing fills.
+        let mut entries = Vec::with_capacity(rows.size_hint().unwrap_or(0).min(4096));
+        while let Some(row) = rows.next_element::<RowIn<'_>>()? {
+            entries.push(row.entry(self.0).ok_or_else(|| de::Error::custom("a layout that is not in the page's table"))?);
+        }
+        Ok(entries)
+    }
+}
+
+struct PageIn;
+
+impl<'de> Visitor<'de> for PageIn {
+    type Value = Vec<DirectoryEntry>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a table of layouts, and rows")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut page: A) -> Result<Self::Value, A::Error> {
+        let layouts: Vec<FileLayout> = page.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+        let layouts: Vec<Arc<FileLayout>> = layouts.into_iter().map(Arc::new).collect();
+        page.next_element_seed(RowsIn(&layouts))?.ok_or_else(|| de::Error::invalid_length(1, &self))
+    }
+}
+
+pub fn serialize<S: Serializer>(entries: &[DirectoryEntry], to: S) -> Result<S::Ok, S::Error> {
+    let mut layouts = Distinct::default();
+    let layout = |entry: &DirectoryEntry| entry.attributes.as_ref()?.layout.as_ref().map(|layout| layouts.place(layout));
+    let places: Vec<Option<u32>> = entries.iter().map(layout).collect();
+    PageOut { layouts: layouts.all().iter().map(|layout| &**layout).collect(), rows: RowsOut(entries, &places) }.serialize(to)
 }
 
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<DirectoryEntry>, D::Error> {
-    let PageIn { layouts, rows } = PageIn::deserialize(from)?;
-    let layouts: Vec<Arc<FileLayout>> = layouts.into_iter().map(Arc::new).collect();
-    let layout_of = |place: Option<u32>| match place {
-        None => Ok(None),
-        Some(place) => match layouts.get(place as usize) {
-            Some(layout) => Ok(Some(Arc::clone(layout))),
-            None => Err(serde::de::Error::custom("a layout that is not in the page's table")),
-        },
-    };
-    let mut entries = Vec::with_capacity(rows.len());
-    for RowIn { name, id, kind, attributes } in rows {
-        let attributes = match attributes {
-            None => None,
-            Some(SlimIn { plain, target, default_layout }) => Some(Attributes {
-                id,
-                kind,
-                mode: plain.mode,
-                uid: plain.uid,
-                gid: plain.gid,
-                links: plain.links,
-                accessed_ns: plain.accessed_ns,
-                modified_ns: plain.modified_ns,
-                changed_ns: plain.changed_ns,
-                created_ns: plain.created_ns,
-                change: plain.change,
-                device: plain.device,
-                target_bytes: plain.target_bytes,
-                extended_bytes: plain.extended_bytes,
-                target: target.map(<[u8]>::to_vec),
-                size_bytes: plain.size_bytes,
-                layout: layout_of(plain.layout)?,
-                default_layout,
-            }),
-        };
-        entries.push(DirectoryEntry { name: name.to_vec(), id, kind, attributes });
-    }
-    Ok(entries)
+    from.deserialize_tuple(2, PageIn)
 }
 
 #[cfg(test)]
