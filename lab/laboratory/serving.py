@@ -7,6 +7,7 @@ the scenario's own (a patient), which is started anew for every run so that its 
 
 import os
 import re
+import time
 
 from laboratory import shell
 from laboratory.errors import Broken, NotRun
@@ -117,8 +118,10 @@ class Store:
         self._thalweg("cp", "--quiet", "--force", "--sync", source, self.url(name))
 
     def put_tree(self, source, name):
-        """Have a directory and all in it in the store."""
+        """Have a directory and all in it in the store, and nobody at work on it any more."""
         self._thalweg("cp", "--quiet", "--recursive", source, self.url(name))
+        # Of a file that was written within a second, walks ask for the size twice.
+        time.sleep(1.3)
 
     def cold(self):
         """Put all datafiles out of memory."""

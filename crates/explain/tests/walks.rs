@@ -143,3 +143,14 @@ fn calls_of_a_capture_are_put_one_after_the_other_by_their_times() {
     assert_eq!(entry.entries, 20);
     assert!((entry.round_trips - 2.0).abs() < 1e-9);
 }
+
+#[test]
+fn connections_that_come_about_are_round_trips_and_not_the_work_of_threads_that_do_not_exist_yet() {
+    for name in ["mount-connects", "mount-connects-polling"] {
+        let e = explained(name);
+        assert_eq!(e.verdict.cause, Cause::NetworkLatency, "{name}");
+        let share = |cause: Cause| e.critical_path.iter().filter(|c| c.cause == cause).map(|c| c.share).sum::<f64>();
+        assert!(share(Cause::NetworkLatency) > 0.7, "{name}: {}", share(Cause::NetworkLatency));
+        assert!(share(Cause::ServerCpu) < 0.05, "{name}: {}", share(Cause::ServerCpu));
+    }
+}

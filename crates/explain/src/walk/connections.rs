@@ -100,6 +100,17 @@ impl Walk<'_, '_> {
         let connection = blocked.span.connection;
         self.settle(peer);
         let Some(mut theirs) = self.feed.lanes[peer as usize].innermost().copied() else {
+            // (A receive that finds nothing looks whether it is there.)
+            let span = &blocked.span;
+            let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
+            if connects && self.end != End::Server && !self.has_begun(peer)? {
+                // Nobody serves the connection yet: it is coming about.
+                let from = self.piece_start(&blocked.span).max(self.start);
+                let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes: 0, sent: None };
+                let cause = self.wire.cause(&way);
+                self.charge_wire(cause, peer, true, from);
+                return Ok(());
+            }
             return self.meet_elsewhere(blocked, peer, self.at);
         };
         let passed = self.feed.lanes[peer as usize].passed;

@@ -6,11 +6,16 @@ use thalweg_trace::source::{ABSENT, ABSENT_CONTEXT};
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
     pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
-        while self.lane().previous().is_none() && self.track != self.cast.main && !self.cannot_look_further() {
-            self.feed.read(self.cast, self.at, self.observer)?;
-        }
+        let is_there = self.track == self.cast.main || self.has_begun(self.track)?;
         let before = self.lane().previous().map(|p| p.end);
-        if before.is_none() && self.track != self.cast.main && !self.circling() {
+        if !is_there && !self.circling() {
+            // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
+            if let Some(waiting) = self.first_wait()
+                && let Some(send) = self.find_send(&waiting)?
+                && send.end < self.at
+            {
+                return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
+            }
             return self.go_to_starter();
         }
         let from = before.unwrap_or(self.feed.position).max(self.start);
@@ -70,6 +75,25 @@ impl Walk<'_, '_> {
         best.map(|(_, track)| track)
     }
 
+    /// Whether a thread has done anything before the walk's instant.
+    pub(super) fn has_begun(&mut self, track: u32) -> Result<bool, ExplainError> {
+        self.settle(track);
+        while self.feed.lanes[track as usize].previous().is_none() && !self.cannot_look_further() {
+            self.feed.read(self.cast, self.at, self.observer)?;
+            self.settle(track);
+        }
+        Ok(self.feed.lanes[track as usize].previous().is_some())
+    }
+
+    /// What a server's thread that was not there yet would have waited for: bytes over the connection it then served.
+    fn first_wait(&self) -> Option<LiveSpan> {
+        let end = self.actor().end;
+        if end != End::Server {
+            return None;
+        }
+        self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track)).map(|connection| self.awaits(connection, self.start))
+    }
+
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
@@ -78,8 +102,12 @@ impl Walk<'_, '_> {
         if end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
             return None;
         }
-        let connection = self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track))? as u32;
-        Some(LiveSpan {
+        self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track)).map(|connection| self.awaits(connection, from))
+    }
+
+    /// This thread's wait for bytes over a connection until the walk's instant.
+    fn awaits(&self, connection: usize, from: i64) -> LiveSpan {
+        LiveSpan {
             start: from,
             end: self.at,
             id: 0,
@@ -91,14 +119,14 @@ impl Walk<'_, '_> {
             size_bytes: ABSENT,
             track: self.track,
             object: NONE,
-            connection,
+            connection: connection as u32,
             waker: NONE,
             device: NONE,
             result: 0,
             count: 1,
             kind: SpanKind::NetReceive,
             context: ABSENT_CONTEXT,
-        })
+        }
     }
 
     /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
