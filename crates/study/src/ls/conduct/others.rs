@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Instant;
 
 impl Conductor<'_> {
-    /// Names, crowds and copies, on one store.
+    /// Copies, crowds and names, each on a store of its own.
     pub(super) fn others(&mut self, notes: &mut Notes<'_>) -> Result<()> {
         let wanted = |part: Part| self.choice.parts.is_empty() || self.choice.parts.contains(&part);
-        let parts: Vec<Part> = [Part::Names, Part::Crowd, Part::Copies].into_iter().filter(|part| wanted(*part)).collect();
+        let parts: Vec<Part> = [Part::Copies, Part::Crowd, Part::Names].into_iter().filter(|part| wanted(*part)).collect();
         for part in parts {
             let scale = &self.choice.scale;
             notes.doing(&format!("{}: starting a store", part.name()))?;
