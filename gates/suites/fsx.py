@@ -43,7 +43,7 @@ CONFIGURATIONS = {
     "opened often": (256 << 10, 1, 64 << 10, 1, {"close_open": 20, "fsync": 0}),
     "large": (48 << 20, 1, 4 << 20, 1, {"mapread": 2, "mapwrite": 2, "truncate": 1}),
 }
-SHORT_ONES = {"everything": 4000, "no mapping": 2000, "over many strips": 1500, "small": 1500, "opened often": 1000}
+SHORT_ONES = {"everything": 2000, "no mapping": 1000, "over many strips": 750, "small": 750, "opened often": 500}
 BATCH = 5000
 # At the largest size it preallocates nothing now and then, which no file system does, and gives up: then another seed is taken.
 EMPTY = re.compile(r"does not support posix_fallocate[^$]*POSIX_FALLOCATE.*\(\s*0x0 bytes\)\s*$")
