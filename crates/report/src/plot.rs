@@ -64,13 +64,13 @@ pub struct Dot {
 /// Okabe and Ito's colours, which people with any common colour vision tell apart; then some again, with other marks.
 const COLOURS: &[&str] = &["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#8C7A00", "#5B6B82"];
 
-const WIDTH: f64 = 920.0;
+const WIDTH: f64 = 956.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 72.0;
 const BOTTOM: f64 = 52.0;
 /// Room for names at the curves' ends.
-const NAMES: f64 = 236.0;
+const NAMES: f64 = 272.0;
 const SMALL: f64 = 12.0;
 const LINE: f64 = 16.0;
 /// How far around a mark pointing at it counts.

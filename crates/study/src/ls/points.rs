@@ -28,8 +28,11 @@ pub struct PointResult {
     pub point: Point,
     /// Entries of a run.
     pub entries: f64,
-    /// Time per file, in microseconds.
+    /// Time per file, in microseconds, of all repetitions but the first where there are others.
     pub per_file_us: Estimate,
+    /// Of the first repetition, which finds servers that have looked at nothing yet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_us: Option<f64>,
     /// Of that, what the client's processors did.
     pub client_cpu_us: Estimate,
     /// What the servers' did.
@@ -109,6 +112,15 @@ fn estimate(listings: &[&Listing], figure: impl Fn(&Listing) -> Option<f64>) -> 
     if all.len() == listings.len() { median_interval(&all, SEED) } else { None }
 }
 
+/// The first repetition, and the others; where there are not two others, all of them.
+///
+/// After a directory is made its servers know nothing of it: whoever asks first pays for their looking at their disks (with 32 datafiles,
+/// five times as much as who comes after). That is told by itself, and not as if it were scatter.
+fn apart<T: Copy>(all: &[T], repeat: impl Fn(&T) -> usize) -> (Option<T>, Vec<T>) {
+    let (first, others): (Vec<T>, Vec<T>) = all.iter().partition(|one| repeat(one) == 1);
+    if others.len() < 2 { (None, all.to_vec()) } else { (first.first().copied(), others) }
+}
+
 /// All points, in the order of grounds, places and ways.
 pub fn points(choice: &Choice, lines: &[Line], cpus: usize) -> Vec<PointResult> {
     let mut groups: BTreeMap<&Point, Vec<&Listing>> = BTreeMap::new();
@@ -124,7 +136,9 @@ pub fn points(choice: &Choice, lines: &[Line], cpus: usize) -> Vec<PointResult> 
         .filter_map(|(point, listings)| {
             let synchronous = groups.get(&Point { how: WalkMode::Synchronous.name().into(), ..(*point).clone() });
             let link = links.iter().find(|link| link.place == point.place).copied();
-            result(point, listings, synchronous, link, cpus)
+            let (first, warm) = apart(listings, |listing| listing.repeat);
+            let first_us = first.map(|first| per_file(first, first.seconds));
+            Some(PointResult { first_us, ..result(point, &warm, synchronous, link, cpus)? })
         })
         .collect();
     results.sort_by_key(|p| (p.point.ground.clone(), place(&p.point.place), how_rank(&p.point.how), p.point.how.clone()));
@@ -170,6 +184,7 @@ fn result(
         point: point.clone(),
         entries,
         per_file_us,
+        first_us: None,
         client_cpu_us,
         server_cpu_us,
         link_cpu_us,
@@ -188,7 +203,7 @@ pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
     let scale = &choice.scale;
     // Of each place and way: number of datafiles, and of each repetition the time and the processor time, per file in microseconds.
     type Times = BTreeMap<u32, Vec<(f64, Option<f64>)>>;
-    let mut curves: BTreeMap<(usize, usize, &str), Times> = BTreeMap::new();
+    let mut curves: BTreeMap<(usize, usize, &str), BTreeMap<u32, Vec<(usize, (f64, Option<f64>))>>> = BTreeMap::new();
     for line in lines {
         let Line::Listing(l) = line else { continue };
         let ground = &l.point.ground;
@@ -198,7 +213,7 @@ pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
         let Some(place) = choice.stage.places.iter().position(|place| place.name == l.point.place) else { continue };
         let cpu = l.server_cpu_s.map(|server| per_file(l, server + l.client_cpu_s));
         let curve = curves.entry((place, how_rank(&l.point.how), l.point.how.as_str())).or_default();
-        curve.entry(ground.datafiles).or_default().push((per_file(l, l.seconds), cpu));
+        curve.entry(ground.datafiles).or_default().push((l.repeat, (per_file(l, l.seconds), cpu)));
     }
     let line = |((place, _, how), times): ((usize, usize, &str), Times)| {
         let written = || times.iter().filter(|(datafiles, _)| **datafiles > 0);
@@ -222,7 +237,11 @@ pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
             cpu: cpus.collect::<Option<Vec<_>>>().and_then(|cpus| fit_line(&cpus, SEED)),
         })
     };
-    curves.into_iter().filter_map(line).collect()
+    let warm = |times: BTreeMap<u32, Vec<(usize, (f64, Option<f64>))>>| -> Times {
+        let of = |all: &[(usize, (f64, Option<f64>))]| apart(all, |(repeat, _)| *repeat).1.into_iter().map(|(_, time)| time).collect();
+        times.into_iter().map(|(datafiles, all)| (datafiles, of(&all))).collect()
+    };
+    curves.into_iter().filter_map(|(which, times)| line((which, warm(times)))).collect()
 }
 
 #[cfg(test)]
@@ -290,5 +309,20 @@ pub(crate) mod tests {
         assert_eq!((point.requests_per_file, point.hit_share), (Some(0.01), Some(0.9)));
         let synchronous = points.iter().find(|p| p.point.how == "sync").unwrap();
         assert!(synchronous.of_synchronous.is_none());
+    }
+
+    #[test]
+    fn the_first_repetition_is_told_by_itself_where_there_are_others() {
+        let times = |times: &[f64]| -> Vec<Line> {
+            let listings = (1..).zip(times).map(|(repeat, us)| Line::Listing(listing("metadata", "1 ms", 4, repeat, *us)));
+            listings.chain([Line::Listing(listing("metadata", "1 ms", 8, 1, 5.0))]).collect()
+        };
+        let lines = times(&[40.0, 4.0, 5.0, 6.0]);
+        let found = &points(&choice(), &lines, 2)[0];
+        assert_eq!((found.first_us.map(f64::round), found.per_file_us.median.round()), (Some(40.0), 5.0));
+        assert!(found.per_file_us.high < 7.0);
+        assert!((lines_through(&choice(), &lines)[0].fit.slope.median).abs() < 1e-6, "5 µs with 4 datafiles and with 8");
+        let few = &points(&choice(), &times(&[40.0, 4.0]), 2)[0];
+        assert_eq!((few.first_us, few.per_file_us.median.round()), (None, 22.0));
     }
 }
