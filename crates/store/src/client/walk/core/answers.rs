@@ -134,7 +134,7 @@ impl Core {
         }
         match self.layouts.of(attributes) {
             Ok(placed) => {
-                item.gather = Some(Box::new(Gather::new(placed, now_ns, item.asked_ns.min(now_ns))));
+                item.gather = Some(Box::new(Gather::new(placed, now_ns, item.there_ns.min(now_ns))));
                 self.glimpse(key, now_ns);
             }
             Err(error) => {

@@ -45,6 +45,8 @@ pub(super) struct Item {
     pub depth: u32,
     /// When the oldest question was asked whose answer is in here.
     pub asked_ns: u64,
+    /// When the last question was asked whose answer said, or is to say, that it is there.
+    pub there_ns: u64,
     /// Something was asked for only when the reader wanted it.
     pub is_missed: bool,
     /// Who else waits for it: keys of single files.
@@ -81,11 +83,12 @@ pub(super) enum Followed {
 
 impl Item {
     pub fn new(entry: WalkEntry, stage: Stage, depth: u32, asked_ns: u64) -> Item {
-        Item { entry, stage, due: 0, gather: None, depth, asked_ns, is_missed: false, joined: Vec::new() }
+        Item { entry, stage, due: 0, gather: None, depth, asked_ns, there_ns: asked_ns, is_missed: false, joined: Vec::new() }
     }
 
-    /// Its first question is sent now, unless there was one before.
+    /// Its attributes are asked for now.
     pub fn ask_began(&mut self, now_ns: u64, moment: Instant) {
+        self.there_ns = now_ns;
         if self.asked_ns == u64::MAX {
             (self.asked_ns, self.entry.asked) = (now_ns, moment);
         }
