@@ -198,12 +198,21 @@ fn result(
     })
 }
 
+/// One repetition's time, and processor time, per file in microseconds.
+#[derive(Clone, Copy)]
+struct Timed {
+    repeat: usize,
+    wall_us: f64,
+    cpu_us: Option<f64>,
+}
+
+/// Of each number of datafiles, all repetitions.
+type Times = BTreeMap<u32, Vec<Timed>>;
+
 /// The lines through the grid: one for each way of listing from each place.
 pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
     let scale = &choice.scale;
-    // Of each place and way: number of datafiles, and of each repetition the time and the processor time, per file in microseconds.
-    type Times = BTreeMap<u32, Vec<(f64, Option<f64>)>>;
-    let mut curves: BTreeMap<(usize, usize, &str), BTreeMap<u32, Vec<(usize, (f64, Option<f64>))>>> = BTreeMap::new();
+    let mut curves: BTreeMap<(usize, usize, &str), Times> = BTreeMap::new();
     for line in lines {
         let Line::Listing(l) = line else { continue };
         let ground = &l.point.ground;
@@ -211,20 +220,21 @@ pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
             continue;
         }
         let Some(place) = choice.stage.places.iter().position(|place| place.name == l.point.place) else { continue };
-        let cpu = l.server_cpu_s.map(|server| per_file(l, server + l.client_cpu_s));
+        let cpu_us = l.server_cpu_s.map(|server| per_file(l, server + l.client_cpu_s));
         let curve = curves.entry((place, how_rank(&l.point.how), l.point.how.as_str())).or_default();
-        curve.entry(ground.datafiles).or_default().push((l.repeat, (per_file(l, l.seconds), cpu)));
+        curve.entry(ground.datafiles).or_default().push(Timed { repeat: l.repeat, wall_us: per_file(l, l.seconds), cpu_us });
     }
     let line = |((place, _, how), times): ((usize, usize, &str), Times)| {
+        let times: Times = times.into_iter().map(|(datafiles, all)| (datafiles, apart(&all, |one| one.repeat).1)).collect();
         let written = || times.iter().filter(|(datafiles, _)| **datafiles > 0);
-        let wall = |of: &[(f64, Option<f64>)]| of.iter().map(|(wall, _)| *wall).collect::<Vec<f64>>();
-        let of = |(datafiles, all): (&u32, &Vec<(f64, Option<f64>)>)| (f64::from(*datafiles), wall(all));
+        let wall = |of: &[Timed]| of.iter().map(|one| one.wall_us).collect::<Vec<f64>>();
+        let of = |(datafiles, all): (&u32, &Vec<Timed>)| (f64::from(*datafiles), wall(all));
         let between = |(from, to): (u32, u32)| {
             let ends = written().filter(|(datafiles, _)| **datafiles == from || **datafiles == to).map(of);
             Some(fit_line(&ends.collect::<Vec<_>>(), SEED)?.slope)
         };
         let cpus = written().map(|(datafiles, all)| {
-            let cpu = all.iter().map(|(_, cpu)| *cpu).collect::<Option<Vec<f64>>>()?;
+            let cpu = all.iter().map(|one| one.cpu_us).collect::<Option<Vec<f64>>>()?;
             Some((f64::from(*datafiles), cpu))
         });
         Some(Trend {
@@ -237,11 +247,7 @@ pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
             cpu: cpus.collect::<Option<Vec<_>>>().and_then(|cpus| fit_line(&cpus, SEED)),
         })
     };
-    let warm = |times: BTreeMap<u32, Vec<(usize, (f64, Option<f64>))>>| -> Times {
-        let of = |all: &[(usize, (f64, Option<f64>))]| apart(all, |(repeat, _)| *repeat).1.into_iter().map(|(_, time)| time).collect();
-        times.into_iter().map(|(datafiles, all)| (datafiles, of(&all))).collect()
-    };
-    curves.into_iter().filter_map(|(which, times)| line((which, warm(times)))).collect()
+    curves.into_iter().filter_map(line).collect()
 }
 
 #[cfg(test)]
