@@ -357,10 +357,13 @@ p.poll(0.05)
 c.shutdown(socket.SHUT_WR)
 p.poll(5)";
     let recording = python(directory.path(), &[], program, &[&server.port]);
+    let all = spans(&recording).into_iter().map(|s| s.1).collect::<Vec<_>>();
+    assert_eq!(recording.meta().dropped_events, 0);
     let waits: Vec<Span> = of_role(&recording, Role::Client).into_iter().filter(|s| s.kind == SpanKind::WaitNetwork).collect();
     assert!(
         waits.iter().any(|s| s.object.is_none() && s.waker_context == Some(WakerContext::Timer) && s.duration_ns >= 40_000_000),
-        "{waits:?}"
+        "{waits:?} of {all:?} on {:?}",
+        recording.tracks()
     );
     let ended = |s: &&Span| s.object.is_some() && s.waker_context == Some(WakerContext::Softirq);
     let own = spans(&recording).into_iter().map(|s| s.1).collect::<Vec<_>>();
