@@ -8,7 +8,7 @@ use super::many::Outcomes;
 use super::namespace::Claim;
 use super::service::MetadataService;
 use super::sizes::settler::servers_of;
-use super::tree::{attributes_cost, layout_cost};
+use super::tree::attributes_cost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Place, Refusal, SmallReply};
@@ -45,7 +45,7 @@ impl MetadataService {
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
             bytes += match &one {
-                Ok((attributes, _)) => attributes_cost(attributes) + attributes.layout.as_deref().map_or(0, layout_cost),
+                Ok((attributes, _)) => attributes_cost(attributes),
                 Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
             };
             if let (true, Ok((_, claim))) = (sizes, &one) {

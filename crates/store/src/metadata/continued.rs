@@ -11,38 +11,29 @@ use std::collections::VecDeque;
 /// Walks of one connection whose last page is remembered: more than requests are ever on their way.
 const REMEMBERED: usize = 32;
 
-/// Where the next page of each walk begins, of those that were asked for last.
+/// The last name of the page before, of each walk that was asked for last; `None`: that page was the last one.
 #[derive(Debug, Default)]
-pub(super) struct Continued(VecDeque<(u32, Next)>);
-
-#[derive(Debug)]
-enum Next {
-    After(Vec<u8>),
-    /// There is none.
-    None,
-}
+pub(super) struct Continued(VecDeque<(u32, Option<Vec<u8>>)>);
 
 impl Continued {
     /// The name after which this page begins, if it is not the first; `None`: the page before was the last one. Until
-    /// [`Continued::answered`] nothing is known of the walk.
+    /// [`Continued::answered`] nothing is known of a walk that goes on.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the page before was never asked for, could not be had, or is forgotten.
     pub fn begin(&mut self, walk: u32, after: After) -> Result<Option<Option<Vec<u8>>>> {
-        let known = self.0.iter().position(|(known, _)| *known == walk);
-        match after {
-            After::Nothing | After::Name(_) => {
-                known.map(|at| self.0.remove(at));
-                Ok(Some(if let After::Name(name) = after { Some(name) } else { None }))
+        let known = self.0.iter().position(|(known, _)| *known == walk).and_then(|at| self.0.remove(at));
+        match (after, known) {
+            (After::Nothing, _) => Ok(Some(None)),
+            (After::Name(name), _) => Ok(Some(Some(name))),
+            (After::Page, Some((_, Some(name)))) => Ok(Some(Some(name))),
+            (After::Page, Some((_, None))) => {
+                self.answered(walk, None);
+                Ok(None)
             }
-            After::Page => match known.map(|at| (at, &self.0[at].1)) {
-                Some((at, Next::After(_))) => match self.0.remove(at) {
-                    Some((_, Next::After(name))) => Ok(Some(Some(name))),
-                    _ => Ok(None),
-                },
-                Some((_, Next::None)) => Ok(None),
-                None => Err(Error::new(ErrorKind::Invalid, format!("the page before, of walk {walk}, is not known: ask with a name"))),
-            },
+            (After::Page, None) => {
+                Err(Error::new(ErrorKind::Invalid, format!("the page before, of walk {walk}, is not known: ask with a name")))
+            }
         }
     }
 
@@ -52,7 +43,7 @@ impl Continued {
             return;
         }
         self.0.truncate(REMEMBERED - 1);
-        self.0.push_front((walk, last.map_or(Next::None, |name| Next::After(name.clone()))));
+        self.0.push_front((walk, last.cloned()));
     }
 }
 

@@ -223,32 +223,21 @@ struct Head {
 
 /// Layouts as they stand in rows, so that each is read once for a page of a directory.
 #[derive(Default)]
-pub(super) struct Layouts {
-    known: HashMap<Vec<u8>, Arc<FileLayout>>,
-    /// The one that came last, which mostly comes again.
-    last: Option<(Vec<u8>, Arc<FileLayout>)>,
-}
+pub(super) struct Layouts(HashMap<Vec<u8>, Arc<FileLayout>>);
 
 impl Layouts {
     fn get(&mut self, bytes: &[u8]) -> Option<Arc<FileLayout>> {
-        if let Some((_, layout)) = self.last.as_ref().filter(|(last, _)| last == bytes) {
+        if let Some(layout) = self.0.get(bytes) {
             return Some(Arc::clone(layout));
         }
-        let layout = match self.known.get(bytes) {
-            Some(layout) => Arc::clone(layout),
-            None => {
-                let layout: Arc<FileLayout> = Arc::new(postcard::from_bytes(bytes).ok()?);
-                self.known.insert(bytes.to_vec(), Arc::clone(&layout));
-                layout
-            }
-        };
-        self.last = Some((bytes.to_vec(), Arc::clone(&layout)));
+        let layout: Arc<FileLayout> = Arc::new(postcard::from_bytes(bytes).ok()?);
+        self.0.insert(bytes.to_vec(), Arc::clone(&layout));
         Some(layout)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.0.len()
     }
 }
 

@@ -121,7 +121,7 @@ impl Namespace {
 fn cost_of(outcome: &Result<SmallReply, Refusal>) -> usize {
     match outcome {
         Ok(SmallReply::Done) => 2,
-        Ok(SmallReply::Attributes(attributes)) => attributes_cost(attributes) + attributes.layout.as_deref().map_or(0, layout_cost),
+        Ok(SmallReply::Attributes(attributes)) => attributes_cost(attributes),
         Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
     }
 }

@@ -271,7 +271,7 @@ pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(
 
 /// About how many bytes an entry of a page takes in a message, without its layout: a page has each of them once.
 pub(super) fn entry_cost(entry: &DirectoryEntry) -> usize {
-    entry.name.len() + 16 + entry.attributes.as_ref().map_or(0, attributes_cost)
+    entry.name.len() + 16 + entry.attributes.as_ref().map_or(0, slim_cost)
 }
 
 /// About how many bytes a layout takes in a message.
@@ -283,8 +283,13 @@ fn spec_cost(spec: &Spec) -> usize {
     spec.name.len() + spec.parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>()
 }
 
-/// About how many bytes attributes take in a message, without the layout; rather more than less.
+/// About how many bytes attributes take in a message; rather more than less.
 pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
+    slim_cost(attributes) + attributes.layout.as_deref().map_or(0, layout_cost)
+}
+
+/// The same without the layout.
+fn slim_cost(attributes: &Attributes) -> usize {
     let choice = attributes.default_layout.as_ref().map_or(0, |choice| {
         let targets = match &choice.placement {
             Some(Placement::Targets(list)) => 5 * list.len(),
