@@ -87,27 +87,24 @@ impl Walk<'_, '_> {
 
     /// What a server's thread that was not there yet would have waited for: bytes over the connection it then served.
     fn first_wait(&self) -> Option<LiveSpan> {
-        let end = self.actor().end;
-        if end != End::Server {
-            return None;
-        }
-        self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track)).map(|connection| self.awaits(connection, self.start))
+        if self.actor().end == End::Server { self.awaits(self.start) } else { None }
     }
 
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
         const LONG_NS: i64 = 200_000;
-        let end = self.actor().end;
-        if end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+        if self.actor().end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
             return None;
         }
-        self.feed.parties.iter().position(|p| p[end as usize].contains(&self.track)).map(|connection| self.awaits(connection, from))
+        self.awaits(from)
     }
 
-    /// This thread's wait for bytes over a connection until the walk's instant.
-    fn awaits(&self, connection: usize, from: i64) -> LiveSpan {
-        LiveSpan {
+    /// This thread's wait until the walk's instant for bytes over the connection it took part in, if there is one.
+    fn awaits(&self, from: i64) -> Option<LiveSpan> {
+        let end = self.actor().end as usize;
+        let connection = self.feed.parties.iter().position(|p| p[end].contains(&self.track))?;
+        Some(LiveSpan {
             start: from,
             end: self.at,
             id: 0,
@@ -126,7 +123,7 @@ impl Walk<'_, '_> {
             count: 1,
             kind: SpanKind::NetReceive,
             context: ABSENT_CONTEXT,
-        }
+        })
     }
 
     /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
