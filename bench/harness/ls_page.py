@@ -5,7 +5,7 @@ import shutil
 
 PREFACE = """# What a listing costs
 
-`make bench-ls` measures it (root; the figures below are its last run), on one machine: the servers in a network namespace, the client in
+`make bench-ls` measures it (root; the figures below are of `bench/ls -- --files 100000`), on one machine: the servers in a network namespace, the client in
 others beyond links of known round trips. `thalweg bench ls` alone does the same without links, and with a stage file between real
 hosts:
 

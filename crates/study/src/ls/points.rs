@@ -136,9 +136,7 @@ pub fn points(choice: &Choice, lines: &[Line], cpus: usize) -> Vec<PointResult> 
         .filter_map(|(point, listings)| {
             let synchronous = groups.get(&Point { how: WalkMode::Synchronous.name().into(), ..(*point).clone() });
             let link = links.iter().find(|link| link.place == point.place).copied();
-            let (first, warm) = apart(listings, |listing| listing.repeat);
-            let first_us = first.map(|first| per_file(first, first.seconds));
-            Some(PointResult { first_us, ..result(point, &warm, synchronous, link, cpus)? })
+            result(point, listings, synchronous, link, cpus)
         })
         .collect();
     results.sort_by_key(|p| (p.point.ground.clone(), place(&p.point.place), how_rank(&p.point.how), p.point.how.clone()));
@@ -158,13 +156,14 @@ fn result(
     link: Option<&LinkLine>,
     cpus: usize,
 ) -> Option<PointResult> {
+    let (first, listings) = apart(listings, |listing| listing.repeat);
     let middle = |figure: &dyn Fn(&Listing) -> Option<f64>| -> Option<f64> {
         median(&listings.iter().map(|listing| figure(listing)).collect::<Option<Vec<f64>>>()?)
     };
-    let per_file_us = estimate(listings, |l| Some(per_file(l, l.seconds)))?;
-    let client_cpu_us = estimate(listings, |l| Some(per_file(l, l.client_cpu_s)))?;
-    let server_cpu_us = estimate(listings, |l| l.server_cpu_s.map(|s| per_file(l, s)));
-    let link_cpu_us = estimate(listings, |l| l.link_cpu_s.map(|s| per_file(l, s)));
+    let per_file_us = estimate(&listings, |l| Some(per_file(l, l.seconds)))?;
+    let client_cpu_us = estimate(&listings, |l| Some(per_file(l, l.client_cpu_s)))?;
+    let server_cpu_us = estimate(&listings, |l| l.server_cpu_s.map(|s| per_file(l, s)));
+    let link_cpu_us = estimate(&listings, |l| l.link_cpu_s.map(|s| per_file(l, s)));
     let bytes_per_file = middle(&|l| Some(l.bytes as f64 / l.entries.max(1) as f64))?;
     let round_trips = middle(&|l| l.counters.map(|c| c.round_trips as f64));
     let entries = middle(&|l| Some(l.entries as f64))?;
@@ -184,7 +183,7 @@ fn result(
         point: point.clone(),
         entries,
         per_file_us,
-        first_us: None,
+        first_us: first.map(|first| per_file(first, first.seconds)),
         client_cpu_us,
         server_cpu_us,
         link_cpu_us,
