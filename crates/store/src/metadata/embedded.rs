@@ -16,12 +16,11 @@
 //! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
 //! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
 
-use super::database::{Database, DatabaseError, Stage, Table, Transaction, Verdict, View, Watch};
-use super::layers::{Base, Layer, Pairs, Stack, Working};
+use super::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
+use super::layers::{Layer, Stack, Working};
 use super::log::{self, Segment};
+use super::redb_file::{Snapshot, identify, put_into, redb_error};
 use crate::sync::locked;
-use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -29,10 +28,6 @@ use thalweg_trace::TrackId;
 
 pub use super::log::Recovery;
 
-/// Key in [`Table::State`]: the database's identity, u64 LE.
-const IDENTITY: &[u8] = b"database.identity";
-/// Key in [`Table::State`]: the last log sequence number that the redb file contains, u64 LE.
-const APPLIED: &[u8] = b"database.applied";
 /// Past this many segments of log, writers wait for the checkpoint.
 const SEGMENTS_BEHIND: u64 = 4;
 
@@ -507,110 +502,5 @@ impl Shared {
             self.write_state().broken = Some(e.clone());
         }
         (reached, result)
-    }
-}
-
-/// The redb file as of one commit.
-struct Snapshot {
-    path: PathBuf,
-    tables: Vec<ReadOnlyTable<&'static [u8], &'static [u8]>>,
-}
-
-impl Snapshot {
-    fn of(redb: &redb::Database, path: &Path) -> Result<Snapshot, redb::Error> {
-        let transaction = redb.begin_read()?;
-        let tables = Table::ALL.iter().map(|t| transaction.open_table(definition(*t))).collect::<Result<_, _>>()?;
-        Ok(Snapshot { path: path.to_owned(), tables })
-    }
-}
-
-impl Base for Snapshot {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        let found = self.tables[table as usize].get(key).map_err(|e| redb_error(&self.path, &e.into()))?;
-        Ok(found.map(|value| value.value().to_vec()))
-    }
-
-    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
-        let rest = self.tables[table as usize].range::<&[u8]>((from, Bound::Unbounded)).map_err(|e| redb_error(&self.path, &e.into()))?;
-        Ok(Box::new(Rows { path: &self.path, rest, here: None }))
-    }
-}
-
-/// Pairs of a table, in redb's own memory.
-struct Rows<'a> {
-    path: &'a Path,
-    rest: redb::Range<'a, &'static [u8], &'static [u8]>,
-    here: Option<(Guard<'a>, Guard<'a>)>,
-}
-
-type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
-
-impl Pairs for Rows<'_> {
-    fn next(&mut self) -> Result<Option<()>, DatabaseError> {
-        self.here = self.rest.next().transpose().map_err(|e| redb_error(self.path, &e.into()))?;
-        Ok(self.here.as_ref().map(|_| ()))
-    }
-
-    fn pair(&self) -> Option<(&[u8], &[u8])> {
-        self.here.as_ref().map(|(key, value)| (key.value(), value.value()))
-    }
-}
-
-fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
-    TableDefinition::new(table.name())
-}
-
-/// The database's identity and last applied sequence number; makes the tables of a new one.
-fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
-    let mut transaction = redb.begin_write()?;
-    transaction.set_quick_repair(true);
-    let number =
-        |value: Option<redb::AccessGuard<'_, &'static [u8]>>| value.and_then(|v| v.value().try_into().ok()).map(u64::from_le_bytes);
-    let found = {
-        let state = transaction.open_table(definition(Table::State))?;
-        (number(state.get(IDENTITY)?), number(state.get(APPLIED)?))
-    };
-    if let (Some(identity), Some(applied)) = found {
-        transaction.abort()?;
-        return Ok((identity, applied));
-    }
-    let identity = crate::protocol::common::random_u64() | 1;
-    for table in Table::ALL {
-        transaction.open_table(definition(table))?;
-    }
-    {
-        let mut state = transaction.open_table(definition(Table::State))?;
-        state.insert(IDENTITY, identity.to_le_bytes().as_slice())?;
-        state.insert(APPLIED, 0_u64.to_le_bytes().as_slice())?;
-    }
-    transaction.commit()?;
-    Ok((identity, 0))
-}
-
-/// One durable commit of `layer`, and of the sequence number it reaches.
-fn put_into(redb: &redb::Database, layer: &Layer, last: u64) -> Result<(), redb::Error> {
-    let mut transaction = redb.begin_write()?;
-    transaction.set_durability(Durability::Immediate)?;
-    transaction.set_quick_repair(true);
-    for table in Table::ALL {
-        let mut rows = transaction.open_table(definition(table))?;
-        for (key, change) in layer.table(table) {
-            match change {
-                Some(value) => rows.insert(key.as_slice(), value.as_slice())?,
-                None => rows.remove(key.as_slice())?,
-            };
-        }
-        if table == Table::State {
-            rows.insert(APPLIED, last.to_le_bytes().as_slice())?;
-        }
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-fn redb_error(path: &Path, error: &redb::Error) -> DatabaseError {
-    match error {
-        redb::Error::Io(e) => DatabaseError::io(path, "input or output failed", e),
-        other => DatabaseError::new(path, other.to_string()),
     }
 }

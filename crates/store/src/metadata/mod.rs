@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`database`] | what is asked of a database, and with which durability |
 //! | [`embedded`] | the default one: layers in memory, a log, a redb file |
+//! | `redb_file` | that file |
 //! | [`model`] | one in memory, for tests |
 //! | [`namespace`] | the names, and what is read of them |
 //! | `making`, `moving`, `attributes` | the operations that change something, each one transaction |
@@ -40,6 +41,7 @@ mod names;
 pub mod namespace;
 mod openings;
 pub mod placement;
+mod redb_file;
 pub mod service;
 pub mod sizes;
 mod tree;

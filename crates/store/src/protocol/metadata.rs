@@ -6,6 +6,7 @@
 use super::common::BootVerifier;
 use super::locks::{LockOperation, LockReply};
 pub use super::many::{NewFile, Small, SmallReply};
+pub use super::page::{After, Detail};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thalweg_layout::Spec;
@@ -226,37 +227,6 @@ pub enum End {
     },
     /// A write may have failed, or may still be in flight: nobody knows the size now, nor how long it may still change.
     Unknown,
-}
-
-/// Where a page of a directory begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum After {
-    /// At the first name.
-    Nothing,
-    /// After this name, whether it is there or not.
-    Name(Vec<u8>),
-    /// After the last name of the page that was asked for before, on this connection and with the same number of the walk: so the
-    /// next page can be asked for while that one is still on its way. If that was the last one, this one is empty.
-    Page,
-}
-
-impl After {
-    /// After this name, or at the first one.
-    pub fn name(name: Option<&[u8]>) -> After {
-        name.map_or(After::Nothing, |name| After::Name(name.to_vec()))
-    }
-}
-
-/// How much is asked of a directory's entries. Each includes what is before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Detail {
-    /// Names, numbers and kinds.
-    Names,
-    /// Attributes too.
-    Attributes,
-    /// Attributes, with sizes where the service can prove them.
-    #[default]
-    Sizes,
 }
 
 /// What is asked of the metadata service.

@@ -1,4 +1,4 @@
-//! A page of a directory on the wire: layouts once, entries with the number of theirs.
+//! A page of a directory: what is asked of it, and how it is told on the wire, layouts once, entries with the number of theirs.
 //!
 //! Files of a directory are mostly laid out in few ways, and a layout is several times as long as everything else that is told of a
 //! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
@@ -10,6 +10,37 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+
+/// Where a page of a directory begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum After {
+    /// At the first name.
+    Nothing,
+    /// After this name, whether it is there or not.
+    Name(Vec<u8>),
+    /// After the last name of the page that was asked for before, on this connection and with the same number of the walk: so the
+    /// next page can be asked for while that one is still on its way. If that was the last one, this one is empty.
+    Page,
+}
+
+impl After {
+    /// After this name, or at the first one.
+    pub fn name(name: Option<&[u8]>) -> After {
+        name.map_or(After::Nothing, |name| After::Name(name.to_vec()))
+    }
+}
+
+/// How much is asked of a directory's entries. Each includes what is before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Detail {
+    /// Names, numbers and kinds.
+    Names,
+    /// Attributes too.
+    Attributes,
+    /// Attributes, with sizes where the service can prove them.
+    #[default]
+    Sizes,
+}
 
 /// Bytes in one piece.
 struct Raw<'a>(&'a [u8]);
