@@ -101,7 +101,7 @@ class Cluster:
 
     def _serve(self, name, host):
         log = os.path.join(self.directory, f"{name}.log")
-        argv = [self.program, "serve", "--store", self.store, "--name", name, "--beyond-loopback"]
+        argv = [self.program, "serve", "--initialise", "--store", self.store, "--name", name, "--beyond-loopback"]
         server = Server(host.raw(argv), log)
         self.undo.callback(server.stop)
         server.wait_until(f"server {name}", lambda: name in (shell.read(log) or ""))

@@ -78,7 +78,7 @@ class Mounted:
             file.write(text)
         for name in ["metadata"] + [f"io{i}" for i in range(len(NODES))]:
             with open(os.path.join(self.directory, f"{name}.log"), "w") as log:
-                command = [THALWEG, "serve", "--store", self.store_toml, "--name", name]
+                command = [THALWEG, "serve", "--initialise", "--store", self.store_toml, "--name", name]
                 self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
         self.wait_until_it_answers()
         os.makedirs(self.here)

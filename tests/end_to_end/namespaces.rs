@@ -91,7 +91,8 @@ fn a_store_over_several_machines_copies_explains_and_places_data_locally() {
     let store = file(here.path(), "store.toml", description(here.path(), 2).as_bytes());
     let mut servers = Vec::new();
     for (machine, name) in [(0, "metadata"), (1, "io1"), (2, "io2")] {
-        let mut server = Running::start(network.on(machine, &["serve", "--beyond-loopback", "--store", text(&store), "--name", name]));
+        let mut server =
+            Running::start(network.on(machine, &["serve", "--beyond-loopback", "--initialise", "--store", text(&store), "--name", name]));
         assert!(!server.line().is_empty(), "{name} did not start");
         servers.push(server);
     }

@@ -34,6 +34,10 @@ kinds! {
     NotFound = libc::ENOENT,
     /// It exists already.
     Exists = libc::EEXIST,
+    /// Bytes that a target should have are not there any more.
+    Lost = libc::EREMOTEIO,
+    /// A target, or the metadata, is not where it should be; or is older than what belongs to it.
+    Absent = libc::ENODEV,
     /// A directory was expected.
     NotDirectory = libc::ENOTDIR,
     /// A file was expected.

@@ -1,5 +1,8 @@
 //! Starting: a whole store in one process over the directories there are ([`up`]), or one of its servers
 //! ([`serve`]). Either way the servers speak TCP, so what is seen in one process is what a network gives.
+//!
+//! Starting finds what is there; only a store that is new, or somebody who asks for it ([`StartOptions::initialise`]), makes targets and
+//! metadata. What is missing is far more often a file system that is not mounted.
 
 use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, node_here, resolve};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,11 +10,11 @@ use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use crate::metadata::database::Database;
 use crate::metadata::embedded::{Embedded, Options};
 use crate::metadata::io_servers::Remote;
-use crate::metadata::namespace::Namespace;
+use crate::metadata::namespace::{Namespace, Seen};
 use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::random_u64;
 use crate::protocol::metadata::{Owner, TargetId};
-use crate::wire::{Connect, Running, ServeOptions, boot_id, serve as serve_on};
+use crate::wire::{Connect, Connection, Running, ServeOptions, boot_id, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +26,19 @@ pub const STORE_FILE: &str = "store.toml";
 const GRACE: Duration = Duration::from_secs(2);
 /// Silence after which the metadata service gives an I/O server up; it tries again later.
 const PEER_SILENCE: Duration = Duration::from_secs(5);
+/// How long a start of the metadata service waits for I/O servers to say what they have seen.
+const LOOKING_ROUND: Duration = Duration::from_secs(2);
+
+/// What a start may do besides starting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartOptions {
+    /// Listen on another address than loopback.
+    pub beyond_loopback: bool,
+    /// Make targets and metadata that are not there, anew and empty.
+    pub initialise: bool,
+    /// Go on with metadata that is older than what the targets have seen.
+    pub accept_older_metadata: bool,
+}
 
 /// What store to start.
 #[derive(Clone, Debug)]
@@ -39,8 +55,8 @@ pub struct UpOptions {
     pub port: Option<u16>,
     /// The label of this machine; otherwise [`node_here`].
     pub node: Option<String>,
-    /// Whether `host` may be another address than loopback.
-    pub beyond_loopback: bool,
+    /// What else it may do.
+    pub start: StartOptions,
 }
 
 impl UpOptions {
@@ -53,7 +69,7 @@ impl UpOptions {
             host: "127.0.0.1".into(),
             port: None,
             node: None,
-            beyond_loopback: false,
+            start: StartOptions::default(),
         }
     }
 }
@@ -63,6 +79,7 @@ pub struct RunningStore {
     config: StoreConfig,
     metadata: Option<(Running, Arc<MetadataService>)>,
     io: Vec<(String, Running)>,
+    notes: Vec<String>,
 }
 
 impl RunningStore {
@@ -74,6 +91,11 @@ impl RunningStore {
     /// The store's address: `thal://HOST:PORT`.
     pub fn address(&self) -> StoreAddress {
         StoreAddress::Service(self.config.metadata.address.clone())
+    }
+
+    /// What whoever started it should know: a sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The names of the servers that run here, `metadata` among them.
@@ -129,10 +151,12 @@ impl Drop for RunningStore {
 /// made, and its `store.toml` stands in the first directory.
 ///
 /// # Errors
-/// When the directories belong to another store or are divided otherwise, or a port is in use.
+/// When the directories belong to another store or are divided otherwise, or a port is in use; [`ErrorKind::Absent`] when a target or the
+/// metadata of a store that was made before is not there, or the metadata is older than its targets.
 pub fn up(options: &UpOptions) -> Result<RunningStore> {
     let planned = plan(options)?;
     let path = planned.path.clone();
+    let mut start = options.start;
     let mut config = if path.exists() {
         let config = StoreConfig::read(&path)?;
         same_parts(&config, &planned)?;
@@ -150,6 +174,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
                 ),
             ));
         }
+        start.initialise = true;
         planned
     };
     if let Some(node) = &options.node {
@@ -165,12 +190,12 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         server.address = local_address(&listener)?;
         listeners.push(listener);
     }
-    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+    let mut store = RunningStore::of(&config);
     for (server, listener) in config.servers.iter().zip(listeners) {
-        store.io.push((server.name.clone(), start_io(&config, server, listener, options.beyond_loopback)?));
+        store.start_io(server, listener, start)?;
     }
     config.write()?;
-    store.metadata = Some(start_metadata(&config, metadata, options.beyond_loopback)?);
+    store.start_metadata(metadata, start)?;
     Ok(store)
 }
 
@@ -178,16 +203,16 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
 /// address that the file gives it; the others need not be there.
 ///
 /// # Errors
-/// When there is no such server, its directory is another's, or its port is in use.
-pub fn serve(config: &StoreConfig, name: &str, beyond_loopback: bool) -> Result<RunningStore> {
-    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+/// When there is no such server, its directory is another's, or its port is in use; [`ErrorKind::Absent`] as for [`up`].
+pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<RunningStore> {
+    let mut store = RunningStore::of(config);
     if name == METADATA_NAME {
         let listener = listen(&config.metadata.address)?;
-        store.metadata = Some(start_metadata(config, listener, beyond_loopback)?);
+        store.start_metadata(listener, start)?;
     } else {
         let server = config.server(name)?;
         let listener = listen(&server.address)?;
-        store.io.push((name.to_owned(), start_io(config, server, listener, beyond_loopback)?));
+        store.start_io(server, listener, start)?;
     }
     Ok(store)
 }
@@ -262,42 +287,78 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
     ))
 }
 
-fn start_io(config: &StoreConfig, server: &ServerConfig, listener: TcpListener, beyond_loopback: bool) -> Result<Running> {
-    let mut targets = Vec::new();
-    for (number, directory) in &server.targets {
-        targets.push(Target::open(directory, config.store, *number).map_err(|e| e.at_server(&server.name))?);
+impl RunningStore {
+    /// Nothing of it runs yet.
+    fn of(config: &StoreConfig) -> RunningStore {
+        RunningStore { config: config.clone(), metadata: None, io: Vec::new(), notes: Vec::new() }
     }
-    let mut options = IoServerOptions::new(&server.name, &server.node, config.store);
-    options.serve.beyond_loopback = beyond_loopback;
-    IoServer::start(listener, targets, options)
+
+    fn start_io(&mut self, server: &ServerConfig, listener: TcpListener, start: StartOptions) -> Result<()> {
+        let mut targets = Vec::new();
+        for (number, directory) in &server.targets {
+            let open = if start.initialise { Target::initialise } else { Target::open };
+            let target = open(directory, self.config.store, *number).map_err(|e| e.at_server(&server.name))?;
+            if target.is_adopted() {
+                self.notes.push(format!(
+                    "{}: target {number} was made by an earlier release and is adopted: it has files up to start {} of the metadata service",
+                    directory.display(),
+                    target.epoch()
+                ));
+            }
+            targets.push(target);
+        }
+        let mut options = IoServerOptions::new(&server.name, &server.node, self.config.store);
+        options.serve.beyond_loopback = start.beyond_loopback;
+        self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
+        Ok(())
+    }
+
+    fn start_metadata(&mut self, listener: TcpListener, start: StartOptions) -> Result<()> {
+        let begin = || -> Result<(Running, Arc<MetadataService>)> {
+            let config = &self.config;
+            let node = config.metadata.node.clone().unwrap_or_else(node_here);
+            let directory = &config.metadata.directory;
+            if !start.initialise && !Embedded::is_in(directory) {
+                let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
+                return Err(Error::new(ErrorKind::Absent, format!("{} holds no metadata: {what}", directory.display())));
+            }
+            let peers = Connect {
+                timeout: PEER_SILENCE,
+                client: METADATA_NAME.into(),
+                node: node.clone(),
+                store: Some(config.store),
+                ..Connect::default()
+            };
+            let seen = Seen { highest: highest_epoch(&config.servers, &peers), accepts_older: start.accept_older_metadata };
+            let database: Arc<dyn Database> = Arc::new(Embedded::open(directory, Options::default())?);
+            let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+            let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);
+            let options = MetadataOptions {
+                name: METADATA_NAME.into(),
+                node: node.clone(),
+                directory: directory.clone(),
+                grace: GRACE,
+                boot_id: boot_id(),
+            };
+            let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
+            let mut serving = ServeOptions::new(METADATA_NAME, node);
+            serving.beyond_loopback = start.beyond_loopback;
+            Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
+        };
+        self.metadata = Some(begin().map_err(|e| e.at_server(METADATA_NAME))?);
+        Ok(())
+    }
 }
 
-fn start_metadata(config: &StoreConfig, listener: TcpListener, beyond_loopback: bool) -> Result<(Running, Arc<MetadataService>)> {
-    let start = || -> Result<(Running, Arc<MetadataService>)> {
-        let node = config.metadata.node.clone().unwrap_or_else(node_here);
-        let database: Arc<dyn Database> = Arc::new(Embedded::open(&config.metadata.directory, Options::default())?);
-        let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        let namespace = Arc::new(Namespace::open(database, config.map(), owner)?);
-        let options = MetadataOptions {
-            name: METADATA_NAME.into(),
-            node: node.clone(),
-            directory: config.metadata.directory.clone(),
-            grace: GRACE,
-            boot_id: boot_id(),
-        };
-        let peers = Connect {
-            timeout: PEER_SILENCE,
-            client: METADATA_NAME.into(),
-            node: node.clone(),
-            store: Some(config.store),
-            ..Connect::default()
-        };
-        let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
-        let mut serving = ServeOptions::new(METADATA_NAME, node);
-        serving.beyond_loopback = beyond_loopback;
-        Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
-    };
-    start().map_err(|e| e.at_server(METADATA_NAME))
+/// The highest epoch of file numbers that the servers have seen, of those that answer: the others are held against the service's by
+/// whoever connects to them.
+fn highest_epoch(servers: &[ServerConfig], peers: &Connect) -> Option<(u64, String)> {
+    let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
+    let ask = |server: &ServerConfig| Some((Connection::connect(&server.address, &options).ok()?.hello().epoch, server.name.clone()));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server))).collect();
+        asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).max()
+    })
 }
 
 /// Listens on the port that is asked for; else on the one it had; else on any.

@@ -34,7 +34,7 @@ fn as_a_server_process() {
     let Ok(text) = std::env::var("THALWEG_TEST_SERVER") else { return };
     let (number, directory) = text.split_once('@').unwrap();
     let number: u32 = number.parse().unwrap();
-    let target = Target::open(Path::new(directory), stand::STORE, TargetId(number)).unwrap();
+    let target = Target::initialise(Path::new(directory), stand::STORE, TargetId(number)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = IoServer::start(listener, vec![target], IoServerOptions::new(format!("io{number}"), "here", stand::STORE)).unwrap();
     println!("\nADDRESS {}", server.address());
@@ -229,6 +229,7 @@ impl Service for Damaging {
             boot_id: String::new(),
             verifier: BootVerifier(1),
             store: stand::STORE,
+            epoch: 0,
         })
     }
     fn kind(&self) -> Kind {
@@ -331,7 +332,7 @@ fn a_source_that_changes_its_size_or_goes_is_an_error_and_nothing_is_kept() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_names_server_and_target_and_its_bytes_are_not_readable() {
+fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old_or_the_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("t1");
     std::fs::create_dir(&small).unwrap();
@@ -349,21 +350,27 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_its_bytes_are_not_re
             assert!(error.message().contains("target 1"), "{error}");
             assert!(names.list().is_empty());
         }
-        // A write that does not fit whole leaves nothing of itself to be read.
+        // Of a write that does not fit whole, each byte is the old one or the new one: what was synced before is not taken back.
         let mut connection = Connection::connect(&servers.map.servers[1].address, &Connect::default()).unwrap();
-        let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(1) };
-        let piece = stand::noise(3_000_000, 5);
-        let mut offset = 0;
-        let error = loop {
-            match write(&mut connection, datafile, offset, &piece, crc32c(&piece)) {
-                Ok(_) => offset += piece.len() as u64,
-                Err(error) => break error,
-            }
+        let call = |connection: &mut Connection, request: IoRequest| -> Vec<u8> {
+            connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &[]).unwrap().1
         };
+        let datafile = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(1) };
+        let (old, new) = (stand::noise(3_000_000, 5), stand::noise(6_000_000, 6));
+        write(&mut connection, datafile(9), 0, &old, crc32c(&old)).unwrap();
+        call(&mut connection, IoRequest::Sync { datafiles: vec![datafile(9)] });
+        let mut offset = 0;
+        while write(&mut connection, datafile(10), offset, &new[..100_000], crc32c(&new[..100_000])).is_ok() {
+            offset += 100_000;
+        }
+        let error = write(&mut connection, datafile(9), 0, &new, crc32c(&new)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace);
-        let read = IoRequest::Read { datafile, offset, length: piece.len() as u64 };
-        let (_, back): (IoReply, Vec<u8>) = connection.call_with(&mut Tracer::off(), Kind::Io, &read, &[]).unwrap();
-        assert!(back.iter().all(|b| *b == 0), "{} bytes of a failed write can be read", back.len());
+        let back = call(&mut connection, IoRequest::Read { datafile: datafile(9), offset: 0, length: new.len() as u64 });
+        assert!((old.len()..new.len()).contains(&back.len()), "{} bytes", back.len());
+        for (at, byte) in back.iter().enumerate() {
+            let was = old.get(at).copied().unwrap_or(0);
+            assert!(*byte == new[at] || *byte == was, "byte {at} is {byte}, and was {was}");
+        }
     }));
     drop(servers);
     let unmounted = Command::new("umount").arg("-l").arg(&small).status().unwrap();

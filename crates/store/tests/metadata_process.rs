@@ -11,7 +11,7 @@ use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::{Cancel, Wait};
 use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
 use thalweg_store::protocol::metadata::{Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
-use thalweg_store::start::serve;
+use thalweg_store::start::{StartOptions, serve};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
 
@@ -24,7 +24,7 @@ const SERVED: &str = "THALWEG_TEST_SERVES";
 fn the_service_runs_until_it_is_killed() {
     let Ok(path) = std::env::var(SERVED) else { return };
     let config = StoreConfig::read(Path::new(&path)).unwrap();
-    let store = serve(&config, "metadata", false).unwrap();
+    let store = serve(&config, "metadata", StartOptions { initialise: true, ..StartOptions::default() }).unwrap();
     println!("serving {}", store.listens("metadata").unwrap());
     loop {
         std::thread::park();

@@ -9,7 +9,7 @@ use thalweg_store::limits;
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
 use thalweg_store::metadata::embedded::{Embedded, Options};
 use thalweg_store::metadata::model::InMemory;
-use thalweg_store::metadata::namespace::Namespace;
+use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::protocol::metadata::{
     Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,
     TargetEntry, TargetId,
@@ -481,13 +481,13 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
 
 fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc<dyn Database>>) -> Arc<dyn Database>) {
     let mut model = Model::empty();
-    let mut namespace = Namespace::open(database(None), map(), OWNER).unwrap();
+    let mut namespace = Namespace::open(database(None), map(), OWNER, &Seen::default()).unwrap();
     for operation in operations {
         step(&namespace, &mut model, operation);
         if matches!(operation, Operation::Kill) {
             let old = Arc::clone(namespace.database());
             drop(namespace);
-            namespace = Namespace::open(database(Some(old)), map(), OWNER).unwrap();
+            namespace = Namespace::open(database(Some(old)), map(), OWNER, &Seen::default()).unwrap();
         }
     }
     same(&namespace, &model, ROOT, &mut Vec::new(), &mut BTreeMap::new());
@@ -540,8 +540,8 @@ proptest! {
 #[test]
 fn a_store_refuses_anothers_metadata_and_targets_that_moved() {
     let database: Arc<dyn Database> = Arc::new(InMemory::default());
-    drop(Namespace::open(Arc::clone(&database), map(), OWNER).unwrap());
-    let error = |map: StoreMap| Namespace::open(Arc::clone(&database), map, OWNER).unwrap_err().to_string();
+    drop(Namespace::open(Arc::clone(&database), map(), OWNER, &Seen::default()).unwrap());
+    let error = |map: StoreMap| Namespace::open(Arc::clone(&database), map, OWNER, &Seen::default()).unwrap_err().to_string();
     assert!(error(StoreMap { store: 6, ..map() }).contains("belongs to the store"));
     let mut moved = map();
     moved.servers[0].name = "io9".into();
@@ -552,7 +552,8 @@ fn a_store_refuses_anothers_metadata_and_targets_that_moved() {
 #[test]
 fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let namespace = |options| Namespace::open(Arc::new(Embedded::open(directory.path(), options).unwrap()), map(), OWNER).unwrap();
+    let namespace =
+        |options| Namespace::open(Arc::new(Embedded::open(directory.path(), options).unwrap()), map(), OWNER, &Seen::default()).unwrap();
     let create = |n: &Namespace| {
         let choice = LayoutChoice::default();
         n.create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id

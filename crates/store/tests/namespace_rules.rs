@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, View, Watch};
 use thalweg_store::metadata::model::InMemory;
-use thalweg_store::metadata::namespace::Namespace;
+use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::protocol::metadata::{
     Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, StoreMap,
     TargetEntry, TargetId,
@@ -22,7 +22,7 @@ fn map() -> StoreMap {
 }
 
 fn namespace() -> Namespace {
-    Namespace::open(Arc::new(InMemory::default()), map(), OWNER).unwrap()
+    Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &Seen::default()).unwrap()
 }
 
 fn file(n: &Namespace, path: &str) -> Attributes {
@@ -203,7 +203,7 @@ impl Database for Counting {
 #[test]
 fn changes_never_wait_for_more_than_a_slice_of_a_page() {
     let database = Arc::new(Counting { under: InMemory::default(), most: AtomicUsize::new(0) });
-    let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER).unwrap();
+    let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &Seen::default()).unwrap();
     for i in 0..3000 {
         n.create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thalweg_layout::{Distribution, Layout, Spec};
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Verdict, View, Watch};
 use thalweg_store::metadata::intents::IoServers;
-use thalweg_store::metadata::namespace::Namespace;
+use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::metadata::service::{LocalClient, MetadataOptions, MetadataService};
 use thalweg_store::protocol::io::DatafileId;
 use thalweg_store::protocol::metadata::*;
@@ -305,7 +305,7 @@ impl World {
     fn start(&mut self) {
         self.dead = Arc::default();
         let database = Arc::new(Saved { disk: Arc::clone(&self.disk), dead: Arc::clone(&self.dead) });
-        let namespace = Arc::new(Namespace::open(database, map(), OWNER).unwrap());
+        let namespace = Arc::new(Namespace::open(database, map(), OWNER, &Seen::default()).unwrap());
         let options = MetadataOptions {
             name: "metadata".into(),
             node: "n".into(),

@@ -1,7 +1,7 @@
 //! Stores under test: all in one process, and each server in a process of its own.
 
 use super::{Running, scratch, text, thalweg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,6 +48,8 @@ pub struct Servers {
     /// The file that describes it.
     pub store: PathBuf,
     processes: BTreeMap<String, Running>,
+    /// Those whose targets or metadata were made.
+    made: BTreeSet<String>,
     directory: tempfile::TempDir,
 }
 
@@ -88,7 +90,7 @@ impl Servers {
         }
         let store = directory.path().join("store.toml");
         std::fs::write(&store, description).expect("a file can be written");
-        Servers { store, processes: BTreeMap::new(), directory }
+        Servers { store, processes: BTreeMap::new(), made: BTreeSet::new(), directory }
     }
 
     /// Starts one server (again), and waits until it says that it serves.
@@ -96,6 +98,9 @@ impl Servers {
     pub fn serve(&mut self, name: &str) {
         let mut command = thalweg(["serve", "--store", text(&self.store), "--name", name]);
         command.stderr(Stdio::inherit());
+        if self.made.insert(name.to_owned()) {
+            command.arg("--initialise");
+        }
         let mut process = Running::start(command);
         let line = process.line();
         assert!(!line.is_empty(), "server {name} did not start");

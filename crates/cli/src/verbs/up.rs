@@ -4,7 +4,7 @@
 
 use crate::{failure::Failure, interrupt::Interrupt, output, size};
 use std::path::PathBuf;
-use thalweg_store::start::{self, UpOptions};
+use thalweg_store::start::{self, StartOptions, UpOptions};
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
@@ -27,12 +27,32 @@ pub struct Arguments {
     /// Listen on an address that others than this machine can reach; nobody is asked for a credential
     #[arg(long)]
     beyond_loopback: bool,
+    #[command(flatten)]
+    missing: Missing,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
     node: Option<String>,
     /// Print the address and nothing else
     #[arg(long)]
     print_address: bool,
+}
+
+/// What to do about parts of a store that are not there, or are too old.
+#[derive(clap::Args)]
+pub struct Missing {
+    /// Make targets and metadata that are not there, anew and empty: what was in them is lost. (A new store's are made without being asked)
+    #[arg(long)]
+    initialise: bool,
+    /// Go on with metadata that is older than the datafiles: files that it does not know are lost
+    #[arg(long)]
+    accept_older_metadata: bool,
+}
+
+impl Missing {
+    /// As options of a start.
+    pub fn options(&self, beyond_loopback: bool) -> StartOptions {
+        StartOptions { beyond_loopback, initialise: self.initialise, accept_older_metadata: self.accept_older_metadata }
+    }
 }
 
 /// Starts the store, says where it is, and stops it when asked to.
@@ -44,12 +64,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         host: arguments.host.clone(),
         port: arguments.port,
         node: arguments.node.clone().filter(|n| !n.is_empty()),
-        beyond_loopback: arguments.beyond_loopback,
+        start: arguments.missing.options(arguments.beyond_loopback),
         ..UpOptions::new(&arguments.directories)
     };
     let store = start::up(&options).map_err(Failure::failed)?;
     let address = store.address();
     output::line(&address.to_string())?;
+    store.notes().iter().for_each(|note| output::note(note));
     if !arguments.print_address {
         let config = store.config();
         let targets: usize = config.servers.iter().map(|s| s.targets.len()).sum();

@@ -90,23 +90,15 @@ impl Datafile {
         Ok(have)
     }
 
-    /// Writes all of `bytes`. If that fails in the middle (the disk is full), the range becomes a hole again, so that no
-    /// part of a write that failed is read as data.
+    /// Writes all of `bytes`. If that fails in the middle (the disk is full), each byte of the range is the old one or the new one:
+    /// nothing is taken back, since what was there before may have been synced.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
-        let failed = match self.file.write_all_at(bytes, offset) {
-            Ok(()) => return Ok(()),
-            Err(e) => e,
-        };
-        use rustix::fs::FallocateFlags;
-        let punched = rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes.len() as u64);
-        let note = match punched {
-            Ok(()) => String::new(),
-            Err(e) => format!(" (and what was stored of it could not be taken back: {e})"),
-        };
-        let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path().display(), bytes.len()), failed);
-        let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
-        Err(Error::new(error.kind(), format!("{}{note}{advice}", error.message())))
+        self.file.write_all_at(bytes, offset).map_err(|e| {
+            let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path().display(), bytes.len()), e);
+            let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
+            Error::new(error.kind(), format!("{}{advice}", error.message()))
+        })
     }
 
     /// Gives a range space, or takes it away.

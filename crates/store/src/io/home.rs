@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -167,6 +168,23 @@ impl Home {
             Err(e) => Err(Error::system(self.path(id).display(), e)),
         }
     }
+}
+
+/// Makes the file `name` in `directory` whole or not at all, in place of one that is there, and durable.
+pub(super) fn publish(directory: &Path, name: &str, text: &str) -> Result<()> {
+    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.{}", std::process::id())));
+    let made = File::create(&draft)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&draft, &path));
+    if let Err(e) = made {
+        // It may not even have been made.
+        let _ = std::fs::remove_file(&draft);
+        return Err(Error::system(path.display(), e));
+    }
+    sync_directory(directory)
 }
 
 /// Puts the names in a directory on the medium.

@@ -13,6 +13,7 @@
 //! [`crate::limits::SERVER_MEMORY_BYTES`] of larger ones in all.
 
 mod datafile;
+mod epoch;
 mod home;
 mod many;
 mod memory;

@@ -100,6 +100,7 @@ impl Service for IoServer {
             boot_id: self.boot_id.clone(),
             verifier: self.verifier,
             store: self.options.store,
+            epoch: self.targets.values().map(Target::epoch).max().unwrap_or(0),
         })
     }
 

@@ -3,19 +3,24 @@
 //! ```text
 //! TARGET/
 //!   thalweg-target.toml           which store's target this is, and which number
+//!   thalweg-epoch.toml            the highest epoch of the file numbers it has served
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
 //! ```
 //!
 //! Datafiles are plain sparse files: a person can look at them, and the kernel serves them without our help.
+//!
+//! Starting never makes a target: a directory that is empty where a target is expected is a file system that is not mounted far more
+//! often than it is a new target, and serving it would turn every byte that was there into a hole. Only
+//! [`Target::initialise`], which somebody has asked for, makes one.
 
 use super::datafile::{Datafile, Make};
-use super::home::{Home, sync_directory};
+use super::epoch::Epoch;
+use super::home::{Home, publish};
 use super::open::OpenDatafiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
-use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +28,8 @@ use std::sync::Arc;
 /// The version of a target's layout on disk.
 const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
+/// The directory of the datafiles.
+pub(super) const DATAFILES: &str = "datafiles";
 
 /// What a target's directory says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +44,17 @@ pub struct TargetIdentity {
 }
 
 impl TargetIdentity {
+    fn of(store: u64, number: TargetId) -> TargetIdentity {
+        TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number.0 }
+    }
+
+    fn is_not(&self, wanted: &TargetIdentity, directory: &Path) -> Error {
+        let (is, expected) =
+            (format!("target {} of store {}", self.target, self.store), format!("target {} of store {}", wanted.target, wanted.store));
+        let problem = format!("{} is {is}: expected {expected}; give another directory", directory.display());
+        Error::new(ErrorKind::Invalid, problem)
+    }
+
     /// What this directory says of itself; `None` if it is not a target (or does not exist).
     ///
     /// # Errors
@@ -65,8 +83,14 @@ pub struct Target {
     number: TargetId,
     home: Arc<Home>,
     open: OpenDatafiles,
+    epoch: Epoch,
     /// Locked as long as the target is served, so that no other process serves it.
     _lock: File,
+}
+
+fn absent(directory: &Path, number: TargetId, problem: &str) -> Error {
+    let what = "is its file system mounted? --initialise makes the target anew and empty: what was on it is lost";
+    Error::new(ErrorKind::Absent, format!("{} {problem}, and is to be target {number}: {what}", directory.display()))
 }
 
 fn make_directory(path: &Path) -> Result<()> {
@@ -77,57 +101,64 @@ fn make_directory(path: &Path) -> Result<()> {
 }
 
 impl Target {
-    /// Opens target `number` of `store` in `directory`, which becomes one if it is none yet.
+    /// Opens target `number` of `store`, which is in `directory`.
     ///
     /// # Errors
-    /// When the directory is another store's or another number, is served already, or cannot be used.
+    /// [`ErrorKind::Absent`] when there is no target, or its datafiles are gone; when the directory is another store's or another
+    /// number, is served already, or cannot be used.
     pub fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
-        make_directory(directory)?;
-        let path = directory.join(IDENTITY);
-        let wanted = TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number.0 };
+        let wanted = TargetIdentity::of(store, number);
         match TargetIdentity::read(directory)? {
             Some(found) if found == wanted => {}
-            Some(found) => {
-                return Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!(
-                        "{} is target {} of store {}: expected target {} of store {}; give another directory",
-                        directory.display(),
-                        found.target,
-                        found.store,
-                        wanted.target,
-                        wanted.store
-                    ),
-                ));
-            }
-            None if directory.join("datafiles").exists() => {
-                return Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!("{} has datafiles and no {IDENTITY}: give another directory", directory.display()),
-                ));
-            }
-            None => Target::make(directory, &path, &wanted)?,
+            Some(found) => return Err(found.is_not(&wanted, directory)),
+            None => return Err(absent(directory, number, &format!("holds no target ({IDENTITY} is not there)"))),
         }
-        make_directory(&directory.join("datafiles"))?;
+        if !directory.join(DATAFILES).is_dir() {
+            return Err(absent(directory, number, &format!("has lost its `{DATAFILES}` directory")));
+        }
+        let path = directory.join(IDENTITY);
         let lock = File::open(&path).map_err(|e| Error::system(path.display(), e))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
-        Ok(Target { number, home: Arc::new(Home::open(directory)?), open: OpenDatafiles::default(), _lock: lock })
+        let epoch = Epoch::open(directory)?;
+        Ok(Target { number, home: Arc::new(Home::open(directory)?), open: OpenDatafiles::default(), epoch, _lock: lock })
     }
 
-    /// The identity appears whole or not at all.
-    fn make(directory: &Path, path: &Path, identity: &TargetIdentity) -> Result<()> {
-        let text = toml::to_string(identity).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-        let draft = directory.join(format!(".{IDENTITY}.{}", std::process::id()));
-        let made = File::create(&draft)
-            .and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&draft, path));
-        made.map_err(|e| Error::system(path.display(), e))?;
-        sync_directory(directory)
+    /// Makes target `number` of `store` in `directory`, unless it is there already, and opens it. Whatever is in the directory stays.
+    ///
+    /// # Errors
+    /// As [`Target::open`]; [`ErrorKind::Exists`] when there are datafiles without an identity.
+    pub fn initialise(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
+        let wanted = TargetIdentity::of(store, number);
+        let datafiles = directory.join(DATAFILES);
+        match TargetIdentity::read(directory)? {
+            Some(found) if found != wanted => return Err(found.is_not(&wanted, directory)),
+            Some(_) => make_directory(&datafiles)?,
+            None => {
+                let is_empty = std::fs::read_dir(&datafiles).map_or(true, |mut entries| entries.next().is_none());
+                if !is_empty {
+                    let problem = format!("{} has datafiles and no {IDENTITY}: give another directory", directory.display());
+                    return Err(Error::new(ErrorKind::Exists, problem));
+                }
+                make_directory(&datafiles)?;
+                Epoch::make(directory)?;
+                // The identity comes last: what has one is whole.
+                let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+                publish(directory, IDENTITY, &text)?;
+            }
+        }
+        Target::open(directory, store, number)
+    }
+
+    /// The highest epoch of the file numbers that it has served: a metadata service that is behind it has forgotten files.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.highest()
+    }
+
+    /// Whether it was made by a release that did not keep the epoch: it was found from the datafiles that there are.
+    pub fn is_adopted(&self) -> bool {
+        self.epoch.is_adopted()
     }
 
     /// Its number.
@@ -147,12 +178,16 @@ impl Target {
 
     /// A datafile that is to exist.
     pub fn created(&self, id: DatafileId) -> Result<Arc<Datafile>> {
+        self.epoch.serves(id.file)?;
         self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::IfMissing)).map(|found| found.expect("created"))
     }
 
     /// A datafile for one request of many: kept open no longer than that, since it is one of very many. `create`: it is probably
     /// not there yet, and is made.
     pub fn briefly(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
+        if create {
+            self.epoch.serves(id.file)?;
+        }
         match self.open.get(id) {
             Some(datafile) => Ok(Some(datafile)),
             None => Ok(Datafile::open(&self.home, id, if create { Make::Surely } else { Make::Not })?.map(Arc::new)),
@@ -220,7 +255,7 @@ mod tests {
     #[test]
     fn a_directory_of_another_store_or_number_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Target::open(dir.path(), 7, TargetId(3)).unwrap());
+        drop(Target::initialise(dir.path(), 7, TargetId(3)).unwrap());
         drop(Target::open(dir.path(), 7, TargetId(3)).unwrap());
         for (store, number) in [(8, 3), (7, 4)] {
             let error = Target::open(dir.path(), store, TargetId(number)).err().unwrap();
@@ -231,14 +266,14 @@ mod tests {
     #[test]
     fn a_target_is_served_once() {
         let dir = tempfile::tempdir().unwrap();
-        let _first = Target::open(dir.path(), 7, TargetId(3)).unwrap();
+        let _first = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
         assert_eq!(Target::open(dir.path(), 7, TargetId(3)).err().unwrap().kind(), ErrorKind::Busy);
     }
 
     #[test]
     fn more_datafiles_than_are_kept_open_still_work() {
         let dir = tempfile::tempdir().unwrap();
-        let target = Target::open(dir.path(), 7, TargetId(0)).unwrap();
+        let target = Target::initialise(dir.path(), 7, TargetId(0)).unwrap();
         let id = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(0) };
         for file in 0..OPEN_DATAFILES as u64 + 50 {
             target.created(id(file)).unwrap().write(&file.to_le_bytes(), 4096).unwrap();
@@ -252,5 +287,42 @@ mod tests {
         target.remove(id(1)).unwrap();
         target.remove(id(1)).unwrap();
         assert_eq!(target.glimpse(id(1)).unwrap(), DatafileSize::default());
+    }
+
+    #[test]
+    fn starting_never_makes_a_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Target::open(dir.path(), 7, TargetId(3));
+        assert_eq!(open().err().unwrap().kind(), ErrorKind::Absent);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "and nothing is made");
+        drop(Target::initialise(dir.path(), 7, TargetId(3)).unwrap());
+        drop(open().unwrap());
+        std::fs::remove_dir(dir.path().join(DATAFILES)).unwrap();
+        assert_eq!(open().err().unwrap().kind(), ErrorKind::Absent);
+        drop(Target::initialise(dir.path(), 7, TargetId(3)).unwrap());
+        open().unwrap();
+    }
+
+    #[test]
+    fn the_highest_epoch_is_remembered_and_found_where_it_was_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 0, target: TargetId(3) };
+        let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
+        assert_eq!(target.epoch(), 0);
+        for epoch in [5, 9, 2] {
+            target.created(id(epoch)).unwrap();
+        }
+        target.remove(id(9)).unwrap();
+        drop(target);
+        let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
+        assert_eq!((target.epoch(), target.is_adopted()), (9, false));
+        drop(target);
+        std::fs::remove_file(dir.path().join("thalweg-epoch.toml")).unwrap();
+        let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
+        assert_eq!((target.epoch(), target.is_adopted()), (5, true), "a target of an earlier release");
+        drop(target);
+        assert!(!Target::open(dir.path(), 7, TargetId(3)).unwrap().is_adopted(), "once");
+        std::fs::write(dir.path().join("thalweg-epoch.toml"), "epoch = ").unwrap();
+        assert!(Target::open(dir.path(), 7, TargetId(3)).is_err());
     }
 }

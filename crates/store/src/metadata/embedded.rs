@@ -30,6 +30,8 @@ pub use super::log::Recovery;
 
 /// Past this many segments of log, writers wait for the checkpoint.
 const SEGMENTS_BEHIND: u64 = 4;
+/// The redb file.
+const FILE: &str = "metadata.redb";
 
 /// How it is set up.
 #[derive(Clone, Copy, Debug)]
@@ -124,11 +126,16 @@ struct Work {
 }
 
 impl Embedded {
+    /// Whether there is a database in `directory`.
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     /// Opens the database in `directory`, or makes one there. Answers when everything that was
     /// returned before a kill, or synced before a power loss, is there again and is in the redb file.
     pub fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
-        let path = directory.join("metadata.redb");
+        let path = directory.join(FILE);
         let redb = redb::Database::builder().set_cache_size(options.cache_bytes).create(&path).map_err(|e| match e {
             redb::DatabaseError::DatabaseAlreadyOpen => {
                 DatabaseError::new(&path, "in use by another process: one metadata service at a time")
@@ -409,7 +416,7 @@ impl Shared {
 
     fn put_frozen(&self) -> Result<(), DatabaseError> {
         let Some((layer, last)) = self.read_state().frozen.clone() else { return Ok(()) };
-        let path = self.directory.join("metadata.redb");
+        let path = self.directory.join(FILE);
         let base = put_into(&self.redb, &layer, last).and_then(|()| Snapshot::of(&self.redb, &path)).map_err(|e| redb_error(&path, &e))?;
         let mut state = self.write_state();
         state.base = Arc::new(base);

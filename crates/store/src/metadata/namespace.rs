@@ -29,8 +29,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
 const STORE: &[u8] = b"namespace.store";
-/// Bits of a number below its epoch.
-const EPOCH_SHIFT: u32 = 40;
 /// Names in a page of a directory at most.
 const PAGE_NAMES: usize = 4096;
 /// Names that are read while changes wait, and in one turn ([`super::turns`]): longer ones list a quarter more beside a hundred others,
@@ -50,6 +48,34 @@ pub struct Namespace {
     pub(super) boots: Boots,
     /// In which directories are read.
     turns: Turns,
+}
+
+/// The highest epoch of file numbers that an I/O server's targets have served.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The epoch, and which server has seen it.
+    pub highest: Option<(u64, String)>,
+    /// Whether a database that is older than that is taken all the same: its files are those that there were, and numbers go on after
+    /// the highest.
+    pub accepts_older: bool,
+}
+
+impl Seen {
+    /// The epoch that the next is to be higher than, in a database that was used in the epoch `last`.
+    fn after(&self, last: u64) -> Result<u64> {
+        match &self.highest {
+            Some((seen, _)) if *seen > last && self.accepts_older => Ok(*seen),
+            Some((seen, server)) if *seen > last => Err(Error::new(
+                ErrorKind::Absent,
+                format!(
+                    "the metadata is older than the datafiles: {server} has datafiles of start {seen}, and this metadata was last used in start \
+                     {last}. The metadata directory was lost, or an older copy was put back: put the newest one back, or go on with this one \
+                     with --accept-older-metadata (files that it does not know are lost)"
+                ),
+            )),
+            _ => Ok(last),
+        }
+    }
 }
 
 /// What an inode says of a file's size; proved by [`super::sizes`].
@@ -183,8 +209,9 @@ impl Namespace {
     /// The namespace of the store `map.store`; makes the root directory of a new one.
     ///
     /// # Errors
-    /// When the database belongs to another store, a target is at another server than before, or the disk fails.
-    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner) -> Result<Namespace> {
+    /// When the database belongs to another store, a target is at another server than before, or the disk fails; [`ErrorKind::Absent`]
+    /// when it is older than what the targets have `seen`.
+    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
         let clock = Clock::default();
         let epoch = write(&*database, &mut super::database::Unwatched, |t| {
             let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
@@ -206,8 +233,9 @@ impl Namespace {
                 }
             }
             register_targets(t, &map)?;
-            let epoch = number(t.get(Table::State, EPOCH)?).unwrap_or(0) + 1;
-            if epoch >> (64 - EPOCH_SHIFT) != 0 {
+            let last = number(t.get(Table::State, EPOCH)?).unwrap_or(0);
+            let epoch = seen.after(last)? + 1;
+            if !FileId::exists(epoch, 0) {
                 return Err(Error::new(ErrorKind::Io, "the store has been started more often than it has numbers for"));
             }
             t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
@@ -229,6 +257,11 @@ impl Namespace {
     /// The database under it.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database
+    }
+
+    /// This start of the service: no number that it gives was given before.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Who is who.
@@ -411,10 +444,10 @@ impl Namespace {
 
     pub(super) fn fresh(&self) -> Result<FileId> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
-        if n >> EPOCH_SHIFT != 0 {
+        if !FileId::exists(self.epoch, n) {
             return Err(Error::new(ErrorKind::Io, "the metadata service has given all numbers of this start: restart it"));
         }
-        Ok(FileId(self.epoch << EPOCH_SHIFT | n))
+        Ok(FileId::new(self.epoch, n))
     }
 }
 

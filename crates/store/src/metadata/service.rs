@@ -127,6 +127,7 @@ impl Service for MetadataService {
             boot_id: boot_id(),
             verifier: self.verifier,
             store,
+            epoch: self.namespace.epoch(),
         })
     }
 

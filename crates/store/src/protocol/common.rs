@@ -97,6 +97,8 @@ pub struct HelloReply {
     pub verifier: BootVerifier,
     /// The store it belongs to.
     pub store: u64,
+    /// The metadata service: this start of it. An I/O server: the highest such of the file numbers that its targets have served.
+    pub epoch: u64,
 }
 
 /// Replies of [`crate::wire::Kind::Common`].

@@ -126,6 +126,7 @@ impl Connection {
             boot_id: String::new(),
             verifier: crate::protocol::common::BootVerifier(0),
             store: 0,
+            epoch: 0,
         };
         let mut connection = Connection {
             stream,

@@ -32,7 +32,7 @@ pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
         let name = format!("io{server}");
         let numbers = server * targets..(server + 1) * targets;
         let here: Vec<Target> =
-            numbers.clone().map(|n| Target::open(&directory.join(format!("t{n}")), STORE, TargetId(n)).unwrap()).collect();
+            numbers.clone().map(|n| Target::initialise(&directory.join(format!("t{n}")), STORE, TargetId(n)).unwrap()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let handle = IoServer::start(listener, here, IoServerOptions::new(&name, "here", STORE)).unwrap();
         map.servers.push(ServerEntry { name, node: "here".into(), address: handle.address().to_string() });
@@ -54,7 +54,7 @@ impl Servers {
     pub fn start(&mut self, server: usize, directory: &Path) {
         let entry = &self.map.servers[server];
         let numbers = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target);
-        let here: Vec<Target> = numbers.map(|n| Target::open(&directory.join(format!("t{}", n.0)), STORE, n).unwrap()).collect();
+        let here: Vec<Target> = numbers.map(|n| Target::initialise(&directory.join(format!("t{}", n.0)), STORE, n).unwrap()).collect();
         let listener = TcpListener::bind(&entry.address).unwrap();
         self.running[server] = Some(IoServer::start(listener, here, IoServerOptions::new(&entry.name, "here", STORE)).unwrap());
     }
