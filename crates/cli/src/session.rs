@@ -52,7 +52,8 @@ impl Session {
         let address = store.service().map_err(Failure::failed)?;
         let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
         let map = names.map();
-        let data = Arc::new(DataClient::new(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }));
+        let data =
+            Arc::new(DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }, Arc::new(names.clone())));
         Ok(Session { names, data })
     }
 

@@ -69,7 +69,9 @@ impl Refusal {
 pub fn errno(kind: ErrorKind) -> i32 {
     use ErrorKind as K;
     match kind {
-        K::Protocol
+        K::Lost
+        | K::Absent
+        | K::Protocol
         | K::Version
         | K::Corrupt
         | K::TimedOut

@@ -70,7 +70,8 @@ impl Mount {
         let off = &mut Tracer::off();
         let names = MetadataClient::connect(off, &options.address, &connect)?;
         let map = names.map();
-        let data = Arc::new(DataClient::new(map.as_ref().clone(), &Connect { store: Some(map.store), ..connect }));
+        let data =
+            Arc::new(DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..connect }, Arc::new(names.clone())));
         let root = names.stat(off, &Place::at(&options.directory))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is no directory").on_file(&options.directory).into());

@@ -148,7 +148,7 @@ fn make(arguments: &Arguments, names: &MetadataClient, data: &DataClient, path: 
                 }
                 end_bytes = file.layout.logical_file_size(&vec![1; file.targets.len()])?;
             }
-            ended.push((file, End::Written { end_bytes }));
+            ended.push((file, End::whole(end_bytes, false)));
         }
         for (server, writes) in writes.into_iter().enumerate() {
             for some in writes.chunks(4096) {

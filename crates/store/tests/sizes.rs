@@ -77,7 +77,7 @@ fn the_plain_cases_are_proved() {
     assert_eq!(told(&other, "/f"), None, "somebody may be writing it");
     write(&store, &file, "/f", 300_000);
     assert_eq!(told(&other, "/f"), None);
-    file.ended(End::Written { end_bytes: 300_000 });
+    file.ended(End::whole(300_000, false));
     names.tell_closed(t).unwrap();
     assert_eq!(told_soon(&other, "/f"), Some(300_000));
     // Opened for reading, and by two.
@@ -100,7 +100,7 @@ fn the_plain_cases_are_proved() {
     write(&store, &writing, "/f", 500_000);
     names.truncate(t, &Place::at("/f"), 100).unwrap();
     write(&store, &writing, "/f", 4_000);
-    writing.ended(End::Written { end_bytes: 500_000 });
+    writing.ended(End::Written { end_bytes: 500_000, whole_from_bytes: 500_000, is_synced: false });
     names.tell_closed(t).unwrap();
     assert_eq!(told_soon(&other, "/f"), Some(4_000));
     // Made and never opened.
@@ -143,7 +143,7 @@ fn many_files_are_made_written_and_named_in_two_requests() {
         if n % 100 == 0 {
             write(&store, &file, "/f", n as u64 + 1);
         }
-        files.push((file, End::Written { end_bytes: if n % 100 == 0 { n as u64 + 1 } else { 0 } }));
+        files.push((file, End::whole(if n % 100 == 0 { n as u64 + 1 } else { 0 }, false)));
     }
     let rename = |path: &String| Small::Rename {
         from: Place::at(format!("{path}.partial")),

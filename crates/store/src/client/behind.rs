@@ -461,7 +461,7 @@ impl Inner {
         let gone = place.and_then(|place| state.sent.remove(place));
         if let Some(extent) = &gone {
             state.held_bytes -= extent.memory.len() as u64;
-            self.file.changed(extent.pieces.last().map_or(0, |piece| piece.end), how.is_ok());
+            self.file.changed(&extent.pieces, how.is_ok());
         }
         if let Err(error) = how {
             state.error.get_or_insert(error);

@@ -4,6 +4,7 @@ use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
 use super::file::FileHandle;
 use super::link::{Lent, Link};
+use super::names::Names;
 use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -25,6 +26,7 @@ pub struct DataClient {
     budget: Arc<Budget>,
     reading: OnceLock<Engine>,
     writing: OnceLock<Engine>,
+    names: Option<Arc<dyn Names>>,
 }
 
 impl DataClient {
@@ -32,7 +34,21 @@ impl DataClient {
     pub fn new(map: StoreMap, options: &Connect) -> DataClient {
         let options = Connect { store: Some(map.store), ..options.clone() };
         let links = map.servers.iter().map(|entry| Arc::new(Link::new(entry.clone(), options.clone()))).collect();
-        DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new() }
+        DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new(), names: None }
+    }
+
+    /// The same, with the store's names: what servers say is held against what the metadata service says.
+    pub fn of_store(map: StoreMap, options: &Connect, names: Arc<dyn Names>) -> DataClient {
+        let mut client = DataClient::new(map, options);
+        client.names = Some(Arc::clone(&names));
+        let watched = |link: &Arc<Link>| Arc::new(Link::new(link.entry().clone(), link.dialing().0).watched_by(Arc::clone(&names)));
+        client.links = client.links.iter().map(watched).collect();
+        client
+    }
+
+    /// The store's names, if they are known here.
+    pub(super) fn names(&self) -> Option<&dyn Names> {
+        self.names.as_deref()
     }
 
     /// The memory of all windows of this client.
@@ -181,9 +197,9 @@ impl DataClient {
     /// A file's size: the largest mapped end of its datafiles.
     ///
     /// # Errors
-    /// A server's or a connection's, naming server and file.
+    /// As [`DataClient::sizes`].
     pub fn size(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<u64> {
-        let sizes: Vec<u64> = self.glimpse(tracer, file)?.iter().map(|s| s.size_bytes).collect();
+        let sizes: Vec<u64> = self.sizes(tracer, file)?.iter().map(|s| s.size_bytes).collect();
         file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))
     }
 

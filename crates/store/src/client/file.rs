@@ -4,6 +4,7 @@
 //! bytes before they are asked for, and after they were written; long transfers have threads of their own ([`crate::copy`]).
 
 use super::data::DataClient;
+use super::lengths::Expected;
 use super::names::Names;
 use super::request;
 use super::verifiers::Verifiers;
@@ -14,7 +15,9 @@ use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoR
 use crate::protocol::metadata::{Attributes, End};
 use crate::sync::locked;
 use crate::wire::unexpected;
+use std::collections::BTreeMap;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use thalweg_layout::{Distribution, FlowBuffer, Layout};
 use thalweg_trace::Tracer;
@@ -26,6 +29,8 @@ pub struct FileHandle {
     path: String,
     layout: Layout,
     targets: Vec<TargetId>,
+    /// What the metadata service says of its datafiles.
+    expected: Arc<Expected>,
 }
 
 impl FileHandle {
@@ -39,7 +44,7 @@ impl FileHandle {
             let problem = format!("a layout of {} datafiles on {} targets", layout.num_datafiles(), targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).on_file(path));
         }
-        Ok(FileHandle { id, path, layout, targets })
+        Ok(FileHandle { id, path, layout, targets, expected: Arc::default() })
     }
 
     /// A file as the metadata service describes it.
@@ -54,7 +59,10 @@ impl FileHandle {
         let (spec, targets) = (&layout.spec, &layout.targets);
         let many = targets.len() as u32;
         match Layout::new(spec, Some(many), many) {
-            Ok(layout) => FileHandle::new(attributes.id, path, layout, targets.clone()),
+            Ok(layout) => {
+                let handle = FileHandle::new(attributes.id, path, layout, targets.clone())?;
+                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), ..handle })
+            }
             Err(e) => Err(Error::new(ErrorKind::Invalid, e.to_string()).on_file(path)),
         }
     }
@@ -62,6 +70,14 @@ impl FileHandle {
     /// Its number.
     pub fn id(&self) -> FileId {
         self.id
+    }
+    /// What the metadata service says of its datafiles.
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
+    }
+    /// Whether a datafile that ends here may be whole, as far as the metadata service has said.
+    pub(crate) fn may_end(&self, index: u32, end_bytes: u64) -> bool {
+        self.expected.allows_end(&self.layout, index, end_bytes)
     }
     /// What it is called in messages.
     pub fn path(&self) -> &str {
@@ -104,10 +120,39 @@ struct Changes {
     in_flight: usize,
     /// Something has arrived.
     arrived: bool,
+    /// How often, and how often it had when everything was synced last.
+    arrivals: u64,
+    synced_arrivals: u64,
     /// Where the last byte ends that was written, or made room for.
     end_bytes: u64,
+    /// What was written, or made room for: where each part begins, and where it ends. Parts that touch are one.
+    parts: BTreeMap<u64, u64>,
     /// Of a change that failed nobody knows how much has happened, or still will.
     failed: bool,
+}
+
+impl Changes {
+    /// Parts that are kept apart: who writes here and there is asked for the sizes of datafiles instead.
+    const PARTS: usize = 64;
+
+    fn add(&mut self, range: &Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        self.end_bytes = self.end_bytes.max(range.end);
+        let (mut from, mut to) = (range.start, range.end);
+        while let Some((start, end)) =
+            self.parts.range(..=to).next_back().map(|(start, end)| (*start, *end)).filter(|(_, end)| *end >= from)
+        {
+            self.parts.remove(&start);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.parts.insert(from, to);
+        if self.parts.len() > Changes::PARTS {
+            // The last one is what a file that grows is about.
+            self.parts.pop_first();
+        }
+    }
 }
 
 impl Drop for StoreFile {
@@ -155,7 +200,11 @@ impl StoreFile {
         match now {
             Changes { failed: true, .. } => End::Unknown,
             Changes { in_flight: 1.., .. } => End::Unknown,
-            Changes { arrived: true, end_bytes, .. } => End::Written { end_bytes },
+            Changes { arrived: true, end_bytes, parts, arrivals, synced_arrivals, .. } => End::Written {
+                end_bytes,
+                whole_from_bytes: parts.last_key_value().filter(|(_, to)| **to == end_bytes).map_or(end_bytes, |(from, _)| *from),
+                is_synced: synced_arrivals == arrivals,
+            },
             _ => End::Read,
         }
     }
@@ -165,13 +214,14 @@ impl StoreFile {
         locked(&self.changes).in_flight += 1;
     }
 
-    /// Bytes up to `end` were changed, or nobody knows how many of them.
-    pub(crate) fn changed(&self, end: u64, done: bool) {
+    /// These bytes were changed, or nobody knows how many of them. An empty range does not make the file longer.
+    pub(crate) fn changed(&self, ranges: &[Range<u64>], done: bool) {
         let mut changes = locked(&self.changes);
         changes.in_flight -= 1;
         changes.arrived = true;
-        changes.end_bytes = changes.end_bytes.max(end);
+        changes.arrivals += 1;
         changes.failed |= !done;
+        ranges.iter().for_each(|range| changes.add(range));
     }
 
     /// Where its bytes are.
@@ -226,8 +276,14 @@ impl StoreFile {
     pub fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
         let name = |server: usize| self.data.links()[server].name().to_owned();
         let before = self.verifiers.begin_sync();
+        let arrivals = locked(&self.changes).arrivals;
         match self.data.sync(tracer, &self.handle) {
-            Ok(by) => self.verifiers.synced(&before, &by, name).map_err(|e| e.on_file(self.handle.path())),
+            Ok(by) => {
+                self.verifiers.synced(&before, &by, name).map_err(|e| e.on_file(self.handle.path()))?;
+                let mut changes = locked(&self.changes);
+                changes.synced_arrivals = changes.synced_arrivals.max(arrivals);
+                Ok(())
+            }
             Err(error) => {
                 self.verifiers.sync_failed(before, name);
                 Err(error)
@@ -253,7 +309,7 @@ impl StoreFile {
         self.changing();
         let written = request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file);
         // Nothing written does not make a file longer.
-        self.changed(if bytes.is_empty() { 0 } else { offset + bytes.len() as u64 }, written.is_ok());
+        self.changed(&[offset..offset + bytes.len() as u64], written.is_ok());
         written
     }
 
@@ -279,7 +335,7 @@ impl StoreFile {
     ///
     /// Servers are asked for sizes only where it matters: a datafile that comes short either ends before the file does,
     /// and what is missing is a hole, or the file ends there. Bytes that came from behind the missing ones tell, and if there
-    /// are none, the sizes do. A datafile that has grown between the two is read again, so that what another client writes
+    /// are none, the sizes do; those are asked for too where the metadata service says that the datafile is longer. A datafile that has grown between the two is read again, so that what another client writes
     /// meanwhile is seen, or not, but never as 0.
     ///
     /// # Errors
@@ -291,6 +347,7 @@ impl StoreFile {
         if length == 0 {
             return Ok(0);
         }
+        self.data.check_readable(&self.handle)?;
         let memory = &mut buffer[..length as usize];
         let layout = self.handle.layout();
         let mut short = request::buffers(&self.handle, offset, length).map_err(on_file)?;
@@ -306,12 +363,16 @@ impl StoreFile {
                 part.length -= have;
             }
             short.retain(|part| part.length > 0);
-            if known_size.is_some() || short.is_empty() || reached >= offset + length {
+            let may_be_holes = short.iter().all(|part| self.handle.may_end(part.datafile, part.physical_offset));
+            if may_be_holes && (known_size.is_some() || short.is_empty() || reached >= offset + length) {
                 return Ok(length as usize);
             }
-            let sizes: Vec<u64> = self.data.glimpse(tracer, &self.handle)?.iter().map(|s| s.size_bytes).collect();
+            let sizes: Vec<u64> = self.data.sizes(tracer, &self.handle)?.iter().map(|s| s.size_bytes).collect();
             short.retain(|part| sizes[part.datafile as usize] > part.physical_offset);
             if short.is_empty() {
+                if known_size.is_some() {
+                    return Ok(length as usize);
+                }
                 let size = layout.logical_file_size(&sizes).map_err(|e| on_file(Error::new(ErrorKind::Io, e.to_string())))?;
                 return Ok(size.max(reached).saturating_sub(offset).min(length) as usize);
             }
@@ -339,7 +400,8 @@ impl StoreFile {
         self.changing();
         let replies = self.data.call_each(tracer, &requests).map_err(on_file);
         let longer = matches!(how, Allocate::Extend | Allocate::ZeroRange);
-        self.changed(if longer { offset + length } else { 0 }, replies.is_ok());
+        let range = if longer { offset..offset + length } else { 0..0 };
+        self.changed(&[range], replies.is_ok());
         for ((server, _), reply) in requests.iter().zip(replies?) {
             let IoReply::Written { verifier } = reply else { return Err(on_file(unexpected(&reply))) };
             self.verifiers.note(*server, self.data.links()[*server].name(), verifier);

@@ -1,12 +1,13 @@
 //! One server: where it is, how to connect, and the connections to it that are not in use.
 
+use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
 use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use thalweg_trace::{Mode, Tracer};
 
 /// Idle connections kept for each server.
@@ -27,6 +28,8 @@ pub struct Link {
     options: Connect,
     idle: Mutex<Vec<Connection>>,
     recording: Mutex<Option<SessionOf>>,
+    /// Whose files are on it.
+    names: Option<Arc<dyn Names>>,
 }
 
 /// A connection out of the pool. Goes back when dropped, unless it is broken.
@@ -40,7 +43,27 @@ pub struct Lent<'a> {
 impl Link {
     /// A server as the store's map has it; nothing is connected yet.
     pub fn new(entry: ServerEntry, options: Connect) -> Link {
-        Link { entry, options, idle: Mutex::default(), recording: Mutex::default() }
+        Link { entry, options, idle: Mutex::default(), recording: Mutex::default(), names: None }
+    }
+
+    /// The same, of a store with these names.
+    pub(super) fn watched_by(self, names: Arc<dyn Names>) -> Link {
+        Link { names: Some(names), ..self }
+    }
+
+    /// A server that has files of a later start than the metadata service's has not forgotten what that has: its directory was lost, or is
+    /// an older copy.
+    fn check_epoch(&self, epoch: u64) -> Result<()> {
+        let Some(names) = &self.names else { return Ok(()) };
+        let service = names.epoch(epoch)?;
+        if epoch <= service {
+            return Ok(());
+        }
+        let problem = format!(
+            "has files of start {epoch} of the metadata service, which is at start {service}: its directory was lost, or an older copy was put \
+             back. Stop it and put the newest one back, or start it with --accept-older-metadata"
+        );
+        Err(Error::new(ErrorKind::Absent, problem))
     }
 
     /// Its name.
@@ -80,6 +103,7 @@ impl Link {
             let found = format!("{} calls itself {}: is the store's map out of date?", self.entry.address, connection.hello().server);
             return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
         }
+        self.check_epoch(connection.hello().epoch).map_err(|e| e.at_server(&self.entry.name))?;
         if let Some(recording) = &*locked(&self.recording) {
             connection.record(&recording.mode, recording.session);
         }

@@ -49,6 +49,22 @@ pub trait Names: Send + Sync {
     /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller, and how its use has ended.
     fn close(&self, _file: FileId, _end: End) {}
 
+    /// What is known of a file, by its number; `None`: whoever this is does not know numbers.
+    ///
+    /// # Errors
+    /// The service's.
+    fn attributes(&self, _tracer: &mut Tracer, _file: FileId) -> Result<Option<Attributes>> {
+        Ok(None)
+    }
+
+    /// The start of the metadata service: what is known of it, if that is `seen` at least, or else as the service says now.
+    ///
+    /// # Errors
+    /// The connection's.
+    fn epoch(&self, seen: u64) -> Result<u64> {
+        Ok(seen)
+    }
+
     /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
     ///
     /// # Errors

@@ -194,6 +194,7 @@ impl<'a> Worker<'a> {
             End::ToMemory(to, base) => {
                 if reply.header.payload_bytes < buffer.length {
                     flow.came_short();
+                    check_end(flow, buffer, reply.header.payload_bytes)?;
                 }
                 // SAFETY: the flow owns its memory until it has ended, and this buffer's pieces of it are no other's.
                 let mut pieces = unsafe { pieces_of(to, flow, buffer, *base) };
@@ -201,6 +202,7 @@ impl<'a> Worker<'a> {
                 Ok(buffer.length)
             }
             End::ToSink(sink) => {
+                check_end(flow, buffer, reply.header.payload_bytes)?;
                 memory.resize(reply.header.payload_bytes.min(buffer.length) as usize, 0);
                 request::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
                 store(&**sink, tracer, flow, buffer, memory)?;
@@ -208,6 +210,21 @@ impl<'a> Worker<'a> {
             }
         }
     }
+}
+
+/// A flow buffer of which the datafile has only so many bytes: a hole, unless the metadata service has said that there is more. (It may
+/// have been cut off since: whoever copies it then has no copy of what it was either.)
+fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
+    let end_bytes = buffer.physical_offset + have_bytes;
+    if have_bytes >= buffer.length || flow.file.may_end(buffer.datafile, end_bytes) {
+        return Ok(());
+    }
+    let id = flow.file.datafile(buffer.datafile);
+    let problem = format!(
+        "datafile {}.{} on target {} ends at byte {end_bytes}, before the file does: bytes of the file are lost, or it was truncated meanwhile",
+        id.file, id.index, id.target
+    );
+    Err(Error::new(ErrorKind::Lost, problem))
 }
 
 /// Fetches a flow buffer's bytes, checksums and sends them.

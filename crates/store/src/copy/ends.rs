@@ -107,6 +107,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Re
                 return Err(Error::new(ErrorKind::IsDirectory, "it is a directory: copy it with -r").on_file(path));
             }
             let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
+            store.data.check_readable(&handle)?;
             let size = store.data.size(tracer, &handle)?;
             let end = StoreEnd {
                 store: store.clone(),
@@ -295,7 +296,7 @@ impl StoreEnd {
     /// Everything is there, `size_bytes` and nothing in flight: gives the file its name, and closes it in the same message.
     pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
-        let whole = Some(metadata::End::Written { end_bytes: size_bytes });
+        let whole = Some(metadata::End::whole(size_bytes, sync));
         let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force, whole);
         renamed.map_err(|e| match e.kind() {
             ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),

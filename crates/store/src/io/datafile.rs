@@ -73,7 +73,9 @@ impl Datafile {
     /// Cuts it off or extends it with a hole.
     pub(super) fn truncate(&self, size_bytes: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
-        self.file.set_len(size_bytes).map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", self.path().display()), e))
+        let truncated = self.file.set_len(size_bytes);
+        self.home.changed.note(self.id);
+        truncated.map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", self.path().display()), e))
     }
 
     /// Fills `buffer` from `offset` on; how many bytes there were before its end.
@@ -94,7 +96,9 @@ impl Datafile {
     /// nothing is taken back, since what was there before may have been synced.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
-        self.file.write_all_at(bytes, offset).map_err(|e| {
+        let written = self.file.write_all_at(bytes, offset);
+        self.home.changed.note(self.id);
+        written.map_err(|e| {
             let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path().display(), bytes.len()), e);
             let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
             Error::new(error.kind(), format!("{}{advice}", error.message()))
@@ -122,6 +126,7 @@ impl Datafile {
                 done = fallocate(&self.file, Flags::empty(), offset, length);
             }
         }
+        self.home.changed.note(self.id);
         done.map_err(|e| Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path().display()), e))
     }
 

@@ -6,6 +6,7 @@ use crate::protocol::io::{DatafileId, DatafileSize};
 use crate::sync::locked;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
@@ -99,6 +100,45 @@ impl UnsyncedNames {
     }
 }
 
+/// Datafiles that were changed since the last time that all of them were synced.
+pub(super) struct Changed(Mutex<Option<HashSet<DatafileId>>>);
+
+impl Changed {
+    /// Of a target that is new; of one that was served before, whoever did may have left any datafile unsynced.
+    fn of(is_new: bool) -> Changed {
+        Changed(Mutex::new(is_new.then(HashSet::new)))
+    }
+
+    /// More are not told apart: then the whole file system is synced.
+    const MOST: usize = 1 << 14;
+
+    /// This one was changed: to be said after that, and before anybody is answered.
+    pub fn note(&self, id: DatafileId) {
+        let mut changed = locked(&self.0);
+        if let Some(known) = &mut *changed {
+            known.insert(id);
+            if known.len() > Changed::MOST {
+                *changed = None;
+            }
+        }
+    }
+
+    /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
+    fn take(&self) -> Option<HashSet<DatafileId>> {
+        locked(&self.0).replace(HashSet::new())
+    }
+
+    /// See [`Changed::take`].
+    pub fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
+        let changed = self.take();
+        let synced = sync(changed.as_ref());
+        if synced.is_err() {
+            *locked(&self.0) = None;
+        }
+        synced
+    }
+}
+
 /// The directory of a target's datafiles.
 pub(super) struct Home {
     /// The target's directory.
@@ -109,15 +149,23 @@ pub(super) struct Home {
     pub names: UnsyncedNames,
     /// What is known of sizes.
     pub sizes: Sizes,
+    /// Which datafiles were changed since all of them were synced.
+    pub changed: Changed,
 }
 
 impl Home {
     /// Of a target's directory, in which `datafiles/` exists.
-    pub fn open(directory: &Path) -> Result<Home> {
+    pub fn open(directory: &Path, is_new: bool) -> Result<Home> {
         let path = directory.join("datafiles");
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
-        Ok(Home { directory: directory.to_owned(), datafiles, names: UnsyncedNames::new(), sizes: Sizes::default() })
+        Ok(Home {
+            directory: directory.to_owned(),
+            datafiles,
+            names: UnsyncedNames::new(),
+            sizes: Sizes::default(),
+            changed: Changed::of(is_new),
+        })
     }
 
     /// Where a datafile is, for messages.
@@ -140,6 +188,13 @@ impl Home {
         let datafiles = self.directory.join("datafiles");
         self.names.sync(Name::of(id).part(), || sync_directory(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
         self.names.sync(PARTS, || sync_directory(&datafiles))
+    }
+
+    /// Puts everything on the target's file system on stable storage, other people's files too.
+    pub fn sync_file_system(&self) -> Result<()> {
+        let path = self.directory.join("datafiles");
+        let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
+        synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
     }
 
     /// A datafile's size; 0 if it does not exist.

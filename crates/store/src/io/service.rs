@@ -187,6 +187,14 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
+            IoRequest::SyncAll => {
+                let syncing = exchange.tracer.begin();
+                for target in self.server.targets.values() {
+                    target.sync_all().map_err(|e| at_target(e, target))?;
+                }
+                exchange.tracer.end(syncing, SpanKind::FileSync, exchange.about());
+                exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
+            }
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }

@@ -107,6 +107,10 @@ impl Target {
     /// [`ErrorKind::Absent`] when there is no target, or its datafiles are gone; when the directory is another store's or another
     /// number, is served already, or cannot be used.
     pub fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
+        Target::open_there(directory, store, number, false)
+    }
+
+    fn open_there(directory: &Path, store: u64, number: TargetId, is_new: bool) -> Result<Target> {
         let wanted = TargetIdentity::of(store, number);
         match TargetIdentity::read(directory)? {
             Some(found) if found == wanted => {}
@@ -122,7 +126,7 @@ impl Target {
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
         let epoch = Epoch::open(directory)?;
-        Ok(Target { number, home: Arc::new(Home::open(directory)?), open: OpenDatafiles::default(), epoch, _lock: lock })
+        Ok(Target { number, home: Arc::new(Home::open(directory, is_new)?), open: OpenDatafiles::default(), epoch, _lock: lock })
     }
 
     /// Makes target `number` of `store` in `directory`, unless it is there already, and opens it. Whatever is in the directory stays.
@@ -132,6 +136,7 @@ impl Target {
     pub fn initialise(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         let wanted = TargetIdentity::of(store, number);
         let datafiles = directory.join(DATAFILES);
+        let mut is_new = false;
         match TargetIdentity::read(directory)? {
             Some(found) if found != wanted => return Err(found.is_not(&wanted, directory)),
             Some(_) => make_directory(&datafiles)?,
@@ -146,9 +151,10 @@ impl Target {
                 // The identity comes last: what has one is whole.
                 let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
                 publish(directory, IDENTITY, &text)?;
+                is_new = true;
             }
         }
-        Target::open(directory, store, number)
+        Target::open_there(directory, store, number, is_new)
     }
 
     /// The highest epoch of the file numbers that it has served: a metadata service that is behind it has forgotten files.
@@ -197,6 +203,14 @@ impl Target {
     /// Puts a datafile on the medium, and its name, if that is not there yet.
     pub fn sync(&self, id: DatafileId) -> Result<()> {
         self.briefly(id, false)?.map_or(Ok(()), |datafile| datafile.sync())
+    }
+
+    /// Puts everything that was changed before on stable storage.
+    pub fn sync_all(&self) -> Result<()> {
+        self.home.changed.sync(|changed| match changed {
+            Some(changed) => changed.iter().try_for_each(|id| self.sync(*id)),
+            None => self.home.sync_file_system(),
+        })
     }
 
     /// Its size; 0 if it does not exist.

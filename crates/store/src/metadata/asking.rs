@@ -7,11 +7,12 @@ use super::database::{Stage, Watch};
 use super::many::Outcomes;
 use super::namespace::Claim;
 use super::service::MetadataService;
+use super::sizes::boots::Standing;
 use super::sizes::settler::servers_of;
 use super::tree::attributes_cost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Place, Refusal, SmallReply};
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Lengths, Place, Refusal, SmallReply};
 use crate::protocol::page::Distinct;
 
 /// Places in one request for attributes.
@@ -44,21 +45,57 @@ impl MetadataService {
         let (mut found, mut claims, mut bytes) = (Vec::with_capacity(places.len()), Vec::new(), 0);
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
+            let one = one.map(|(mut attributes, claim)| {
+                self.tell(&mut attributes, &claim);
+                claims.push(claim);
+                attributes
+            });
             bytes += match &one {
-                Ok((attributes, _)) => attributes_cost(attributes),
+                Ok(attributes) => attributes_cost(attributes),
                 Err(refusal) => refusal.message.len().min(limits::ERROR_TEXT_BYTES) + 16,
             };
-            if let (true, Ok((_, claim))) = (sizes, &one) {
-                claims.push(*claim);
-            }
-            found.push(one.map(|(attributes, _)| attributes));
+            found.push(one);
             if bytes >= STAT_BYTES {
                 break;
             }
         }
-        let attributes = found.iter_mut().filter_map(|one| one.as_mut().ok());
-        self.prove(watch, attributes.zip(claims).collect());
+        if sizes {
+            let attributes = found.iter_mut().filter_map(|one| one.as_mut().ok());
+            self.prove(watch, attributes.zip(claims).collect());
+        }
         Ok(found)
+    }
+
+    /// Attributes of a file that is being opened, with what is known of its datafiles as of now.
+    pub(super) fn stat_to_open(&self, place: &Place) -> Result<Attributes> {
+        let (mut attributes, claim) = self.namespace.stat_claiming(place)?;
+        if let (Claim::Settled(settlement), Some(layout)) = (&claim, &attributes.layout) {
+            let (database, map) = (&**self.namespace.database(), self.namespace.map());
+            self.namespace.boots.ask_again(database, &map, &*self.servers, (settlement, &layout.targets));
+        }
+        self.tell(&mut attributes, &claim);
+        Ok(attributes)
+    }
+
+    /// A file was synced: whether what had been written of it before, and was not synced then, was still there. Its servers' machines have
+    /// to say.
+    pub(super) fn was_all_synced(&self, id: FileId) -> bool {
+        let (namespace, map) = (&self.namespace, self.namespace.map());
+        let Some(before) = namespace.writers.base(id).filter(|before| before.unsynced.is_some()) else { return true };
+        let Ok(Some(layout)) = namespace.stat(&Place::of(id)).map(|found| found.layout) else { return false };
+        if namespace.boots.telling(&map).standing(&before, &layout.targets) != Standing::Pending {
+            return true;
+        }
+        let servers = servers_of(&map, std::iter::once(&*layout));
+        let proof = namespace.boots.ask(&**namespace.database(), &map, &*self.servers, &servers);
+        proof.since(&layout.targets) <= before.boots
+    }
+
+    fn tell(&self, attributes: &mut Attributes, claim: &Claim) {
+        if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
+            let map = self.namespace.map();
+            attributes.settled = Some(self.namespace.boots.telling(&map).settled(settlement, &layout.targets));
+        }
     }
 
     /// Sizes that were asked for among many operations.
@@ -79,7 +116,7 @@ impl MetadataService {
             return;
         }
         let map = self.namespace.map();
-        let has_bytes = |(_, claim): &&(&mut Attributes, Claim)| matches!(claim, Claim::Settled { size_bytes: 1.., .. });
+        let has_bytes = |(_, claim): &&(&mut Attributes, Claim)| matches!(claim, Claim::Settled(settlement) if settlement.size_bytes > 0);
         let mut layouts = Distinct::default();
         let with_bytes = claimed.iter().filter(has_bytes).filter_map(|(attributes, _)| attributes.layout.as_ref());
         with_bytes.for_each(|layout| _ = layouts.place(layout));
@@ -93,17 +130,23 @@ impl MetadataService {
             proof
         };
         let since: Vec<u32> = layouts.all().iter().map(|layout| proof.since(&layout.targets)).collect();
+        let telling = self.namespace.boots.telling(&map);
         let mut doubtful: Vec<FileId> = Vec::new();
         for (attributes, claim) in claimed {
             let layout = attributes.layout.as_ref();
             let mut since = || layout.map_or(u32::MAX, |layout| since[layouts.place(layout) as usize]);
-            match claim {
-                Claim::Settled { size_bytes, boots } if proof.remembers(boots) && (size_bytes == 0 || since() <= boots) => {
-                    attributes.size_bytes = Some(size_bytes);
+            match &claim {
+                Claim::Settled(settled) => {
+                    if proof.remembers(settled.boots) && (settled.size_bytes == 0 || since() <= settled.boots) {
+                        attributes.size_bytes = Some(settled.size_bytes);
+                    }
+                    if proof.remembers(settled.boots) && (attributes.size_bytes.is_none() || settled.lengths == Lengths::Unknown) {
+                        doubtful.push(attributes.id);
+                    }
+                    attributes.settled = attributes.layout.as_ref().map(|layout| telling.settled(settled, &layout.targets));
                 }
-                Claim::Settled { boots, .. } if proof.remembers(boots) => doubtful.push(attributes.id),
                 Claim::Unknown => doubtful.push(attributes.id),
-                Claim::Settled { .. } | Claim::None => {}
+                Claim::None => {}
             }
         }
         if !doubtful.is_empty() {

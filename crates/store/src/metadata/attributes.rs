@@ -1,13 +1,14 @@
 //! What changes a file and not its names: attributes, sizes, layouts, extended attributes.
 
 use super::database::{Table, Transaction, View, Watch, read, write};
-use super::inode::{Inode, Intent, Node, Sizing, Written, decode, encode, extended_key, id_key};
+use super::inode::{Inode, Intent, Node, Settlement, Sizing, Written, decode, encode, extended_key, id_key};
 use super::namespace::Namespace;
 use super::placement;
+use super::sizes::boots::Standing;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Place, SetAttributes, SetExtended};
+use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Place, SetAttributes, SetExtended, TargetId};
 
 impl Namespace {
     /// Changes attributes.
@@ -59,14 +60,27 @@ impl Namespace {
                 }
                 t.put(Table::Intents, &id_key(id), encode(&Intent::Truncate { size_bytes, layout: layout.clone() }));
                 self.writers.touches(id);
-                if changed.sizing != Sizing::Open {
-                    changed.sizing = Sizing::Unknown;
-                }
+                let sizing = match &changed.sizing {
+                    Sizing::Settled(before) if size_bytes > 0 => self.unasked(before, &layout.targets),
+                    // Without bytes there are none to lose.
+                    Sizing::Settled(_) => Sizing::Unknown,
+                    other => other.clone(),
+                };
+                changed.sizing = sizing;
                 changed.modified(now_ns);
                 put_inode(t, id, &changed);
                 Ok(changed.attributes(id))
             }),
         )
+    }
+
+    /// What is known of a file that was settled, and whose size changes. Whoever truncates a file of which bytes may have been lost accepts
+    /// what there is.
+    fn unasked(&self, before: &Settlement, targets: &[TargetId]) -> Sizing {
+        match self.boots.telling(&self.map()).standing(before, targets) {
+            Standing::Pending => Sizing::Unasked { boots: before.boots, unsynced: before.unsynced },
+            Standing::Durable | Standing::Doubtful => Sizing::Unknown,
+        }
     }
 
     /// Notes that a client's writes, up to `size_bytes`, are at the I/O servers.

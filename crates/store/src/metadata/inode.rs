@@ -1,12 +1,12 @@
 //! Inodes, directory entries and intents as the database holds them.
 //!
 //! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 3 and
-//! read in versions 1 and 2 too, everything else is of version 1.
+//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 4 and
+//! read in versions 1 to 3 too, everything else is of version 1.
 
 use super::database::{DatabaseError, Table};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, NewNode, Owner, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 const VERSION: u8 = 1;
 const INODE_VERSION_TWO: u8 = 2;
-const INODE_VERSION: u8 = 3;
+const INODE_VERSION_THREE: u8 = 3;
+const INODE_VERSION: u8 = 4;
 
 /// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +39,40 @@ pub(super) struct Inode {
 }
 
 /// What is known of a file's size ([`super::sizes`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Sizing {
     /// Nobody writes, nothing is in flight, and the size is at the I/O servers alone.
     Unknown,
     /// Somebody may be writing, or what a writer that was lost has sent may still arrive.
     Open,
     /// Nobody writes, nothing is in flight, and this is the size if each server's machine is still the one that was started then.
-    Settled { size_bytes: u64, boots: u32 },
+    Settled(Settlement),
+    /// As [`Sizing::Unknown`], of a file whose bytes are of these machine starts and of this round.
+    Unasked { boots: u32, unsynced: Option<u64> },
+}
+
+/// What is known of a file that nobody writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Settlement {
+    pub size_bytes: u64,
+    /// The count of machine starts ([`super::sizes::boots`]).
+    pub boots: u32,
+    /// How long its datafiles are.
+    pub lengths: Lengths,
+    /// The round ([`super::sizes::rounds`]) that puts its bytes on stable storage; `None`: they are.
+    pub unsynced: Option<u64>,
+}
+
+impl Settlement {
+    /// A file without bytes.
+    pub fn empty(boots: u32) -> Settlement {
+        Settlement::truncated(0, boots)
+    }
+
+    /// A file that was truncated: its datafiles have just the lengths of its layout, and are synced.
+    pub fn truncated(size_bytes: u64, boots: u32) -> Settlement {
+        Settlement { size_bytes, boots, lengths: Lengths::Whole, unsynced: None }
+    }
 }
 
 /// A size that a file had, or more.
@@ -127,6 +154,38 @@ impl From<InodeTwo> for Inode {
     }
 }
 
+/// An inode of version 3.
+#[derive(Deserialize)]
+struct InodeThree {
+    stem: Stem,
+    extended_bytes: u32,
+    written: Option<Written>,
+    sizing: SizingThree,
+    node: Node,
+}
+
+#[derive(Deserialize)]
+enum SizingThree {
+    Unknown,
+    Open,
+    Settled { size_bytes: u64, boots: u32 },
+}
+
+impl From<InodeThree> for Inode {
+    /// Neither the lengths of datafiles were known, nor whether bytes were synced: no round is named that could not have ended.
+    fn from(three: InodeThree) -> Inode {
+        let mut inode = Inode::of(three.stem, (three.extended_bytes, three.written), three.node);
+        inode.sizing = match three.sizing {
+            SizingThree::Unknown => Sizing::Unknown,
+            SizingThree::Open => Sizing::Open,
+            SizingThree::Settled { size_bytes, boots } => {
+                Sizing::Settled(Settlement { size_bytes, boots, lengths: Lengths::Unknown, unsynced: Some(0) })
+            }
+        };
+        inode
+    }
+}
+
 impl Inode {
     /// From parts of an earlier version's; its size is to be asked for.
     fn of(stem: Stem, (extended_bytes, written): (u32, Option<Written>), node: Node) -> Inode {
@@ -205,6 +264,7 @@ impl Inode {
             extended_bytes: self.extended_bytes,
             target: link,
             size_bytes: None,
+            settled: None,
             layout,
             default_layout,
         }
@@ -248,7 +308,7 @@ pub(super) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &
         Some(read) => Ok(read),
         None => {
             let inode = decode_inode(key, value)?;
-            let sizing = inode.sizing;
+            let sizing = inode.sizing.clone();
             Ok((inode.attributes(id), sizing))
         }
     }
@@ -277,6 +337,7 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
         extended_bytes: head.extended_bytes,
         target: None,
         size_bytes: None,
+        settled: None,
         layout: Some(layouts.get(layout)?),
         default_layout: None,
     };
@@ -353,6 +414,7 @@ pub(super) fn encode_inode(inode: &Inode) -> Vec<u8> {
 pub(super) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
+        Some((&INODE_VERSION_THREE, rest)) => postcard::from_bytes(rest).ok().map(|three: InodeThree| three.into()),
         Some((&INODE_VERSION_TWO, rest)) => postcard::from_bytes(rest).ok().map(|two: InodeTwo| two.into()),
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
         _ => None,
@@ -426,6 +488,19 @@ mod tests {
         assert_eq!(decode::<String>(Table::Targets, b"key", &bytes("0103696f30")).unwrap(), "io0");
     }
 
+    /// A row that was written when version 3 was: it said nothing of lengths, nor of what was synced.
+    #[test]
+    fn rows_of_version_3_are_read() {
+        let mut inode = Inode::new(Node::File(striped()), Owner { mode: 0o644, uid: 1, gid: 2 }, 77);
+        inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Unknown, unsynced: None });
+        let mut value = encode_inode(&inode);
+        let at = value.windows(5).position(|bytes| bytes == [2, 0x55, 0x66, 0, 0]).unwrap();
+        value.drain(at + 3..at + 5);
+        value[0] = 3;
+        inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Unknown, unsynced: Some(0) });
+        assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
+    }
+
     #[test]
     fn attributes_are_the_same_in_both_ways_to_read_them() {
         let mut layouts = Layouts::default();
@@ -442,7 +517,7 @@ mod tests {
         for node in nodes {
             let mut inode = Inode::new(node, owner, -77);
             inode.written = Some(Written { size_bytes: 5, change: 1 });
-            inode.sizing = Sizing::Settled { size_bytes: u64::MAX, boots: 7 };
+            inode.sizing = Sizing::Settled(Settlement::truncated(u64::MAX, 7));
             let (attributes, sizing) = decode_attributes(FileId(3), b"key", &encode_inode(&inode), &mut layouts).unwrap();
             assert_eq!((&attributes, sizing), (&inode.clone().attributes(FileId(3)), inode.sizing));
             shared.extend(attributes.layout);
@@ -455,10 +530,10 @@ mod tests {
         let mut inode = Inode::new(Node::CharacterDevice(0x0501), Owner { mode: 0o4711, uid: 1, gid: 2 }, 77);
         inode.extended_bytes = 9;
         inode.written = Some(Written { size_bytes: 5, change: 1 });
-        inode.sizing = Sizing::Settled { size_bytes: 5, boots: 7 };
+        inode.sizing = Sizing::Settled(Settlement { size_bytes: 5, boots: 7, lengths: Lengths::AtLeast(vec![0, 300]), unsynced: Some(9) });
         let mut value = encode_inode(&inode);
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
-        value[0] = 4;
-        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 4"));
+        value[0] = 5;
+        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 5"));
     }
 }

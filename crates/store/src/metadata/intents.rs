@@ -48,6 +48,12 @@ pub trait IoServers: Send + Sync + 'static {
     /// As for [`IoServers::remove`].
     fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
 
+    /// Puts everything that was written to one server before on stable storage.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails.
+    fn sync_all(&self, server: &ServerEntry) -> Result<()>;
+
     /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
     /// once (in about 50 ms).
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;

@@ -14,6 +14,8 @@ use thalweg_trace::Tracer;
 
 /// How long a server has to say which start of its machine this is.
 const PROMPT: Duration = Duration::from_millis(50);
+/// How long a server has to put all that was written on stable storage.
+const SYNC_SILENCE: Duration = Duration::from_secs(120);
 /// How long a server that could not be connected to is left alone.
 const REST: Duration = Duration::from_millis(500);
 
@@ -172,6 +174,16 @@ impl IoServers for Remote {
             }
         }
         Ok(())
+    }
+
+    fn sync_all(&self, server: &ServerEntry) -> Result<()> {
+        // On a connection of its own, and with patience: it takes as long as the disk does, and nobody waits for it.
+        let options = Connect { timeout: SYNC_SILENCE, ..self.options.clone() };
+        let mut connection = Connection::connect(&server.address, &options)?;
+        match connection.call(&mut Tracer::off(), Kind::Io, &IoRequest::SyncAll).map_err(|e| e.at_server(&server.name))? {
+            IoReply::Synced { .. } => Ok(()),
+            other => Err(unexpected(&other).at_server(&server.name)),
+        }
     }
 
     fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>> {

@@ -4,7 +4,7 @@
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
 use super::database::{Table, Transaction, Watch, write};
-use super::inode::{Entry, Inode, Node, Sizing, encode, entry_key};
+use super::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
 use super::names::split;
 use super::namespace::{Namespace, Removed};
 use super::placement;
@@ -136,10 +136,10 @@ impl Namespace {
                 // Counted as a writer before anybody can find it, and after the last point where this can fail.
                 begun.push(id);
                 self.writers.begins(id);
-                self.writers.opens(id, Some((0, self.boots.now())));
+                self.writers.opens(id, (Some(Settlement::empty(self.boots.now())), false), self.boots.now());
                 Sizing::Open
             } else {
-                Sizing::Settled { size_bytes: 0, boots: self.boots.now() }
+                Sizing::Settled(Settlement::empty(self.boots.now()))
             };
             above.modified(now_ns);
             put_inode(t, parent, &above);

@@ -16,7 +16,7 @@
 
 use super::database::{Database, Table, Transaction, Unwatched, View, Watch, read, write};
 use super::inode::{
-    Entry, Inode, Intent, Layouts, Node, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
+    Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
 };
 use super::sizes::boots::Boots;
 use super::sizes::writers::{Watched, Writers};
@@ -79,25 +79,25 @@ impl Seen {
 }
 
 /// What an inode says of a file's size; proved by [`super::sizes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// Nothing, or nobody asked.
     None,
     /// Nobody writes, but only the I/O servers know it.
     Unknown,
-    /// It is this, as of these machine starts.
-    Settled { size_bytes: u64, boots: u32 },
+    /// It is this, as of its machine starts.
+    Settled(Settlement),
 }
 
 impl Claim {
     pub fn of(inode: &Inode) -> Claim {
-        Claim::told(inode.kind(), inode.sizing)
+        Claim::told(inode.kind(), inode.sizing.clone())
     }
 
     pub fn told(kind: FileKind, sizing: Sizing) -> Claim {
         match (kind, sizing) {
-            (FileKind::File, Sizing::Unknown) => Claim::Unknown,
-            (FileKind::File, Sizing::Settled { size_bytes, boots }) => Claim::Settled { size_bytes, boots },
+            (FileKind::File, Sizing::Unknown | Sizing::Unasked { .. }) => Claim::Unknown,
+            (FileKind::File, Sizing::Settled(settlement)) => Claim::Settled(settlement),
             _ => Claim::None,
         }
     }
@@ -398,10 +398,16 @@ impl Namespace {
                 let mut inode = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
                 if let (Intent::Truncate { size_bytes, .. }, Some(inode)) = (intent, &mut inode) {
                     if let Some((watched, boots)) = quiet
-                        && inode.sizing == Sizing::Unknown
                         && watched.is_quiet()
                     {
-                        inode.sizing = Sizing::Settled { size_bytes: *size_bytes, boots };
+                        inode.sizing = match std::mem::replace(&mut inode.sizing, Sizing::Unknown) {
+                            Sizing::Unknown => Sizing::Settled(Settlement::truncated(*size_bytes, boots)),
+                            // What the file had before may have been lost before it was truncated.
+                            Sizing::Unasked { boots, unsynced } => {
+                                Sizing::Settled(Settlement { unsynced, ..Settlement::truncated(*size_bytes, boots) })
+                            }
+                            other => other,
+                        };
                     }
                     // Who read while it was under way may keep bytes that are gone, under the change it was promised with.
                     inode.change += 1;

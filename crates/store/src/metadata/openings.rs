@@ -1,14 +1,14 @@
 //! What one client has open, and what its openings and closings mean for sizes ([`super::sizes`]).
 
 use super::database::{Transaction, Watch, write};
-use super::inode::Sizing;
+use super::inode::{Node, Settlement, Sizing};
 use super::namespace::Namespace;
 use super::service::MetadataService;
 use super::sizes::writers::Settles;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::Unwatched;
-use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
+use crate::protocol::metadata::{Attributes, Closed, End, FileId, Lengths, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ const OPEN_FILES: usize = 1 << 16;
 
 impl Namespace {
     /// These are open for writing from now on, once each, until [`Namespace::closed`]: nobody is told a size any more that was known here.
-    /// Those that are not there, or are no files, are passed over.
+    /// Those that are not there, or are no files, are passed over. `again`: whoever writes them has begun before this start of the service.
     ///
     /// # Errors
     /// The database's: then none of them is.
-    pub fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId]) -> Result<()> {
+    pub fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId], again: bool) -> Result<()> {
         files.iter().for_each(|id| self.writers.begins(*id));
-        let done = write(&*self.database, watch, |t| files.iter().try_for_each(|id| self.open_row(t, *id)));
+        let done = write(&*self.database, watch, |t| files.iter().try_for_each(|id| self.open_row(t, *id, again)));
         if done.is_err() {
             let ends: Vec<_> = files.iter().map(|id| (*id, End::Read)).collect();
             // The row is as it was, or was open before.
@@ -32,7 +32,7 @@ impl Namespace {
         done
     }
 
-    fn open_row(&self, t: &mut dyn Transaction, id: FileId) -> Result<()> {
+    fn open_row(&self, t: &mut dyn Transaction, id: FileId, again: bool) -> Result<()> {
         let mut found = match inode(t, id) {
             Ok(found) => found,
             Err(e) if e.kind() == ErrorKind::Stale => return Ok(()),
@@ -43,16 +43,20 @@ impl Namespace {
                 self.writers.finds_open(id);
                 return Ok(());
             }
-            Sizing::Unknown => None,
-            Sizing::Settled { size_bytes, boots } => Some((size_bytes, boots)),
+            Sizing::Unknown => (None, false),
+            Sizing::Settled(settlement) => (Some(settlement), false),
+            Sizing::Unasked { boots, unsynced } => (Some(Settlement { unsynced, ..Settlement::empty(boots) }), true),
         };
-        self.writers.opens(id, base);
+        // Restarts between what was known of it and now may have taken what such a writer wrote before.
+        let boots = if again { base.0.as_ref().map_or(0, |base| base.boots) } else { self.boots.now() };
+        self.writers.opens(id, base, boots);
         found.sizing = Sizing::Open;
         put_inode(t, id, &found);
         Ok(())
     }
 
-    /// These uses for writing have ended. The files of which nobody writes any more and whose size only the I/O servers know.
+    /// These uses for writing have ended. The files of which nobody writes any more, and of whose datafiles only the I/O servers know
+    /// how long they are.
     ///
     /// # Errors
     /// The database's: then their sizes are not known here any more.
@@ -61,30 +65,41 @@ impl Namespace {
         if last.is_empty() {
             return Ok(Vec::new());
         }
+        let map = self.map();
+        let (telling, round) = (self.boots.telling(&map), self.boots.rounds.now());
+        let mut unsynced = false;
         let done = write(&*self.database, watch, |t| {
             let mut unknown = Vec::new();
             for id in &last {
-                let sizing = match self.writers.settles(*id) {
-                    Settles::Not => continue,
-                    Settles::To(size_bytes, boots) => Sizing::Settled { size_bytes, boots },
-                    Settles::Unknown => Sizing::Unknown,
+                let mut found = match inode(t, *id) {
+                    Ok(found) if found.sizing == Sizing::Open => found,
+                    Ok(_) => continue,
+                    Err(e) if e.kind() == ErrorKind::Stale => continue,
+                    Err(e) => return Err(e),
                 };
-                match inode(t, *id) {
-                    Ok(mut found) if found.sizing == Sizing::Open => {
-                        found.sizing = sizing;
-                        put_inode(t, *id, &found);
-                        if sizing == Sizing::Unknown {
+                let Node::File(layout) = &found.node else { continue };
+                found.sizing = match self.writers.settles(*id, round, |base| telling.standing(base, &layout.targets)) {
+                    Settles::Not => continue,
+                    Settles::To(settlement) => {
+                        unsynced |= settlement.unsynced.is_some();
+                        if settlement.lengths == Lengths::Unknown {
                             unknown.push(*id);
                         }
+                        Sizing::Settled(settlement)
                     }
-                    Ok(_) => {}
-                    Err(e) if e.kind() == ErrorKind::Stale => {}
-                    Err(e) => return Err(e),
-                }
+                    Settles::Unknown(of) => {
+                        unknown.push(*id);
+                        of.map_or(Sizing::Unknown, |(boots, unsynced)| Sizing::Unasked { boots, unsynced })
+                    }
+                };
+                put_inode(t, *id, &found);
             }
             Ok(unknown)
         });
         last.iter().for_each(|id| self.writers.settled(*id));
+        if unsynced {
+            self.boots.rounds.wanted();
+        }
         done
     }
 }
@@ -159,6 +174,11 @@ impl Openings {
             }
             self.service.intents.closed(*file);
         }
+        for (id, end) in &mut ends {
+            if let End::Written { is_synced, .. } = end {
+                *is_synced = *is_synced && self.service.was_all_synced(*id);
+            }
+        }
         if !ends.is_empty() {
             let unknown = self.service.namespace().closed(watch, &ends)?;
             self.service.settler.look_at(unknown);
@@ -180,7 +200,7 @@ impl Openings {
             return Err(gone());
         }
         let ready = service.intents.truncate_now(id, watch).and_then(|()| match write {
-            true => namespace.opened_for_writing(watch, &[id]),
+            true => namespace.opened_for_writing(watch, &[id], false),
             false => Ok(()),
         });
         if let Err(error) = ready {
@@ -190,7 +210,7 @@ impl Openings {
         self.note(id, write);
         // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
         // this is it.
-        match namespace.stat(&Place::of(id)) {
+        match service.stat_to_open(&Place::of(id)) {
             Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
             _ => {
                 self.close(watch, &[Closed { file: id, write, end: End::Read }])?;
@@ -218,7 +238,7 @@ impl Openings {
                 writing.push(*id);
             }
         }
-        if let Err(error) = service.namespace().opened_for_writing(watch, &writing) {
+        if let Err(error) = service.namespace().opened_for_writing(watch, &writing, true) {
             reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
             return Err(error);
         }

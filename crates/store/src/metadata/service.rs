@@ -8,6 +8,7 @@ use super::locks::keeper::{Life, Locks};
 use super::locks::table::Outcome;
 use super::namespace::Namespace;
 use super::openings::Openings;
+use super::sizes::rounds;
 use super::sizes::settler::Settler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -42,6 +43,7 @@ pub struct MetadataService {
     pub(super) intents: Intents,
     pub(super) settler: Settler,
     pub(super) servers: Arc<dyn IoServers>,
+    rounds: rounds::Worker,
     locks: Arc<Locks>,
     verifier: BootVerifier,
     options: MetadataOptions,
@@ -56,8 +58,9 @@ impl MetadataService {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
         let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
+        let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
-        Ok(MetadataService { namespace, intents, settler, servers, locks, verifier: BootVerifier::random(), options })
+        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, verifier: BootVerifier::random(), options })
     }
 
     /// The namespace it serves.
@@ -65,11 +68,13 @@ impl MetadataService {
         &self.namespace
     }
 
-    /// Leaves word that it was stopped in good order, and puts everything on media. Nobody may be connected any more.
+    /// Leaves word that it was stopped in good order, and puts everything on stable storage, files' bytes too as far as their servers
+    /// answer. Nobody may be connected any more.
     ///
     /// # Errors
     /// The database's.
     pub fn close(&self) -> Result<()> {
+        self.rounds.end()?;
         self.namespace.boots.stop(&**self.namespace.database())?;
         Ok(self.namespace.database().close()?)
     }
@@ -196,6 +201,9 @@ impl ClientSession {
         let service = Arc::clone(&self.service);
         let namespace = &service.namespace;
         let intents = &service.intents;
+        if operation.begins_writing() {
+            namespace.boots.meet(&**namespace.database(), &namespace.map(), &*service.servers);
+        }
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
             Operation::Stat { places, sizes } => MetadataReply::Many(service.stat_many(watch, &places, sizes)?),

@@ -106,6 +106,8 @@ pub enum IoRequest {
         /// From where each comes: the datafile, the offset, how many bytes.
         reads: Vec<(DatafileId, u64, u64)>,
     },
+    /// Puts everything that was answered before on stable storage, on every target here: [`IoReply::Synced`].
+    SyncAll,
 }
 
 /// What becomes of a range. With `KeepSize` in the name nothing gets longer.

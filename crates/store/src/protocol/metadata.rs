@@ -143,10 +143,37 @@ pub struct Attributes {
     /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
     /// between the question and the answer. `None`: the I/O servers know.
     pub size_bytes: Option<u64>,
+    /// What the service can say of a file's datafiles: in answers about attributes, in pages with sizes, and when it is opened.
+    pub settled: Option<Settled>,
     /// A file's layout. Files of one page that are laid out alike share it.
     pub layout: Option<Arc<FileLayout>>,
     /// A directory's default for files created in it.
     pub default_layout: Option<LayoutChoice>,
+}
+
+/// What the service knows of a file's datafiles while nobody writes it: what is shorter has lost bytes. It is of the moment when the
+/// file's row was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The file's size.
+    pub size_bytes: u64,
+    /// How long its datafiles are.
+    pub lengths: Lengths,
+    /// Whether they are not longer either: nobody knows after the service's machine was restarted without being stopped in good order.
+    pub is_exact: bool,
+    /// The I/O server (its place in the map) whose machine was restarted before the file's bytes were on stable storage.
+    pub doubtful: Option<u32>,
+}
+
+/// How long the datafiles of a file of known size are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lengths {
+    /// Only that the file's last byte is there.
+    Unknown,
+    /// As in a file without holes: each is as long as its layout says for the file's size.
+    Whole,
+    /// At least so long, in bytes, one for each datafile.
+    AtLeast(Vec<u64>),
 }
 
 /// Which targets a new file's datafiles go to.
@@ -245,9 +272,20 @@ pub enum End {
     Written {
         /// Where the last byte ends that it wrote and that no [`Operation::Written`] has told of; 0: there is none.
         end_bytes: u64,
+        /// Every byte from here to there was written by it; `end_bytes`: it cannot say.
+        whole_from_bytes: u64,
+        /// It has synced the file since.
+        is_synced: bool,
     },
     /// A write may have failed, or may still be in flight: nobody knows the size now, nor how long it may still change.
     Unknown,
+}
+
+impl End {
+    /// A new file of `size_bytes` was written from its beginning to its end.
+    pub const fn whole(size_bytes: u64, is_synced: bool) -> End {
+        End::Written { end_bytes: size_bytes, whole_from_bytes: 0, is_synced }
+    }
 }
 
 /// What is asked of the metadata service.
@@ -448,6 +486,17 @@ pub enum Operation {
         /// What; at most [`crate::limits::MANY`].
         operations: Vec<Small>,
     },
+}
+
+impl Operation {
+    /// Whether a file may be written after this was answered that was not before.
+    pub(crate) fn begins_writing(&self) -> bool {
+        match self {
+            Operation::Create { .. } | Operation::MakeFile { .. } | Operation::Open { write: true, .. } | Operation::Reopen { .. } => true,
+            Operation::Many { operations } => operations.iter().any(|one| matches!(one, Small::Create(_) | Small::MakeFile(_))),
+            _ => false,
+        }
+    }
 }
 
 /// What is made besides files and directories.

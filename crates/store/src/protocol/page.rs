@@ -4,7 +4,7 @@
 //! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
 //! bytes in one piece.
 
-use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice};
+use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Settled};
 use serde::de::{self, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashMap;
@@ -139,8 +139,48 @@ struct Plain {
     target_bytes: u64,
     extended_bytes: u32,
     size_bytes: Option<u64>,
+    settled: Brief,
     /// Place in the table of layouts.
     layout: Option<u32>,
+}
+
+/// What is settled, in a byte where that is what most files are. Lengths that are told one by one are left out.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Brief {
+    Nothing,
+    /// As long as in a file without holes of the size that is told.
+    Whole,
+    Other {
+        size_bytes: u64,
+        is_whole: bool,
+        is_exact: bool,
+        doubtful: Option<u32>,
+    },
+}
+
+impl Brief {
+    fn of(of: &Attributes) -> Brief {
+        match &of.settled {
+            None => Brief::Nothing,
+            Some(Settled { size_bytes, lengths: Lengths::Whole, is_exact: true, doubtful: None }) if of.size_bytes == Some(*size_bytes) => {
+                Brief::Whole
+            }
+            Some(Settled { size_bytes, lengths, is_exact, doubtful }) => {
+                Brief::Other { size_bytes: *size_bytes, is_whole: *lengths == Lengths::Whole, is_exact: *is_exact, doubtful: *doubtful }
+            }
+        }
+    }
+
+    fn settled(self, size_bytes: Option<u64>) -> Option<Settled> {
+        match self {
+            Brief::Nothing => None,
+            Brief::Whole => Some(Settled { size_bytes: size_bytes?, lengths: Lengths::Whole, is_exact: true, doubtful: None }),
+            Brief::Other { size_bytes, is_whole, is_exact, doubtful } => {
+                let lengths = if is_whole { Lengths::Whole } else { Lengths::Unknown };
+                Some(Settled { size_bytes, lengths, is_exact, doubtful })
+            }
+        }
+    }
 }
 
 impl Plain {
@@ -159,6 +199,7 @@ impl Plain {
             target_bytes: of.target_bytes,
             extended_bytes: of.extended_bytes,
             size_bytes: of.size_bytes,
+            settled: Brief::of(of),
             layout,
         }
     }
@@ -206,6 +247,7 @@ impl RowIn<'_> {
                     extended_bytes: plain.extended_bytes,
                     target: target.map(<[u8]>::to_vec),
                     size_bytes: plain.size_bytes,
+                    settled: plain.settled.settled(plain.size_bytes),
                     layout: match plain.layout {
                         Some(place) => Some(Arc::clone(layouts.get(place as usize)?)),
                         None => None,
@@ -297,6 +339,11 @@ mod tests {
             extended_bytes: 9,
             target: Some(b"a\xff/".to_vec()),
             size_bytes: Some(1 << 40),
+            settled: match name.len() % 3 {
+                0 => None,
+                1 => Some(Settled { size_bytes: 1 << 40, lengths: Lengths::Whole, is_exact: true, doubtful: None }),
+                _ => Some(Settled { size_bytes: 7, lengths: Lengths::Unknown, is_exact: false, doubtful: Some(3) }),
+            },
             layout: layout.cloned(),
             default_layout: Some(LayoutChoice::default()),
         };

@@ -124,6 +124,7 @@ impl Names for InMemory {
             extended_bytes: 0,
             target: None,
             size_bytes: None,
+            settled: None,
             layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),
             default_layout: None,
         };

@@ -72,7 +72,7 @@ impl Stand {
         if size > 0 {
             StoreFile::new(Arc::clone(&self.data), handle).write_at(&vec![7; size], 0).unwrap();
         }
-        file.ended(End::Written { end_bytes: size as u64 });
+        file.ended(End::whole(size as u64, false));
     }
 
     pub fn make_directory(&self, path: &[u8]) {

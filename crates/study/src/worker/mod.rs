@@ -115,7 +115,7 @@ impl Worker {
         let names = MetadataClient::connect(&mut Tracer::off(), address, &options)?;
         let map = names.map();
         self.options = Connect { store: Some(map.store), ..options };
-        let data = Arc::new(DataClient::new(map.as_ref().clone(), &self.options));
+        let data = Arc::new(DataClient::of_store(map.as_ref().clone(), &self.options, Arc::new(names.clone())));
         node.clone_into(&mut self.node);
         self.store = Some((names.clone(), Store { names: Arc::new(names), data }));
         Ok(Answer::Connected(map.as_ref().clone()))
@@ -146,7 +146,7 @@ impl Worker {
             Work::Move { at: At::Store(path), access, read, in_flight, record } => {
                 let (names, _) = self.store()?;
                 // Every run makes its own connections, as a program does; and threads that outlive a run would go on recording it.
-                let data = Arc::new(DataClient::new(names.map().as_ref().clone(), &self.options));
+                let data = Arc::new(DataClient::of_store(names.map().as_ref().clone(), &self.options, Arc::new(names.clone())));
                 let store = Store { names: Arc::new(names.clone()), data };
                 let recorder = if record { Some(explain::start(&store, &self.node, self.recordings, read)?) } else { None };
                 self.recordings += 1;

@@ -205,7 +205,7 @@ impl<'a> StoreTarget<'a> {
                 (State::Done, What::File(size)) => {
                     let (to, replace, set) = (self.place(path), self.context.job.force, self.kept(entry.item.kept));
                     operations.push(Small::Rename { from, only, to, replace, set });
-                    ended.push((made.open, End::Written { end_bytes: *size }));
+                    ended.push((made.open, End::whole(*size, self.context.job.sync)));
                 }
                 _ => {
                     operations.push(Small::Unlink { place: from, only });

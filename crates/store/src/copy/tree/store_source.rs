@@ -52,7 +52,13 @@ impl<'a> StoreTree<'a> {
             let entry = &mut batch.entries[*number];
             let before = entry.item.stored.as_ref().map_or(0, |stored| stored.change);
             let why = match found {
-                Ok(now) if now.change == before && now.links > 0 => continue,
+                Ok(now) if now.change == before && now.links > 0 => {
+                    let whole = FileHandle::from_attributes(shown(&entry.item.path), &now);
+                    if let Err(error) = whole.and_then(|handle| self.store.data.sizes(tracer, &handle)) {
+                        entry.state = State::Failed(of_entry(error, &entry.item.path));
+                    }
+                    continue;
+                }
                 Ok(now) if now.links > 0 => "was changed while the tree was copied: copy it again",
                 _ => "was removed while the tree was copied",
             };
@@ -102,12 +108,14 @@ impl TreeSource for StoreTree<'_> {
                 FileKind::CharacterDevice => What::Node(NewNode::CharacterDevice(attributes.device)),
                 FileKind::BlockDevice => What::Node(NewNode::BlockDevice(attributes.device)),
                 FileKind::File => {
-                    match FileHandle::from_attributes(shown(&path), &attributes) {
+                    let handle = FileHandle::from_attributes(shown(&path), &attributes);
+                    match handle.and_then(|handle| self.store.data.check_readable(&handle).map(|()| handle)) {
                         Ok(handle) => stored.handle = Some(handle),
-                        Err(error) => problem = Some(error),
+                        Err(error) => problem = Some(of_entry(error, &path)),
                     }
                     match entry.size {
-                        Some(Ok(size)) => What::File(size.size_bytes),
+                        // What the metadata service knows counts: a datafile that has lost its end would make the file look shorter.
+                        Some(Ok(size)) => What::File(attributes.settled.as_ref().map_or(size.size_bytes, |settled| settled.size_bytes)),
                         Some(Err(error)) => {
                             problem = Some(error);
                             What::File(0)

@@ -72,6 +72,20 @@ impl Names for MetadataClient {
         }
     }
 
+    fn attributes(&self, tracer: &mut Tracer, file: FileId) -> Result<Option<Attributes>> {
+        MetadataClient::stat(self, tracer, &Place::of(file)).map(Some)
+    }
+
+    fn epoch(&self, seen: u64) -> Result<u64> {
+        if self.inner.epoch() < seen {
+            // Whoever has just connected again knows which start this is. While the service is away, nothing new comes from it.
+            if self.refresh_map(&mut Tracer::off()).is_err() {
+                return Ok(seen);
+            }
+        }
+        Ok(self.inner.epoch())
+    }
+
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         MetadataClient::with_connection(self, work)
     }

@@ -7,20 +7,26 @@
 //! Servers are asked in rounds: a round begins after everybody who waits for it has come, and asks each server that one of them
 //! needs once. Whoever comes while it is under way waits for the next.
 
+use super::rounds::{Known as Stored, Rounds};
 use crate::error::Result;
 use crate::metadata::database::{Database, Table, Unwatched, write};
-use crate::metadata::inode::{decode, encode};
+use crate::metadata::inode::{Settlement, decode, encode};
 use crate::metadata::intents::IoServers;
-use crate::protocol::metadata::{ServerEntry, StoreMap, TargetId};
+use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
 use crate::sync::locked;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Key in [`Table::State`].
 const BOOTS: &[u8] = b"sizes.boots";
 /// Key in [`Table::State`]: there while the service is not running and was stopped in good order.
 const STOPPED: &[u8] = b"sizes.stopped";
+
+/// What a server has said so long ago still holds.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// What is known of machine starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,12 +43,18 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct Boots {
     known: Mutex<Known>,
-    rounds: Mutex<Rounds>,
+    asking: Mutex<Asking>,
     done: Condvar,
+    /// When each server has last said which start this is.
+    heard: Mutex<HashMap<usize, Instant>>,
+    /// Whether every server of the map has said which start this is, once.
+    met: AtomicBool,
+    /// Which bytes are on stable storage.
+    pub rounds: Rounds,
 }
 
 #[derive(Default)]
-struct Rounds {
+struct Asking {
     is_under_way: bool,
     next: Arc<Round>,
     /// Whom the next round asks: places in the map.
@@ -82,9 +94,61 @@ impl Proof {
         targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
+    /// Whether the server at this place has said, both times, that this is the same start of its machine.
+    pub fn is_same_start(&self, other: &Proof, place: usize) -> bool {
+        let since = |proof: &Proof| proof.servers.get(place).copied().filter(|since| *since != u32::MAX);
+        since(self).is_some_and(|ours| since(other) == Some(ours))
+    }
+
     /// Whether the service itself has not lost what writers said since `boots`: without that no size counts.
     pub fn remembers(&self, boots: u32) -> bool {
         self.service <= boots
+    }
+}
+
+/// What is known of machine starts and rounds at a moment, to tell clients what files' rows say.
+pub(crate) struct Telling<'m> {
+    service: u32,
+    stored: Arc<Stored>,
+    map: &'m StoreMap,
+}
+
+/// What has become of the bytes of a file that was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// They are on stable storage.
+    Durable,
+    /// They are where they were written.
+    Pending,
+    /// They may have been lost.
+    Doubtful,
+}
+
+impl Telling<'_> {
+    /// What a file's row says, as clients are told it.
+    pub fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
+        let doubtful = self.doubtful(of, targets);
+        Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
+    }
+
+    /// What has become of its bytes, and what only the present starts of its servers have taken.
+    pub fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
+        let is_stored = |target: &TargetId| self.map.target(*target).is_some_and(|(_, server)| self.stored.has_stored(&server.name, of));
+        match self.doubtful(of, targets) {
+            Some(_) => Standing::Doubtful,
+            None if of.unsynced.is_none() || targets.iter().all(is_stored) => Standing::Durable,
+            None => Standing::Pending,
+        }
+    }
+
+    fn doubtful(&self, of: &Settlement, targets: &[TargetId]) -> Option<u32> {
+        if of.unsynced.is_none() || self.stored.is_without_restart() {
+            return None;
+        }
+        targets.iter().find_map(|target| {
+            let (entry, server) = self.map.target(*target)?;
+            self.stored.may_have_lost(&server.name, of).then_some(entry.server)
+        })
     }
 }
 
@@ -106,6 +170,7 @@ impl Boots {
             boot_id.clone_into(&mut known.service.0);
             t.delete(Table::State, STOPPED);
             t.put(Table::State, BOOTS, encode(&known));
+            self.rounds.read(t)?;
             Ok::<_, crate::Error>(known)
         })?;
         database.sync(&mut Unwatched)?;
@@ -142,27 +207,61 @@ impl Boots {
         }
     }
 
+    /// What is to be said of files' rows now.
+    pub fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
+        Telling { service: self.service(), stored: self.rounds.known(), map }
+    }
+
+    /// Asks the servers that were never met: what is written to one before cannot be told from what it has lost. (One that is away is asked
+    /// again with the next file.)
+    pub fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
+        if self.met.load(Ordering::Acquire) {
+            return;
+        }
+        let known = locked(&self.known).clone();
+        let strangers = map.servers.iter().enumerate().filter(|(_, server)| !known.servers.contains_key(&server.name));
+        let strangers: BTreeSet<usize> = strangers.map(|(place, _)| place).collect();
+        let proof = if strangers.is_empty() { None } else { Some(self.ask(database, map, io, &strangers)) };
+        let has_said = |place: &usize| proof.as_ref().is_some_and(|proof| proof.servers[*place] != u32::MAX);
+        self.met.store(strangers.iter().all(has_said), Ordering::Release);
+    }
+
+    /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
+    /// this is: no machine restarts faster than that.
+    pub fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
+        if self.telling(map).standing(of, targets) != Standing::Pending {
+            return;
+        }
+        let places: BTreeSet<usize> = targets.iter().filter_map(|target| Some(map.target(*target)?.0.server as usize)).collect();
+        let heard = locked(&self.heard).clone();
+        let is_due = |place: &usize| heard.get(place).is_none_or(|when| when.elapsed() >= LATELY);
+        let due: BTreeSet<usize> = places.into_iter().filter(is_due).collect();
+        if !due.is_empty() {
+            self.ask(database, map, io, &due);
+        }
+    }
+
     /// Asks the servers at these places in the map, together with whoever else waits for them, after this was called.
     pub fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
-        let mut rounds = locked(&self.rounds);
-        rounds.wanted.extend(servers);
-        let round = Arc::clone(&rounds.next);
+        let mut asking = locked(&self.asking);
+        asking.wanted.extend(servers);
+        let round = Arc::clone(&asking.next);
         loop {
             if let Some(outcome) = round.outcome.get() {
                 return Arc::clone(outcome);
             }
-            if rounds.is_under_way {
-                rounds = self.done.wait(rounds).unwrap_or_else(PoisonError::into_inner);
+            if asking.is_under_way {
+                asking = self.done.wait(asking).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            rounds.is_under_way = true;
-            let ours = std::mem::take(&mut rounds.next);
-            let wanted = std::mem::take(&mut rounds.wanted);
-            drop(rounds);
+            asking.is_under_way = true;
+            let ours = std::mem::take(&mut asking.next);
+            let wanted = std::mem::take(&mut asking.wanted);
+            drop(asking);
             let proof = self.round(database, map, io, &wanted);
             let _ = ours.outcome.set(Arc::new(proof));
-            rounds = locked(&self.rounds);
-            rounds.is_under_way = false;
+            asking = locked(&self.asking);
+            asking.is_under_way = false;
             self.done.notify_all();
         }
     }
@@ -182,13 +281,20 @@ impl Boots {
         let known = if has_changed(&before) {
             let mut after = before;
             after.now += 1;
+            let mut restarted = Vec::new();
             for (_, server, boot) in &told {
                 if after.servers.get(&server.name).is_none_or(|(was, _)| was != boot) {
+                    // Of one that is met for the first time nobody knows which starts it had before.
                     after.servers.insert(server.name.clone(), (boot.clone(), after.now));
+                    restarted.push((server.name.clone(), after.now));
                 }
             }
             let kept = write(database, &mut Unwatched, |t| {
                 t.put(Table::State, BOOTS, encode(&after));
+                if !restarted.is_empty() {
+                    let (key, value) = self.rounds.restarted(&restarted);
+                    t.put(Table::State, &key, value);
+                }
                 Ok::<_, crate::Error>(())
             });
             if kept.is_err() {
@@ -200,8 +306,11 @@ impl Boots {
         } else {
             before
         };
+        let now = Instant::now();
+        let mut heard = locked(&self.heard);
         for (place, server, _) in &told {
             proof.servers[*place] = known.servers[&server.name].1;
+            heard.insert(*place, now);
         }
         proof
     }

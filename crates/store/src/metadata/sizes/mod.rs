@@ -6,7 +6,7 @@
 //! | in the inode | means | becomes |
 //! |---|---|---|
 //! | settled: a size | nobody writes, nothing is in flight | open, before the first writer's open is answered |
-//! | unknown | the same, but the size is at the I/O servers alone | settled, when they were asked ([`settler`]) and nobody wrote meanwhile |
+//! | unknown, unasked | the same, but the size is at the I/O servers alone | settled, when they were asked ([`settler`]) and nobody wrote meanwhile |
 //! | open | somebody may be writing | settled, when the last writer has ended and every one of them has said where its bytes end; unknown, if the file was truncated meanwhile; it stays open for good if a writer went without a word, for what it has sent may arrive at any time |
 //!
 //! **The proof.** A list or an answer about attributes reads one row, at one moment between question and answer. If it is settled, no
@@ -15,10 +15,15 @@
 //! is of a machine start of each server ([`boots`]), and counts if the servers with parts of the file, asked after the question came,
 //! say that it still is that one.
 //!
+//! **Lengths.** With a size goes what is known of each datafile's length: as in a file without holes, where the writers say that they
+//! wrote everything up to there; otherwise as long as the settler finds them. So a datafile that is gone or was cut off is told
+//! from a hole. That bytes were lost with power, and not their length, is found by rounds ([`rounds`]).
+//!
 //! **After a kill** the table of writers ([`writers`]) is empty, and rows that say open stay so: whoever wrote may still be writing.
 //! A file of which that is so is asked of the I/O servers each time, and is known again when another takes its place.
 
 pub(super) mod boots;
+pub(super) mod rounds;
 pub(super) mod settler;
 pub(super) mod writers;
 

@@ -5,14 +5,14 @@
 //! list.
 
 use super::super::database::{Unwatched, View, read, write};
-use super::super::inode::{Inode, Node, Sizing, id_key};
+use super::super::inode::{Inode, Node, Settlement, Sizing, id_key};
 use super::super::intents::IoServers;
 use super::super::namespace::Namespace;
 use super::super::tree::{inode, put_inode};
 use super::boots::Proof;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileId;
-use crate::protocol::metadata::{FileId, FileLayout, StoreMap};
+use crate::protocol::metadata::{FileId, FileLayout, Lengths, StoreMap};
 use crate::sync::locked;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -22,6 +22,8 @@ use thalweg_layout::{Distribution, Layout};
 const QUEUE: usize = 1 << 16;
 /// Datafiles asked for at a time; a file has at most as many.
 const DATAFILES: usize = crate::limits::BATCH;
+/// Datafiles of one file with holes whose lengths are kept.
+const LENGTHS_KEPT: usize = 256;
 /// Files asked for at a time.
 const FILES: usize = 1024;
 
@@ -142,27 +144,54 @@ impl Shared {
             let sizes = self.sizes(&map, files, &asked)?;
             // The same machine start before and after: these are its sizes.
             let proof = namespace.boots.ask(&*namespace.database, &map, &*self.servers, &servers);
+            let mut settled = false;
             write(&*namespace.database, &mut Unwatched, |t| {
-                for ((n, layout), size_bytes) in asked.iter().zip(&sizes) {
+                for ((n, layout), found) in asked.iter().zip(&sizes) {
                     let id = files[*n];
-                    let Some(size_bytes) = *size_bytes else { continue };
+                    let Some(there) = found else { continue };
                     if !proof.remembers(boots) || proof.since(&layout.targets) > boots || !watched[*n].is_quiet() {
                         continue;
                     }
                     let Some((now, mut found)) = doubtful_inode(t, id, &everywhere)? else { continue };
                     if now == *layout {
-                        found.sizing = Sizing::Settled { size_bytes, boots };
+                        let settlement = match &found.sizing {
+                            Sizing::Settled(before) => {
+                                let telling = namespace.boots.telling(&map);
+                                // Where bytes were lost, or may have been, what there is now does not take the place of what there was.
+                                if telling.settled(before, &layout.targets).doubtful.is_some() || !there.has_all_of(before) {
+                                    continue;
+                                }
+                                let lengths = match &before.lengths {
+                                    Lengths::Unknown => there.lengths(),
+                                    known => known.clone(),
+                                };
+                                Settlement { boots, lengths, ..before.clone() }
+                            }
+                            Sizing::Unasked { boots, unsynced } => {
+                                let unsynced = *unsynced;
+                                Settlement { size_bytes: there.size_bytes, boots: *boots, lengths: there.lengths(), unsynced }
+                            }
+                            Sizing::Unknown | Sizing::Open => {
+                                let unsynced = Some(namespace.boots.rounds.now());
+                                Settlement { size_bytes: there.size_bytes, boots, lengths: there.lengths(), unsynced }
+                            }
+                        };
+                        settled |= settlement.unsynced.is_some();
+                        found.sizing = Sizing::Settled(settlement);
                         put_inode(t, id, &found);
                     }
                 }
                 Ok::<_, Error>(())
             })?;
+            if settled {
+                namespace.boots.rounds.wanted();
+            }
         }
         Ok(())
     }
 
-    /// The sizes of these files, from the sizes of their datafiles; `None` where a server did not say.
-    fn sizes(&self, map: &StoreMap, files: &[FileId], asked: &[(usize, Arc<FileLayout>)]) -> Result<Vec<Option<u64>>> {
+    /// The sizes of these files, from the sizes of their datafiles, and those; `None` where a server did not say.
+    fn sizes(&self, map: &StoreMap, files: &[FileId], asked: &[(usize, Arc<FileLayout>)]) -> Result<Vec<Option<There>>> {
         let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
         let mut sizes: Vec<Vec<Option<u64>>> = Vec::with_capacity(asked.len());
         for (place, (n, layout)) in asked.iter().enumerate() {
@@ -183,9 +212,46 @@ impl Shared {
         let whole = |(layout, sizes): (&FileLayout, Vec<Option<u64>>)| {
             let sizes: Vec<u64> = sizes.into_iter().collect::<Option<_>>()?;
             let count = u32::try_from(sizes.len()).ok()?;
-            Layout::new(&layout.spec, Some(count), count).ok()?.logical_file_size(&sizes).ok()
+            let layout = Layout::new(&layout.spec, Some(count), count).ok()?;
+            let size_bytes = layout.logical_file_size(&sizes).ok()?;
+            Some(There { size_bytes, layout, datafiles: sizes })
         };
         Ok(asked.iter().map(|(_, layout)| &**layout).zip(sizes).map(whole).collect())
+    }
+}
+
+/// What there is of a file at the I/O servers.
+struct There {
+    size_bytes: u64,
+    layout: Layout,
+    /// The size of each datafile.
+    datafiles: Vec<u64>,
+}
+
+impl There {
+    fn is_whole(&self) -> bool {
+        (0..).zip(&self.datafiles).all(|(index, bytes)| *bytes == self.layout.datafile_size(index, self.size_bytes))
+    }
+
+    /// What is kept of the datafiles' lengths.
+    fn lengths(&self) -> Lengths {
+        match self.is_whole() {
+            true => Lengths::Whole,
+            false if self.datafiles.len() <= LENGTHS_KEPT => Lengths::AtLeast(self.datafiles.clone()),
+            false => Lengths::Unknown,
+        }
+    }
+
+    /// Whether it is what was known before, and nothing of that is missing.
+    fn has_all_of(&self, before: &Settlement) -> bool {
+        self.size_bytes == before.size_bytes
+            && match &before.lengths {
+                Lengths::Unknown => true,
+                Lengths::Whole => self.is_whole(),
+                Lengths::AtLeast(lengths) => {
+                    lengths.len() == self.datafiles.len() && lengths.iter().zip(&self.datafiles).all(|(was, is)| is >= was)
+                }
+            }
     }
 }
 
@@ -204,9 +270,9 @@ fn doubtful_inode<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Resu
     };
     let Node::File(layout) = &found.node else { return Ok(None) };
     let layout = Arc::new(layout.clone());
-    let wanted = match found.sizing {
-        Sizing::Unknown => true,
-        Sizing::Settled { boots, .. } => proof.remembers(boots),
+    let wanted = match &found.sizing {
+        Sizing::Unknown | Sizing::Unasked { .. } => true,
+        Sizing::Settled(Settlement { boots, .. }) => proof.remembers(*boots),
         Sizing::Open => false,
     };
     Ok(wanted.then_some((layout, found)))

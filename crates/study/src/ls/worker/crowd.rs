@@ -34,7 +34,7 @@ pub(super) fn write(store: &Store, directory: &str, files: u32, bytes: u64) -> R
         let made = store.names.create(&mut tracer, &place, owner(), Existing::Replace, &layout)?;
         let handle = FileHandle::from_attributes(name(number), &made.attributes)?;
         StoreFile::new(Arc::clone(&store.data), handle).write_at(&data, 0)?;
-        made.ended(End::Written { end_bytes: bytes });
+        made.ended(End::whole(bytes, false));
         store.names.tell_closed(&mut tracer)?;
         took.push(begun.elapsed().as_secs_f64());
     }

@@ -47,7 +47,7 @@ impl Store {
     /// The same store over connections of its own: another client.
     fn another(&self) -> Result<Store> {
         let names = MetadataClient::connect(&mut Tracer::off(), &self.address, &self.options)?;
-        let data = Arc::new(DataClient::new(names.map().as_ref().clone(), &self.options));
+        let data = Arc::new(DataClient::of_store(names.map().as_ref().clone(), &self.options, Arc::new(names.clone())));
         Ok(Store { address: self.address.clone(), options: self.options.clone(), names, data })
     }
 

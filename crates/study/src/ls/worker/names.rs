@@ -90,7 +90,7 @@ impl Rank {
         match phase {
             Phase::Create => {
                 let made = store.names.create(&mut tracer, &place, owner(), Existing::Refuse, &LayoutChoice::default())?;
-                made.ended(End::Written { end_bytes: 0 });
+                made.ended(End::whole(0, false));
             }
             Phase::Stat => drop(store.names.stat(&mut tracer, &place)?),
             Phase::Remove => store.names.unlink(&mut tracer, &place)?,

@@ -107,5 +107,5 @@ fn one_batch(
             other => return Err(Error::Choice(format!("writing new files: an answer that does not belong to it: {other:?}"))),
         }
     }
-    Ok(files.into_iter().map(|file| (file, End::Written { end_bytes: u64::from(datafiles) })).collect())
+    Ok(files.into_iter().map(|file| (file, End::whole(u64::from(datafiles), false))).collect())
 }

@@ -528,6 +528,7 @@ fn plain_attributes() -> Attributes {
         device: 0,
         target_bytes: 0,
         extended_bytes: 0,
+        settled: None,
         size_bytes: None,
         layout: None,
         default_layout: None,

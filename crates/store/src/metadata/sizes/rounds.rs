@@ -1,0 +1,251 @@
+//! When bytes that nobody synced are on stable storage all the same, and which files may have lost theirs.
+//!
+//! A copy that is not asked to sync gives its file a name at once, and that name can become durable before the bytes: with the next
+//! client's sync, or when the kernel writes the log back. After a power loss such a file would look whole and have holes. So a file
+//! whose bytes were not synced is of a *round*, and every half minute in which there was such a file, a round ends: the next one
+//! begins, and every I/O server puts what was written before on stable storage. All files of the rounds before are durable then, at the
+//! servers that have answered, and no row has to be written again for it.
+//!
+//! A server whose machine was restarted has lost what it had of rounds that had not ended there. That is remembered for good, with the count of
+//! machine starts since when it is so ([`super::boots`]): files of those rounds are *doubtful*, and reading them is an error, until
+//! their bytes are written again or the file is truncated to the size that it is to have.
+
+use crate::error::Result;
+use crate::metadata::database::{Database, Table, Unwatched, View, write};
+use crate::metadata::inode::{Settlement, decode, encode};
+use crate::metadata::intents::IoServers;
+use crate::metadata::namespace::Namespace;
+use crate::sync::locked;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Key in [`Table::State`].
+const ROUNDS: &[u8] = b"sizes.rounds";
+/// How long a round lasts at least: as long as the kernel leaves written pages in memory before it writes them back by itself.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// What is known of rounds, and kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    /// The round that files are of now.
+    now: u64,
+    /// The last round that has ended at each server, by name.
+    ended: BTreeMap<String, u64>,
+    /// Restarts of each server's machine: the count since when, and the last round that had ended there before.
+    restarts: BTreeMap<String, Vec<(u32, u64)>>,
+}
+
+impl Known {
+    /// Whether no server's machine was ever restarted.
+    pub fn is_without_restart(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Whether bytes of this file on this server may have been lost.
+    pub fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
+        let Some(round) = of.unsynced else { return false };
+        let restarts = self.restarts.get(server).map_or(&[][..], Vec::as_slice);
+        restarts.iter().any(|(since, ended)| of.boots < *since && round > *ended)
+    }
+
+    /// Whether the file's bytes on this server are on stable storage.
+    pub fn has_stored(&self, server: &str, of: &Settlement) -> bool {
+        of.unsynced.is_none_or(|round| self.ended.get(server).is_some_and(|ended| *ended >= round))
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    known: Mutex<Arc<Known>>,
+    orders: Mutex<Orders>,
+    ordered: Condvar,
+}
+
+#[derive(Default)]
+struct Orders {
+    /// There are files of the current round, since then.
+    since: Option<Instant>,
+    stop: bool,
+}
+
+impl Rounds {
+    /// What was kept.
+    ///
+    /// # Errors
+    /// When the row cannot be read.
+    pub fn read(&self, view: &dyn View) -> Result<()> {
+        let value = view.get(Table::State, ROUNDS)?;
+        let known: Known = value.map(|value| decode(Table::State, ROUNDS, &value)).transpose()?.unwrap_or_default();
+        // Nobody knows whether files of the last round were left to be synced.
+        let known = if known.now == 0 {
+            // Rounds are counted from 1: the last one that has ended where none has is 0.
+            Known { now: 1, ..known }
+        } else {
+            self.wanted();
+            known
+        };
+        *locked(&self.known) = Arc::new(known);
+        Ok(())
+    }
+
+    /// The round that files are of that are settled now.
+    pub fn now(&self) -> u64 {
+        locked(&self.known).now
+    }
+
+    /// There is a file of this round.
+    pub fn wanted(&self) {
+        let mut orders = locked(&self.orders);
+        if orders.since.is_none() {
+            orders.since = Some(Instant::now());
+            self.ordered.notify_all();
+        }
+    }
+
+    /// A server's machine was found to have been restarted: since this count. What is to be kept of it.
+    pub fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
+        let mut known = locked(&self.known);
+        let changed = Arc::make_mut(&mut known);
+        for (server, since) in servers {
+            let ended = changed.ended.get(server).copied().unwrap_or(0);
+            let restarts = changed.restarts.entry(server.clone()).or_default();
+            if restarts.last().is_none_or(|(last, _)| *last < *since) {
+                restarts.push((*since, ended));
+            }
+        }
+        (ROUNDS.to_vec(), encode(&**known))
+    }
+
+    /// What is known now.
+    pub fn known(&self) -> Arc<Known> {
+        Arc::clone(&locked(&self.known))
+    }
+
+    /// Ends the thread that ends rounds.
+    pub fn stop(&self) {
+        locked(&self.orders).stop = true;
+        self.ordered.notify_all();
+    }
+
+    /// Waits until a round is to end; whether there is one (and not: this stops).
+    fn is_due(&self) -> bool {
+        let mut orders = locked(&self.orders);
+        loop {
+            if orders.stop {
+                return false;
+            }
+            let Some(since) = orders.since else {
+                orders = self.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = ROUND.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                orders.since = None;
+                return true;
+            }
+            orders = self.ordered.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Ends the current round: everything that was written before is put on stable storage at every server that answers. Whether all did.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
+    let (map, boots, database) = (namespace.map(), &namespace.boots, &*namespace.database);
+    let rounds = &boots.rounds;
+    let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
+    let before = boots.ask(database, &map, io, &everybody);
+    // Whoever is settled from here on is of the next one.
+    let round = {
+        let mut known = locked(&rounds.known);
+        let round = known.now;
+        Arc::make_mut(&mut known).now += 1;
+        round
+    };
+    keep(rounds, database)?;
+    let synced: Vec<bool> = std::thread::scope(|scope| {
+        let asked: Vec<_> = map.servers.iter().map(|server| scope.spawn(|| io.sync_all(server).is_ok())).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap_or(false)).collect()
+    });
+    // A machine that was restarted in between has lost what it was to sync.
+    let after = boots.ask(database, &map, io, &everybody);
+    let mut all = true;
+    {
+        let mut known = locked(&rounds.known);
+        let known = Arc::make_mut(&mut known);
+        for (place, server) in map.servers.iter().enumerate() {
+            if synced[place] && after.is_same_start(&before, place) {
+                known.ended.insert(server.name.clone(), round);
+            } else {
+                all = false;
+            }
+        }
+    }
+    keep(rounds, database)?;
+    Ok(all)
+}
+
+fn keep(rounds: &Rounds, database: &dyn Database) -> Result<()> {
+    write(database, &mut Unwatched, |t| {
+        t.put(Table::State, ROUNDS, encode(&**locked(&rounds.known)));
+        Ok(())
+    })
+}
+
+/// The thread that ends rounds.
+pub(crate) struct Worker {
+    namespace: Arc<Namespace>,
+    io: Arc<dyn IoServers>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// Begins with nothing to do.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
+        let (theirs, their_io) = (Arc::clone(&namespace), Arc::clone(&io));
+        let work = move || {
+            while theirs.boots.rounds.is_due() {
+                if !end(&theirs, &*their_io).unwrap_or(false) {
+                    // Somebody is away: what it has is synced with a later round.
+                    theirs.boots.rounds.wanted();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("metadata rounds".into()).spawn(work);
+        let thread = thread.map_err(|e| crate::error::Error::system("starting a thread", e))?;
+        Ok(Worker { namespace, io, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ends the current round, if there is a file of it, and the thread: a store that was taken down has nothing that power could take.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn end(&self) -> Result<()> {
+        self.join();
+        if locked(&self.namespace.boots.rounds.orders).since.take().is_some() {
+            end(&self.namespace, &*self.io)?;
+        }
+        Ok(())
+    }
+
+    fn join(&self) {
+        self.namespace.boots.rounds.stop();
+        if let Some(thread) = locked(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
