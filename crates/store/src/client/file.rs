@@ -309,7 +309,7 @@ impl StoreFile {
         self.changing();
         let written = request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file);
         // Nothing written does not make a file longer.
-        self.changed(&[offset..offset + bytes.len() as u64], written.is_ok());
+        self.changed(std::slice::from_ref(&(offset..offset + bytes.len() as u64)), written.is_ok());
         written
     }
 
@@ -401,7 +401,7 @@ impl StoreFile {
         let replies = self.data.call_each(tracer, &requests).map_err(on_file);
         let longer = matches!(how, Allocate::Extend | Allocate::ZeroRange);
         let range = if longer { offset..offset + length } else { 0..0 };
-        self.changed(&[range], replies.is_ok());
+        self.changed(std::slice::from_ref(&range), replies.is_ok());
         for ((server, _), reply) in requests.iter().zip(replies?) {
             let IoReply::Written { verifier } = reply else { return Err(on_file(unexpected(&reply))) };
             self.verifiers.note(*server, self.data.links()[*server].name(), verifier);

@@ -594,6 +594,7 @@ pub struct Refusal {
 }
 
 /// A reply of the metadata service.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and a file's attributes are what is mostly asked for")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetadataReply {
     /// It is done.
