@@ -59,6 +59,8 @@ struct Document {
     writers: Vec<Writer>,
     /// Absent: how the file was laid out is not known.
     local_now: Option<f64>,
+    /// What the job said of it when it closed the file; absent: nothing.
+    said: Option<String>,
     local_then: f64,
     layout: String,
     place: String,
@@ -114,7 +116,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let local_now = then(&recording, &path)
         .map_or_else(|| now(&path, arguments), |then| Ok(Some(then)))?
         .map(|(layout, on)| share(&layout, &on, &parts, &writers, &targets));
-    let document = document(path, cycle, writers, local_now, &plan);
+    let mut document = document(path, cycle, writers, local_now, &plan);
+    document.said = said(&recording, &document.file, &mounts);
     if arguments.json {
         return output::json(&document);
     }
@@ -370,6 +373,12 @@ fn then(source: &dyn Source, path: &str) -> Option<(Layout, Vec<u32>)> {
     source.objects().iter().filter(|object| object.name == path).find_map(said)
 }
 
+/// What the job said of a file's bytes that are not local.
+fn said(source: &dyn Source, path: &str, mounts: &[(String, Mounted)]) -> Option<String> {
+    let of_file = |object: &&thalweg_trace::Object| object.kind == ObjectKind::File && base(mounts, &object.name) == path;
+    source.objects().iter().filter(of_file).find_map(|object| Some(attribute(object, "local")?.to_owned()))
+}
+
 /// A layout from what a mounted file says of it.
 fn laid_out(layout: &str, map: &str) -> Option<(Layout, Vec<u32>)> {
     let targets: Option<Vec<u32>> = map.lines().map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect();
@@ -406,6 +415,7 @@ fn document(file: String, size_bytes: u64, writers: Vec<Writer>, local_now: Opti
         size_bytes,
         writers,
         local_now,
+        said: None,
         local_then: plan.local_bytes as f64 / plan.claimed_bytes.max(1) as f64,
         layout: format!("varstrip_dist,strips={}", plan.strips),
         place,
@@ -425,6 +435,9 @@ fn text(document: &Document, plan: &Plan, elsewhere: u64) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let now = document.local_now.map_or_else(|| "not known (the file is on no mounted store here)".to_owned(), percent);
     text.push_str(&format!("\nlocal now:  {now}\nlocal then: {}\n", percent(document.local_then)));
+    if let Some(said) = &document.said {
+        text.push_str(&format!("The job said: {said}\n"));
+    }
     if elsewhere > 0 {
         text.push_str(&format!(
             "Of {} more it was not recorded where in the file they went (shared file pointers, views of very many pieces).\n",
