@@ -52,6 +52,7 @@ struct opened {
     uint32_t *here;      /* the targets of this rank's node */
     size_t here_count;
     struct seen seen;
+    int64_t ordered_bytes; /* written in the order of ranks so far; -1: others went through the shared file pointer, too */
     struct counted counted;
     struct opened *next;
 };

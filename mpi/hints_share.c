@@ -61,24 +61,32 @@ static void count(struct opened *opened, int64_t position, uint64_t length)
     __atomic_fetch_add(known ? &counted->local_bytes : &counted->unknown_bytes, known ? counting.local : length, __ATOMIC_RELAXED);
 }
 
+/* The same through the shared file pointer: only in the order of ranks is it known who writes where. A sequential file does not say where
+ * its pointer is; it is where our calls left it, if they all were in order. */
+static int64_t position_in_order(struct opened *opened, MPI_File file, uint64_t length)
+{
+    uint64_t before = 0, all = 0;
+    int64_t shared = -1;
+    MPI_Offset position;
+    /* The pointer is where it was left only when all ranks are back from the last such call. */
+    PMPI_Allreduce(&length, &all, 1, MPI_UINT64_T, MPI_SUM, opened->comm);
+    if (opened->amode & MPI_MODE_SEQUENTIAL)
+        PMPI_Allreduce(&opened->ordered_bytes, &shared, 1, MPI_INT64_T, MPI_MIN, opened->comm);
+    else if (opened->rank == 0 && PMPI_File_get_position_shared(file, &position) == MPI_SUCCESS)
+        shared = (int64_t)position * (int64_t)opened->seen.etype_bytes;
+    PMPI_Bcast(&shared, 1, MPI_INT64_T, 0, opened->comm);
+    PMPI_Exscan(&length, &before, 1, MPI_UINT64_T, MPI_SUM, opened->comm);
+    if (opened->ordered_bytes >= 0)
+        opened->ordered_bytes += (int64_t)all;
+    return shared < 0 ? -1 : shared + (int64_t)(opened->rank ? before : 0);
+}
+
 /* Where in what it sees a rank is about to write, in bytes; -1: it is not known. Collective where the call is. */
 static int64_t position_of(struct opened *opened, MPI_File file, int how, MPI_Offset offset, uint64_t length)
 {
     MPI_Offset position = offset;
-    int64_t shared = -1;
-    uint64_t before = 0;
-    if (how & HINTS_SHARED) {
-        /* Only in the order of ranks is it known who writes where. */
-        if (!(how & HINTS_COLLECTIVE))
-            return -1;
-        /* The pointer is where it was left only when all ranks are back from the last such call. */
-        PMPI_Barrier(opened->comm);
-        if (opened->rank == 0 && PMPI_File_get_position_shared(file, &position) == MPI_SUCCESS)
-            shared = (int64_t)position * (int64_t)opened->seen.etype_bytes;
-        PMPI_Bcast(&shared, 1, MPI_INT64_T, 0, opened->comm);
-        PMPI_Exscan(&length, &before, 1, MPI_UINT64_T, MPI_SUM, opened->comm);
-        return shared < 0 ? -1 : shared + (int64_t)(opened->rank ? before : 0);
-    }
+    if (how & HINTS_SHARED)
+        return how & HINTS_COLLECTIVE ? position_in_order(opened, file, length) : (opened->ordered_bytes = -1);
     if (!(how & HINTS_EXPLICIT) && PMPI_File_get_position(file, &position) != MPI_SUCCESS)
         return -1;
     return position < 0 ? -1 : (int64_t)position * (int64_t)opened->seen.etype_bytes;

@@ -266,6 +266,7 @@ static const struct {
     {"own-parts", NULL, own_parts},
     {"same-view", see_all, in_turn},
     {"ordered", NULL, ordered},
+    {"sequential", NULL, ordered}, /* opened so */
     {"shared", NULL, shared},
 };
 
@@ -287,7 +288,8 @@ static void one(const char *directory, const char *wanted)
     for (size_t k = 0; k < sizeof KINDS / sizeof *KINDS; k++) {
         if (strcmp(KINDS[k].name, name))
             continue;
-        MUST(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+        int amode = strcmp(name, "sequential") ? MPI_MODE_RDWR : MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL;
+        MUST(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | amode, info, &file));
         MPI_File_set_errhandler(file, MPI_ERRORS_ARE_FATAL);
         if (KINDS[k].see)
             KINDS[k].see(file);

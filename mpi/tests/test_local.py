@@ -17,7 +17,7 @@ import mounted
 KINDS = ["vector", "vector-block-by-block", "vector-halves", "vector-alone", "vector-without-waiting", "vector-split", "vector-next-tiles",
          "vector-last-idle", "doubles", "struct", "struct-alone", "columns", "columns-block-by-block", "columns-last-idle", "darray", "region",
          "region-alone", "nothing-seen", "last-idle", "last-idle-in-turn", "first-alone", "header", "nothing-first", "segments", "in-turn",
-         "back-and-forth", "own-parts", "same-view", "in-turn,striping_unit=65536", "segments,striping_unit=65536", "ordered"]
+         "back-and-forth", "own-parts", "same-view", "in-turn,striping_unit=65536", "segments,striping_unit=65536", "ordered", "sequential"]
 # What nobody can know before the first byte is written: these are warned about.
 UNKNOWABLE = {"header", "back-and-forth", "own-parts", "segments,striping_unit=65536"}
 WARNING = re.compile(r"^thalweg: (\S+): thalweg_layout=local( came to nothing)?: ([0-9.]+) % of (\d+) bytes are on the node of the rank that wrote them"
@@ -101,7 +101,7 @@ class Local:
                 local, written = self.measured(kind, nodes, directory, warnings)
                 plan = self.plan(recording, directory, kind)
                 if plan is None:
-                    self.assertEqual(kind, "ordered", "only where ordered writes went is not recorded")
+                    self.assertIn(kind, ("ordered", "sequential"), "only where ordered writes went is not recorded")
                     continue
                 self.assertAlmostEqual(plan["local_now"], local / written, places=9)
                 self.assertEqual(plan["local_then"], 1)
