@@ -18,6 +18,7 @@ KINDS = ["vector", "vector-block-by-block", "vector-halves", "vector-alone", "ve
          "vector-last-idle", "doubles", "struct", "struct-alone", "columns", "columns-block-by-block", "columns-last-idle", "darray", "region",
          "region-alone", "nothing-seen", "last-idle", "last-idle-in-turn", "first-alone", "header", "nothing-first", "segments", "in-turn",
          "back-and-forth", "own-parts", "same-view", "in-turn,striping_unit=65536", "segments,striping_unit=65536", "ordered", "sequential"]
+SOME = ["vector", "vector-alone", "vector-last-idle", "struct", "region", "last-idle-in-turn", "header", "own-parts"]
 # What nobody can know before the first byte is written: these are warned about.
 UNKNOWABLE = {"header", "back-and-forth", "own-parts", "segments,striping_unit=65536"}
 WARNING = re.compile(r"^thalweg: (\S+): thalweg_layout=local( came to nothing)?: ([0-9.]+) % of (\d+) bytes are on the node of the rank that wrote them"
@@ -94,7 +95,7 @@ class Local:
         return local, written
 
     def test_local_is_what_layout_plan_finds_or_a_warning_says_how_much_is_not(self):
-        nodes = ("b", "a", "a", "b")
+        nodes = ("b", "a", "b")
         directory, warnings, recording = self.job(KINDS, nodes, recorded=True)
         for kind in KINDS:
             with self.subTest(kind=kind):
@@ -111,9 +112,10 @@ class Local:
                     self.assertIn(kind, UNKNOWABLE, "it could have been known")
 
     def test_it_is_so_whatever_nodes_the_ranks_are_on(self):
-        for i, nodes in enumerate((("a", "b"), ("b", "a", "b", "a", "b"), ("b", "b", "b"))):
-            directory, warnings, _ = self.job(KINDS, nodes, name=str(i))
-            for kind in KINDS:
+        # More ranks than processors take long to wait for each other: fewer kinds.
+        for nodes, kinds in ((("a", "b"), KINDS), (("a", "b", "b", "a", "b"), SOME), (("b", "b", "b"), SOME)):
+            directory, warnings, _ = self.job(kinds, nodes, name="-" + "".join(nodes))
+            for kind in kinds:
                 with self.subTest(kind=kind, nodes=nodes):
                     self.measured(kind, nodes, directory, warnings)
                     if kind in warnings:
