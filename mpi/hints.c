@@ -25,6 +25,7 @@ struct opening {
     struct hints hints;
     struct hints_wish *wish;
     int created;             /* by us; MPI finds it there */
+    int asked;               /* as in struct opened */
     enum local local;
     unsigned disabled;       /* as in struct opened */
     uint32_t *target_of;
@@ -242,14 +243,18 @@ static int prepare(struct opening *o, MPI_Info info)
     if (o->rank == 0)
         making = makes_files(o->amode) && lstat(o->path, &there) && errno == ENOENT;
     PMPI_Bcast(&making, 1, MPI_INT, 0, o->comm);
-    if (!making)
+    if (!making) {
+        /* Whatever else the hints say does not matter of a file that is there. */
+        o->asked = !hints_read(&o->hints, o->wish, what, sizeof what) && o->wish->local;
         return 0;
+    }
     if (hints_read(&o->hints, o->wish, what, sizeof what))
         return fail(o, MPI_ERR_INFO_VALUE, what);
     if (!o->wish->any)
         return 0;
     if ((o->wish->local || o->wish->place_local) && hints_targets(o->comm, &o->store, &o->target_of, what, sizeof what))
         return fail(o, MPI_ERR_INFO_VALUE, what);
+    o->asked = o->wish->local;
     if (o->wish->local)
         choose_local(o, &strips_layout);
     if (o->rank == 0 && o->class == MPI_SUCCESS)
@@ -318,13 +323,21 @@ static void remember(struct opening *o, MPI_File file)
     struct opened *opened = calloc(1, sizeof *opened);
     if (!opened)
         return;
-    *opened = (struct opened){file,     strdup(o->path), o->layout, o->amode, o->rank, o->size, o->local, o->disabled, 0, MPI_COMM_NULL,
-                              o->target_of, NULL};
+    *opened = (struct opened){.file = file, .path = strdup(o->path), .layout = o->layout, .amode = o->amode, .rank = o->rank, .size = o->size,
+                              .asked = o->asked, .local = o->local, .settled = o->local != LOCAL_WAITING, .disabled = o->disabled,
+                              .target_of = o->target_of, .here = o->store.here, .here_count = o->store.here_count};
     o->layout = NULL;
     o->target_of = NULL;
+    o->store.here = NULL;
+    o->store.here_count = 0;
+    if (o->local == LOCAL_IN_FORCE)
+        snprintf(opened->why, sizeof opened->why, "the strips are blocks of striping_unit, in turn, and the ranks wrote other bytes");
     PMPI_Comm_dup(o->comm, &opened->comm);
-    if (opened->local == LOCAL_WAITING)
-        __atomic_fetch_add(&hints_waiting, 1, __ATOMIC_RELAXED);
+    hints_see(opened, 0, MPI_BYTE, MPI_BYTE, NULL);
+    if (opened->asked) {
+        hints_look_up(opened);
+        __atomic_fetch_add(&hints_asked, 1, __ATOMIC_RELAXED);
+    }
     hints_remember(opened);
     hints_count_local(opened, 1);
 }
@@ -391,10 +404,13 @@ THALWEG_WRAPPER int MPI_File_open(MPI_Comm comm, const char *name, int amode, MP
 THALWEG_WRAPPER int MPI_File_close(MPI_File *file)
 {
     uint64_t begun = RECORD_FILE_BEGIN();
-    void *closing = record_file_closing ? record_file_closing(*file) : NULL;
     struct opened *opened = hints_take_out(*file);
+    if (opened && opened->asked) {
+        hints_say(opened);
+        __atomic_fetch_sub(&hints_asked, 1, __ATOMIC_RELAXED);
+    }
+    void *closing = record_file_closing ? record_file_closing(*file) : NULL;
     if (opened) {
-        hints_give_up(opened);
         hints_count_local(opened, -1);
         PMPI_Comm_free(&opened->comm);
         hints_free(opened);
@@ -411,19 +427,10 @@ THALWEG_WRAPPER int MPI_File_set_view(MPI_File file, MPI_Offset displacement, MP
     uint64_t begun = RECORD_FILE_BEGIN();
     struct opened *opened = hints_find(file);
     int result = PMPI_File_set_view(file, displacement, etype, filetype, datarep, info);
-    if (opened && opened->local == LOCAL_WAITING) {
-        struct claim claim = {.kind = CLAIM_VIEW, .displacement = (uint64_t)displacement};
-        if (result != MPI_SUCCESS)
-            claim.why_not = "its view was refused";
-        else if (displacement < 0 || (strcmp(datarep, "native") && strcmp(datarep, "internal")))
-            claim.why_not = "its view does not say where bytes are in the file";
-        else
-            claim.why_not = hints_flatten(filetype, &claim);
-        if (claim.why_not)
-            claim.kind = CLAIM_NONE;
-        hints_decide(opened, &claim);
-        free(claim.runs);
-    }
+    if (opened && opened->asked && result == MPI_SUCCESS)
+        hints_see(opened, displacement, etype, filetype, datarep);
+    if (opened && opened->asked && !opened->settled)
+        hints_decide_by_views(opened);
     if (record_file_viewed)
         record_file_viewed(begun, file, displacement, etype, filetype, result);
     return result;
@@ -454,7 +461,7 @@ THALWEG_WRAPPER int MPI_File_get_info(MPI_File file, MPI_Info *info)
     if (opened && opened->layout)
         hints_in_force(opened->layout, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL, set_key, info);
     if (opened && opened->local != LOCAL_NOT_ASKED)
-        PMPI_Info_set(*info, "thalweg_layout", STATES[opened->written ? LOCAL_NONE : opened->local]);
+        PMPI_Info_set(*info, "thalweg_layout", STATES[opened->written && opened->local == LOCAL_WAITING ? LOCAL_NONE : opened->local]);
     if (record_file_other)
         record_file_other(begun, file, "MPI_File_get_info", result);
     return result;

@@ -9,7 +9,8 @@
 #define MOST_DEPTH 32
 
 struct flat {
-    struct claim *claim;
+    struct strips_view *view;
+    struct strips_run *runs; /* the view's */
     size_t room;
     const char *failed;
 };
@@ -18,14 +19,14 @@ static void flatten(struct flat *f, MPI_Datatype type, MPI_Aint at, int depth);
 
 static void add_run(struct flat *f, MPI_Aint at, MPI_Aint length)
 {
-    struct claim *claim = f->claim;
+    struct strips_view *view = f->view;
     if (f->failed || length <= 0)
         return;
     if (at < 0) {
         f->failed = "a view begins before its displacement";
         return;
     }
-    struct strips_run *last = claim->count ? &claim->runs[claim->count - 1] : NULL;
+    struct strips_run *last = view->count ? &f->runs[view->count - 1] : NULL;
     if (last && last->offset + last->length == (uint64_t)at) {
         last->length += (uint64_t)length;
         return;
@@ -34,20 +35,20 @@ static void add_run(struct flat *f, MPI_Aint at, MPI_Aint length)
         f->failed = "a view's pieces are not in the order of the file";
         return;
     }
-    if (claim->count == HINTS_MOST_RUNS) {
+    if (view->count == HINTS_MOST_RUNS) {
         f->failed = "a view has more than 65536 pieces";
         return;
     }
-    if (claim->count == f->room) {
+    if (view->count == f->room) {
         f->room = f->room ? 2 * f->room : 64;
-        struct strips_run *runs = realloc(claim->runs, f->room * sizeof *runs);
+        struct strips_run *runs = realloc(f->runs, f->room * sizeof *runs);
         if (!runs) {
             f->failed = "there is no memory for a view's pieces";
             return;
         }
-        claim->runs = runs;
+        view->runs = f->runs = runs;
     }
-    claim->runs[claim->count++] = (struct strips_run){(uint64_t)at, (uint64_t)length};
+    f->runs[view->count++] = (struct strips_run){(uint64_t)at, (uint64_t)length};
 }
 
 static MPI_Aint extent_of(MPI_Datatype type)
@@ -247,19 +248,19 @@ static void flatten(struct flat *f, MPI_Datatype type, MPI_Aint at, int depth)
     free(t);
 }
 
-const char *hints_flatten(MPI_Datatype type, struct claim *claim)
+const char *hints_flatten(MPI_Datatype type, struct strips_view *view)
 {
     MPI_Aint low, extent;
     PMPI_Type_get_extent(type, &low, &extent);
-    struct flat f = {claim, 0, NULL};
-    claim->runs = NULL;
-    claim->count = 0;
-    claim->extent = (uint64_t)extent;
+    struct flat f = {view, NULL, 0, NULL};
+    view->runs = NULL;
+    view->count = 0;
+    view->extent = (uint64_t)extent;
     if (extent < 0 || low < 0)
         return "a view has a negative extent or lower bound";
     flatten(&f, type, 0, 0);
-    struct strips_run *last = claim->count ? &claim->runs[claim->count - 1] : NULL;
-    if (!f.failed && last && claim->extent < last->offset + last->length - claim->runs[0].offset)
+    const struct strips_run *last = view->count ? &view->runs[view->count - 1] : NULL;
+    if (!f.failed && last && view->extent < last->offset + last->length - view->runs[0].offset)
         f.failed = "a view's tiles overlap";
     return f.failed;
 }

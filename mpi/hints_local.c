@@ -1,12 +1,13 @@
 /* `thalweg_layout=local`: strips that put each rank's bytes on a target of its own node.
  *
- * The ranks' parts are known only when they set their views (or first write), and a file's layout cannot be chosen later than its
- * first byte, or while somebody has it open. MPI has it open by then. So that no handle changes under MPI, the file is taken
+ * The ranks' parts are known only when they set their views, and better when they first write; a file's layout cannot be chosen later
+ * than its first byte, or while somebody has it open. So a file is laid out when views are set, for whoever writes independently then,
+ * and once more by the first collective write, where nobody did and that says something else. MPI has it open by then. So that no handle changes under MPI, the file is taken
  * from under it for the moment: every descriptor of this process that is the file's is made one that nothing can be read from or
  * written to, the file is laid out, opened again, and put back under the same number. It is empty, no bytes are on their way, and
  * all ranks are in the same collective call, so nothing of MPI looks.
  *
- * The ranks' claims go to rank 0, which computes the strips, lays the file out, and tells. */
+ * What the ranks see and write goes to rank 0, which computes the strips, lays the file out, and tells. */
 #define _GNU_SOURCE
 #include "hints_internal.h"
 #include <dirent.h>
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int hints_waiting;
+int hints_asked;
 #ifdef OPEN_MPI
 int hints_local_files;
 #endif
@@ -201,29 +202,36 @@ static int give_layout(struct opened *opened, const char *layout, char *reason)
     return laid_out ? -1 : 0;
 }
 
-/* ---- claims, and what follows from them ---- */
+/* ---- what the ranks see and write, and what follows from it ---- */
 
-struct claims {
-    uint64_t *heads; /* displacement, extent or length, runs; for each rank */
+/* What each rank sends of itself. */
+struct head {
+    uint64_t displacement, extent, runs, position, length;
+};
+
+/* At rank 0: of all. */
+struct told {
+    struct head *heads;
     struct strips_run *runs;
     int *counts, *starts; /* of runs, in bytes, for each rank */
 };
 
-static int gather(struct opened *opened, const struct claim *claim, struct claims *claims)
+static int gather(const struct opened *opened, int64_t position, uint64_t length, struct told *told)
 {
-    uint64_t head[3] = {claim->displacement, claim->extent, claim->count};
-    int failed = 0, size = opened->size, bytes = (int)(claim->count * sizeof *claim->runs);
+    const struct strips_view *view = &opened->seen.view;
+    struct head head = {view->displacement, view->extent, view->count, (uint64_t)position, length};
+    int failed = 0, size = opened->size, bytes = (int)(view->count * sizeof *view->runs);
     size_t all = 0;
     if (opened->rank == 0) {
-        claims->heads = calloc((size_t)size, sizeof head);
-        claims->counts = calloc((size_t)size, sizeof *claims->counts);
-        claims->starts = calloc((size_t)size, sizeof *claims->starts);
+        told->heads = calloc((size_t)size, sizeof head);
+        told->counts = calloc((size_t)size, sizeof *told->counts);
+        told->starts = calloc((size_t)size, sizeof *told->starts);
     }
-    PMPI_Gather(head, sizeof head, MPI_BYTE, claims->heads, sizeof head, MPI_BYTE, 0, opened->comm);
+    PMPI_Gather(&head, sizeof head, MPI_BYTE, told->heads, sizeof head, MPI_BYTE, 0, opened->comm);
     for (int r = 0; opened->rank == 0 && r < size; r++) {
-        claims->starts[r] = (int)(all * sizeof *claims->runs);
-        claims->counts[r] = (int)(claims->heads[3 * r + 2] * sizeof *claims->runs);
-        all += claims->heads[3 * r + 2];
+        told->starts[r] = (int)(all * sizeof *told->runs);
+        told->counts[r] = (int)(told->heads[r].runs * sizeof *told->runs);
+        all += told->heads[r].runs;
         if (all > MOST_RUNS_IN_ALL)
             failed = 1;
     }
@@ -231,37 +239,43 @@ static int gather(struct opened *opened, const struct claim *claim, struct claim
     if (failed)
         return -1;
     if (opened->rank == 0)
-        claims->runs = calloc(all + 1, sizeof *claims->runs);
-    PMPI_Gatherv(claim->runs, bytes, MPI_BYTE, claims->runs, claims->counts, claims->starts, MPI_BYTE, 0, opened->comm);
+        told->runs = calloc(all + 1, sizeof *told->runs);
+    PMPI_Gatherv(view->runs, bytes, MPI_BYTE, told->runs, told->counts, told->starts, MPI_BYTE, 0, opened->comm);
     return 0;
 }
 
-/* At rank 0: the layout that follows, to be freed; null: refused. */
-static char *compute(const struct opened *opened, const struct claims *claims, int views, char *reason)
+/* At rank 0: the layout that follows, to be freed; null: refused, and `opened` has why. */
+static char *compute(struct opened *opened, const struct told *told, int writes)
 {
     struct strips_result strips;
     uint32_t size = (uint32_t)opened->size;
-    struct strips_view *list = calloc(size, sizeof *list);
-    uint64_t *start = calloc(size, sizeof *start), *length = calloc(size, sizeof *length);
+    struct strips_write *list = calloc(size, sizeof *list);
+    struct strips_view *views = calloc(size, sizeof *views);
     char *layout = NULL;
-    int failed;
-    for (uint32_t r = 0; r < size; r++) {
-        const uint64_t *head = claims->heads + 3 * r;
-        list[r] = (struct strips_view){head[0], head[1], claims->runs + claims->starts[r] / (int)sizeof *claims->runs, head[2]};
-        start[r] = head[0], length[r] = head[1];
+    int failed = !list || !views;
+    for (uint32_t r = 0; r < size && !failed; r++) {
+        const struct head *head = &told->heads[r];
+        views[r] = (struct strips_view){head->displacement, head->extent, told->runs + told->starts[r] / (int)sizeof *told->runs, head->runs};
+        list[r] = (struct strips_write){views[r], head->position, head->length};
     }
-    if (views)
-        failed = strips_from_views(list, opened->target_of, size, &STRIPS_DEFAULT, &strips);
-    else
-        failed = strips_from_starts(start, length, opened->target_of, size, &STRIPS_DEFAULT, &strips);
+    if (!failed && writes)
+        failed = strips_from_writes(list, opened->target_of, size, &STRIPS_DEFAULT, &strips);
+    else if (!failed)
+        failed = strips_from_views(views, opened->target_of, size, &STRIPS_DEFAULT, &strips);
     if (failed)
-        snprintf(reason, HINTS_REASON_BYTES, "%s", strips.refused);
+        snprintf(opened->why, sizeof opened->why, "%s", list && views ? strips.refused : "no memory for the ranks' parts");
     else if (!(layout = hints_strips_layout(&strips)))
-        snprintf(reason, HINTS_REASON_BYTES, "its text is longer than %d bytes", HINTS_LAYOUT_BYTES);
-    strips_free(&strips);
+        snprintf(opened->why, sizeof opened->why, "its text is longer than %d bytes", HINTS_LAYOUT_BYTES);
+    else if (strips.local_bytes < strips.claimed_bytes)
+        snprintf(opened->why, sizeof opened->why, "several nodes' ranks have the same bytes, or the parts are too many for the text of a layout");
+    else if (writes)
+        snprintf(opened->why, sizeof opened->why, "the strips follow from the first collective write, and the later ones went on otherwise");
+    else
+        snprintf(opened->why, sizeof opened->why, "the strips follow from the ranks' views, and what they wrote does not");
+    if (!failed)
+        strips_free(&strips);
     free(list);
-    free(start);
-    free(length);
+    free(views);
     return layout;
 }
 
@@ -283,10 +297,12 @@ void hints_count_local(const struct opened *opened, int more)
 #endif
 }
 
-/* Where the layout came to nothing, MPI gathers again as it sees fit. */
-static void enable_again(struct opened *opened)
+/* The layout came to nothing: MPI gathers again as it sees fit. */
+static void give_up(struct opened *opened)
 {
     MPI_Info info;
+    opened->local = LOCAL_NONE;
+    opened->settled = 1;
     PMPI_Info_create(&info);
     for (int i = 0; i < HINTS_DISABLED; i++)
         if (opened->disabled & 1u << i)
@@ -295,91 +311,102 @@ static void enable_again(struct opened *opened)
     PMPI_Info_free(&info);
 }
 
-static void stop_waiting(struct opened *opened, enum local local)
+/* Asks all ranks whether one has something against laying the file out now; the lowest that has says what. Rank 0 keeps it. */
+static int is_against(struct opened *opened, const char *why_not)
 {
-    opened->local = local;
-    __atomic_fetch_sub(&hints_waiting, 1, __ATOMIC_RELAXED);
-}
-
-static void say(const struct opened *opened, const char *reason)
-{
-    if (opened->rank == 0)
-        fprintf(stderr, "thalweg: %s: thalweg_layout=local came to nothing: %s; its layout stays %.80s\n", opened->path, reason,
-                opened->layout ? opened->layout : "what it was");
-}
-
-void hints_give_up(struct opened *opened)
-{
-    int written = 0;
-    if (opened->local != LOCAL_WAITING)
-        return;
-    PMPI_Reduce(&opened->written, &written, 1, MPI_INT, MPI_MAX, 0, opened->comm);
-    if (written)
-        say(opened, "no view was set, and nothing was written collectively");
-    stop_waiting(opened, LOCAL_NONE);
-}
-
-int hints_decide(struct opened *opened, const struct claim *claim)
-{
-    struct claims claims = {0};
-    char reason[HINTS_REASON_BYTES] = "", *layout = NULL;
-    /* The lowest rank that has something against it says what. */
-    int against = opened->written || claim->kind == CLAIM_NONE ? opened->rank : opened->size, first, failed = 1;
+    int against = why_not ? opened->rank : opened->size, first;
     PMPI_Allreduce(&against, &first, 1, MPI_INT, MPI_MIN, opened->comm);
-    if (first < opened->size) {
-        if (opened->rank == first)
-            snprintf(reason, sizeof reason, "%s (rank %d)", opened->written ? "it wrote before the ranks' parts were known" : claim->why_not, first);
-        PMPI_Bcast(reason, sizeof reason, MPI_CHAR, first, opened->comm);
-    } else if (gather(opened, claim, &claims)) {
-        snprintf(reason, sizeof reason, "the ranks' views have more than %d pieces", MOST_RUNS_IN_ALL);
-    } else {
-        if (opened->rank == 0)
-            layout = compute(opened, &claims, claim->kind == CLAIM_VIEW, reason);
-        failed = layout == NULL;
-        PMPI_Bcast(&failed, 1, MPI_INT, 0, opened->comm);
-        if (!failed)
-            failed = give_layout(opened, layout, reason) != 0;
+    if (first == opened->size)
+        return 0;
+    char why[HINTS_REASON_BYTES] = "";
+    if (opened->rank == first)
+        snprintf(why, sizeof why, "%s (rank %d)", why_not, first);
+    PMPI_Bcast(why, sizeof why, MPI_CHAR, first, opened->comm);
+    if (opened->rank == 0)
+        memcpy(opened->why, why, sizeof why);
+    return 1;
+}
+
+/* Lays the file out by what was gathered. Returns 0, or -1: its layout stays; -2: it always will. */
+static int lay_out_by(struct opened *opened, const struct told *told, int writes)
+{
+    char *layout = NULL, reason[HINTS_REASON_BYTES] = "";
+    int outcome[2] = {0, 0}; /* refused; as it is */
+    if (opened->rank == 0) {
+        layout = compute(opened, told, writes);
+        outcome[0] = !layout;
+        outcome[1] = layout && opened->given && !strcmp(layout, opened->given);
     }
-    if (failed) {
-        say(opened, reason);
-    } else {
+    PMPI_Bcast(outcome, 2, MPI_INT, 0, opened->comm);
+    int failed = outcome[0] ? -1 : 0;
+    if (!outcome[0] && !outcome[1]) {
+        failed = give_layout(opened, layout, reason) ? -2 : 0;
+        if (failed && opened->rank == 0)
+            memcpy(opened->why, reason, sizeof reason);
         /* What the store made of it, in its own words, the same at every rank. */
         free(opened->layout);
         opened->layout = store_layout(opened->path);
+        hints_look_up(opened);
     }
-    stop_waiting(opened, failed ? LOCAL_NONE : LOCAL_IN_FORCE);
-    if (failed)
-        enable_again(opened);
-    else
-        hints_count_local(opened, 1);
+    if (!failed && opened->rank == 0) {
+        free(opened->given);
+        opened->given = layout;
+        layout = NULL;
+    }
     free(layout);
-    free(claims.heads);
-    free(claims.runs);
-    free(claims.counts);
-    free(claims.starts);
-    return failed ? -1 : 0;
+    return failed;
 }
 
-void hints_data_slowly(MPI_File file, int how, MPI_Offset offset, int count, MPI_Datatype type)
+static int decide(struct opened *opened, int64_t position, uint64_t length, int writes)
 {
-    struct opened *opened = hints_find(file);
-    if (!opened || opened->local != LOCAL_WAITING || !(how & HINTS_WRITE))
-        return;
-    if (!(how & HINTS_COLLECTIVE)) {
-        opened->written = 1;
-        return;
+    struct told told = {0};
+    int failed = -1;
+    if (gather(opened, position, length, &told)) {
+        if (opened->rank == 0)
+            snprintf(opened->why, sizeof opened->why, "the ranks' views have more than %d pieces", MOST_RUNS_IN_ALL);
+    } else {
+        failed = lay_out_by(opened, &told, writes);
     }
-    MPI_Count size = 0;
-    MPI_Offset position = offset;
-    /* No view was set, so that offsets are bytes. */
-    PMPI_Type_size_x(type, &size);
-    uint64_t bytes = (uint64_t)size * (uint64_t)(count > 0 ? count : 0), before = 0;
-    if (how & HINTS_SHARED) {
-        PMPI_Exscan(&bytes, &before, 1, MPI_UINT64_T, MPI_SUM, opened->comm);
-        position = opened->rank ? (MPI_Offset)before : 0;
-    } else if (!(how & HINTS_EXPLICIT)) {
-        PMPI_File_get_position(file, &position);
+    if (!failed && opened->local == LOCAL_WAITING) {
+        opened->local = LOCAL_IN_FORCE;
+        hints_count_local(opened, 1);
     }
-    struct claim claim = {CLAIM_START, (uint64_t)position, bytes, NULL, 0, NULL};
-    hints_decide(opened, &claim);
+    free(told.heads);
+    free(told.runs);
+    free(told.counts);
+    free(told.starts);
+    return failed;
+}
+
+#define WROTE "it wrote by itself before the ranks' parts were known"
+
+void hints_decide_by_views(struct opened *opened)
+{
+    int written = 0;
+    PMPI_Allreduce(&opened->written, &written, 1, MPI_INT, MPI_MAX, opened->comm);
+    if (written) {
+        opened->settled = 1;
+        if (opened->local == LOCAL_WAITING && is_against(opened, opened->written ? WROTE : NULL))
+            give_up(opened);
+    } else if (!is_against(opened, opened->seen.why_not) && decide(opened, 0, 0, 0) == -2) {
+        /* Tried again, it would be waited for again. */
+        opened->settled = 1;
+        if (opened->local == LOCAL_WAITING)
+            give_up(opened);
+    }
+}
+
+void hints_decide_by_writes(struct opened *opened, int64_t position, uint64_t length)
+{
+    uint64_t most = 0;
+    PMPI_Allreduce(&length, &most, 1, MPI_UINT64_T, MPI_MAX, opened->comm);
+    if (!most)
+        return;
+    opened->settled = 1;
+    const char *why_not = opened->written ? WROTE : opened->seen.why_not ? opened->seen.why_not : NULL;
+    if (!why_not && length && position < 0)
+        why_not = "where in the file it writes is not known";
+    int failed = is_against(opened, why_not) || decide(opened, position, length, 1);
+    if (failed && opened->local == LOCAL_WAITING)
+        give_up(opened);
 }

@@ -45,6 +45,11 @@ void hints_free(struct opened *opened)
     free(opened->path);
     free(opened->layout);
     free(opened->target_of);
+    free(opened->given);
+    free(opened->here);
+    free(opened->counted.own);
+    where_free(opened->counted.where);
+    hints_see(opened, 0, MPI_BYTE, MPI_BYTE, NULL); /* gives the view's runs back */
     free(opened);
 }
 

@@ -19,6 +19,7 @@
  *                 EXTENT bytes from DISPLACEMENT on; without runs they are too many
  *   store, layout, map  object: the file's number; text: what a file in a mounted store says by the extended attributes of these names when it
  *                 is closed (`user.thalweg.store`, ...)
+ *   local         object: the file's number; text: how many of its bytes are not on the node of the rank that wrote them, and why
  *   completed     the end of what `serial` names and an earlier record began, within the wait that ended at the same instant: peer, tag and
  *                 size as they became known
  */

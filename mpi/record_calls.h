@@ -1,5 +1,5 @@
 /* The names in a recording, in the order of their numbers: CALL(x). A new one goes to the end of its group; readers go by name. */
-CALL(communicator) CALL(file) CALL(view) CALL(completed) CALL(store) CALL(layout) CALL(map)
+CALL(communicator) CALL(file) CALL(view) CALL(completed) CALL(store) CALL(layout) CALL(map) CALL(local)
 CALL(MPI_Init) CALL(MPI_Init_thread) CALL(MPI_Finalize) CALL(MPI_Abort)
 CALL(MPI_Send) CALL(MPI_Ssend) CALL(MPI_Bsend) CALL(MPI_Rsend)
 CALL(MPI_Isend) CALL(MPI_Issend) CALL(MPI_Ibsend) CALL(MPI_Irsend)

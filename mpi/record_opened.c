@@ -70,22 +70,22 @@ static struct record collective_of(enum record_call call, uint64_t begun, struct
 /* The bytes that can be seen through a view: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`. */
 static void tell_view(uint64_t begun, struct group *group, uint64_t displacement, MPI_Datatype filetype)
 {
-    struct claim claim = {0};
+    struct strips_view view = {0};
     struct record told = record_blank(CALL_view, begun);
     told.end_ns = begun;
     told.object = group->number;
-    const char *why_not = hints_flatten(filetype, &claim);
-    size_t room = 64 + (why_not == NULL && claim.count <= MOST_RUNS ? claim.count * 42 : 0);
+    const char *why_not = hints_flatten(filetype, &view);
+    size_t room = 64 + (why_not == NULL && view.count <= MOST_RUNS ? view.count * 42 : 0);
     char *text = malloc(room);
     if (text != NULL) {
-        size_t length = (size_t)snprintf(text, room, "%llu,%llu:", (unsigned long long)displacement, (unsigned long long)claim.extent);
-        for (size_t i = 0; why_not == NULL && claim.count <= MOST_RUNS && i < claim.count; i++)
-            length += (size_t)snprintf(text + length, room - length, "%s%llu+%llu", i ? "," : "", (unsigned long long)claim.runs[i].offset,
-                                       (unsigned long long)claim.runs[i].length);
+        size_t length = (size_t)snprintf(text, room, "%llu,%llu:", (unsigned long long)displacement, (unsigned long long)view.extent);
+        for (size_t i = 0; why_not == NULL && view.count <= MOST_RUNS && i < view.count; i++)
+            length += (size_t)snprintf(text + length, room - length, "%s%llu+%llu", i ? "," : "", (unsigned long long)view.runs[i].offset,
+                                       (unsigned long long)view.runs[i].length);
         record_append(&told, text, length);
     }
     free(text);
-    free(claim.runs);
+    free((void *)view.runs);
 }
 
 void record_file_viewed(uint64_t begun, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result)
@@ -115,6 +115,17 @@ static void tell_attribute(struct group *group, enum record_call call, const cha
         record_append(&told, text, (size_t)length);
     }
     free(text);
+}
+
+void record_file_local(MPI_File file, const char *text)
+{
+    struct group *group = record_state == 1 ? record_file(file) : NULL;
+    if (group == NULL)
+        return;
+    struct record told = record_blank(CALL_local, record_now());
+    told.end_ns = told.start_ns;
+    told.object = group->number;
+    record_append(&told, text, strlen(text));
 }
 
 void *record_file_closing(MPI_File file)

@@ -309,6 +309,19 @@ static uint64_t sum_owned(const struct ranges *owned, int also_several)
     return bytes;
 }
 
+void strips_owned(const struct strips_part *parts, size_t count, uint64_t cycle_bytes, const uint32_t *target_of, uint32_t writers,
+                  uint64_t *claimed_bytes, uint64_t *owned_bytes)
+{
+    struct turn turn = take_turn(target_of, writers);
+    struct ranges owned = {0};
+    own(parts, count, cycle_bytes, &turn, &owned);
+    *claimed_bytes = sum_owned(&owned, 1);
+    *owned_bytes = sum_owned(&owned, 0);
+    free(turn.targets);
+    free(turn.of_writer);
+    free(owned.list);
+}
+
 /* Bytes that are owned by the target that the repeated strips put them on. */
 static uint64_t count_local(const struct ranges *owned, const struct ranges *strips)
 {

@@ -62,12 +62,17 @@ struct strips_result {
 int strips_from_parts(const struct strips_part *parts, size_t count, uint64_t cycle_bytes, const uint32_t *target_of, uint32_t writers,
                       const struct strips_options *options, struct strips_result *result);
 
+/* Of a cycle's bytes (step 1): how many anybody claims, and how many are one target's alone. */
+void strips_owned(const struct strips_part *parts, size_t count, uint64_t cycle_bytes, const uint32_t *target_of, uint32_t writers,
+                  uint64_t *claimed_bytes, uint64_t *owned_bytes);
+
 /* The same from the writers' views.
  *
  * - A view without holes says where its writer begins, not where it ends: its part goes on to where the next one begins. Parts
  *   that begin at equal distances are a cycle that repeats; otherwise the last goes on for ever (2^50 bytes).
- * - Views with holes and one extent repeat with that extent.
- * - Views of different extents count once, with their first tile.
+ * - Views with holes and one extent repeat with that extent, if no two targets' tiles come to be on the same bytes then.
+ * - If they do, or extents differ: views whose first tiles lie one behind the other are regions, as if they had no holes; others count
+ *   once, with their first tile. (Repeated views stay where that leaves no more of the bytes to one target alone.)
  * Bytes before a displacement belong to whom they would if the cycle had begun at 0. */
 int strips_from_views(const struct strips_view *views, const uint32_t *target_of, uint32_t writers, const struct strips_options *options,
                       struct strips_result *result);
@@ -75,6 +80,25 @@ int strips_from_views(const struct strips_view *views, const uint32_t *target_of
 /* The same from where each writer begins; `length[w]` 0: it writes nothing. */
 int strips_from_starts(const uint64_t *start, const uint64_t *length, const uint32_t *target_of, uint32_t writers,
                        const struct strips_options *options, struct strips_result *result);
+
+/* What a writer's first write is: `length` bytes of what it sees, from `position` on (in bytes that can be seen). */
+struct strips_write {
+    struct strips_view view;
+    uint64_t position, length;
+};
+
+/* The same from what everybody writes first, with one collective call; `result`'s claimed and local bytes are those of that call.
+ *
+ * What follows is not known: of the patterns that the views of all, the views of those who write, and where these begin, would go on
+ * in, and of the call's own bytes repeated, it is the first that has the most of the call's bytes local. Where all who
+ * write are of one target, and others have said nothing, there is no pattern: the call's bytes are its own, and as many behind them (64 MiB
+ * at least) nobody's. */
+int strips_from_writes(const struct strips_write *writes, const uint32_t *target_of, uint32_t writers, const struct strips_options *options,
+                       struct strips_result *result);
+
+/* Gives the ranges of the file that a writer sees at `position`, in order, at most `most` of them. Returns how many. */
+size_t strips_seen(const struct strips_view *view, uint64_t position, uint64_t length, size_t most,
+                   void (*give)(void *context, uint64_t start, uint64_t length), void *context);
 
 void strips_free(struct strips_result *result);
 

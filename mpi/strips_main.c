@@ -3,6 +3,7 @@
  *   {"targets": [T of writer 0, ...], "cycle_bytes": N, "parts": [[writer, start, end], ...]}
  *   {"targets": [...], "views": [{"displacement": N, "extent": N, "runs": [[offset, length], ...]}, ...]}
  *   {"targets": [...], "starts": [[start, length], ...]}
+ *   {"targets": [...], "writes": [{"displacement": N, "extent": N, "runs": [...], "position": N, "length": N}, ...]}
  *
  * each with "options" if they are not the usual ones, and writes an array of answers. */
 #include "json.h"
@@ -58,29 +59,46 @@ static int from_parts(const struct json *one, const uint32_t *targets, uint32_t 
     return failed;
 }
 
+static struct strips_view view_of(const struct json *item)
+{
+    const struct json *list = json_get(item, "runs");
+    struct strips_run *runs = array_of(json_count(list), sizeof *runs);
+    struct strips_view view = {number_of(json_get(item, "displacement"), "displacement"), number_of(json_get(item, "extent"), "extent"), runs, 0};
+    for (const struct json *run = list ? list->first : NULL; run; run = run->next) {
+        size_t two;
+        uint64_t *n = numbers_of(run, "runs", &two);
+        if (two != 2)
+            exit(2);
+        runs[view.count++] = (struct strips_run){n[0], n[1]};
+        free(n);
+    }
+    return view;
+}
+
 static int from_views(const struct json *one, const uint32_t *targets, uint32_t writers, const struct strips_options *o, struct strips_result *r)
 {
     struct strips_view *views = array_of(writers, sizeof *views);
     uint32_t w = 0;
-    for (const struct json *item = json_get(one, "views")->first; item && w < writers; item = item->next, w++) {
-        const struct json *list = json_get(item, "runs");
-        struct strips_run *runs = array_of(json_count(list), sizeof *runs);
-        views[w].displacement = number_of(json_get(item, "displacement"), "displacement");
-        views[w].extent = number_of(json_get(item, "extent"), "extent");
-        views[w].runs = runs;
-        for (const struct json *run = list ? list->first : NULL; run; run = run->next) {
-            size_t two;
-            uint64_t *n = numbers_of(run, "runs", &two);
-            if (two != 2)
-                exit(2);
-            runs[views[w].count++] = (struct strips_run){n[0], n[1]};
-            free(n);
-        }
-    }
+    for (const struct json *item = json_get(one, "views")->first; item && w < writers; item = item->next)
+        views[w++] = view_of(item);
     int failed = strips_from_views(views, targets, writers, o, r);
     for (w = 0; w < writers; w++)
         free((void *)views[w].runs);
     free(views);
+    return failed;
+}
+
+static int from_writes(const struct json *one, const uint32_t *targets, uint32_t writers, const struct strips_options *o, struct strips_result *r)
+{
+    struct strips_write *writes = array_of(writers, sizeof *writes);
+    uint32_t w = 0;
+    for (const struct json *item = json_get(one, "writes")->first; item && w < writers; item = item->next, w++)
+        writes[w] = (struct strips_write){view_of(item), number_of(json_get(item, "position"), "position"),
+                                          number_of(json_get(item, "length"), "length")};
+    int failed = strips_from_writes(writes, targets, writers, o, r);
+    for (w = 0; w < writers; w++)
+        free((void *)writes[w].view.runs);
+    free(writes);
     return failed;
 }
 
@@ -122,8 +140,9 @@ static void answer(const struct json *one)
         options.text_bytes = (size_t)number_of(json_get(asked, "text_bytes"), "text_bytes");
     int failed = json_get(one, "parts")    ? from_parts(one, targets, (uint32_t)writers, &options, &result)
                  : json_get(one, "views")  ? from_views(one, targets, (uint32_t)writers, &options, &result)
+                 : json_get(one, "writes") ? from_writes(one, targets, (uint32_t)writers, &options, &result)
                  : json_get(one, "starts") ? from_starts(one, targets, (uint32_t)writers, &options, &result)
-                                           : (fprintf(stderr, "thalweg-strips: a case without parts, views or starts\n"), exit(2), 0);
+                                           : (fprintf(stderr, "thalweg-strips: a case without parts, views, writes or starts\n"), exit(2), 0);
     if (failed) {
         printf("{\"refused\": \"%s\"}", result.refused);
     } else {

@@ -96,29 +96,104 @@ static int is_dense(const struct strips_view *view)
     return view->count == 1 && view->runs[0].offset == 0 && view->runs[0].length == view->extent;
 }
 
-/* Views with holes. Returns the cycle's bytes; 0: they do not fit in 63 bits. */
-static uint64_t parts_from_tiles(const struct strips_view *views, uint32_t writers, int one_extent, struct parts *parts)
+static uint64_t end_of_tile(const struct strips_view *view)
+{
+    const struct strips_run *last = &view->runs[view->count - 1];
+    return view->extent > last->offset + last->length ? view->extent : last->offset + last->length;
+}
+
+/* Whether every byte that a view can name fits in 63 bits. */
+static int fits(const struct strips_view *view)
+{
+    const struct strips_run *last = &view->runs[view->count - 1];
+    return view->extent <= MOST_OFFSET && last->offset <= MOST_OFFSET && last->length <= MOST_OFFSET - last->offset &&
+           view->displacement <= MOST_OFFSET - end_of_tile(view);
+}
+
+/* Views of one extent, repeated with it. Returns the cycle's bytes. */
+static uint64_t parts_repeated(const struct strips_view *views, uint32_t writers, uint64_t extent, struct parts *parts)
+{
+    for (uint32_t w = 0; w < writers; w++)
+        for (size_t i = 0; i < views[w].count; i++)
+            add_around(parts, views[w].displacement + views[w].runs[i].offset, views[w].runs[i].length, extent, w);
+    return extent;
+}
+
+/* Each view's first tile; one without holes goes on to the end. Returns the cycle's bytes. */
+static uint64_t parts_once(const struct strips_view *views, uint32_t writers, struct parts *parts)
 {
     uint64_t cycle = 0;
     for (uint32_t w = 0; w < writers; w++) {
-        const struct strips_view *view = &views[w];
-        if (!view->count)
-            continue;
-        if (view->extent > MOST_OFFSET || view->displacement > MOST_OFFSET - view->extent)
-            return 0;
-        const struct strips_run *last = &view->runs[view->count - 1];
-        uint64_t end = one_extent ? view->extent : view->displacement + (last->offset < view->extent ? view->extent : last->offset + last->length);
+        uint64_t end = views[w].count ? views[w].displacement + end_of_tile(&views[w]) : 0;
         cycle = end > cycle ? end : cycle;
     }
-    for (uint32_t w = 0; w < writers; w++) {
-        const struct strips_view *view = &views[w];
-        for (size_t i = 0; i < view->count; i++) {
-            uint64_t start = view->displacement + view->runs[i].offset;
-            if (one_extent)
-                add_around(parts, start, view->runs[i].length, cycle, w);
-            else
-                add(parts, start, is_dense(view) ? cycle : start + view->runs[i].length, w);
+    for (uint32_t w = 0; w < writers; w++)
+        for (size_t i = 0; i < views[w].count; i++) {
+            uint64_t start = views[w].displacement + views[w].runs[i].offset;
+            add(parts, start, is_dense(&views[w]) ? cycle : start + views[w].runs[i].length, w);
         }
+    return cycle;
+}
+
+static uint64_t first_byte(const struct strips_view *view)
+{
+    return view->displacement + view->runs[0].offset;
+}
+
+/* Views whose first tiles lie one behind the other: each writer has a region of its own. Returns the cycle's bytes; 0: they do not. */
+static uint64_t parts_of_regions(const struct strips_view *views, uint32_t writers, struct parts *parts)
+{
+    struct beginning *list = calloc(writers ? writers : 1, sizeof *list);
+    size_t count = 0;
+    int apart = 1;
+    if (!list)
+        abort();
+    for (uint32_t w = 0; w < writers; w++)
+        if (views[w].count)
+            list[count++] = (struct beginning){first_byte(&views[w]), w};
+    qsort(list, count, sizeof *list, by_offset);
+    for (size_t i = 1; i < count && apart; i++) {
+        const struct strips_view *before = &views[list[i - 1].writer];
+        const struct strips_run *last = &before->runs[before->count - 1];
+        apart = before->displacement + last->offset + last->length <= list[i].at;
+    }
+    uint64_t cycle = apart ? parts_from_beginnings(list, count, parts) : 0;
+    free(list);
+    return cycle;
+}
+
+/* Views with holes. Repeated, where no writer's tiles come to be where another's are; else as regions, or once: what leaves more
+ * bytes to one target. Returns the cycle's bytes; 0: they do not fit in 63 bits. */
+static uint64_t parts_from_tiles(const struct strips_view *views, const uint32_t *target_of, uint32_t writers, int one_extent, struct parts *parts)
+{
+    struct parts repeated = {0};
+    uint64_t cycle, around = 0, claimed = 0, owned = 0, claimed_around = 0, owned_around = 0;
+    for (uint32_t w = 0; w < writers; w++) {
+        if (views[w].count && !fits(&views[w]))
+            return 0;
+        if (views[w].count && one_extent)
+            around = views[w].extent;
+    }
+    if (around) {
+        parts_repeated(views, writers, around, &repeated);
+        strips_owned(repeated.list, repeated.count, around, target_of, writers, &claimed_around, &owned_around);
+        if (owned_around == claimed_around) {
+            *parts = repeated;
+            return around;
+        }
+    }
+    if (!(cycle = parts_of_regions(views, writers, parts))) {
+        parts->count = 0;
+        cycle = parts_once(views, writers, parts);
+    }
+    if (around) {
+        strips_owned(parts->list, parts->count, cycle, target_of, writers, &claimed, &owned);
+        if ((double)owned_around * (double)claimed >= (double)owned * (double)claimed_around) {
+            free(parts->list);
+            *parts = repeated;
+            return around;
+        }
+        free(repeated.list);
     }
     return cycle;
 }
@@ -145,7 +220,7 @@ int strips_from_views(const struct strips_view *views, const uint32_t *target_of
     if (dense_count == writing)
         cycle = parts_from_beginnings(dense, dense_count, &parts);
     else
-        cycle = parts_from_tiles(views, writers, one_extent, &parts);
+        cycle = parts_from_tiles(views, target_of, writers, one_extent, &parts);
     int failed = cycle ? strips_from_parts(parts.list, parts.count, cycle, target_of, writers, options, result)
                        : refuse(result, writing ? "the views do not fit in 63 bits" : "nobody writes anything");
     free(parts.list);

@@ -15,12 +15,15 @@
 #pragma weak record_file_begin
 #pragma weak record_file_opened
 #pragma weak record_file_viewed
+#pragma weak record_file_local
 #pragma weak record_file_closing
 #pragma weak record_file_closed
 #pragma weak record_file_other
 uint64_t record_file_begin(void);
 void record_file_opened(uint64_t begun_ns, MPI_Comm comm, const char *path, int amode, MPI_File file, int result);
 void record_file_viewed(uint64_t begun_ns, MPI_File file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, int result);
+/* Before that: what is said of its bytes that are not local. */
+void record_file_local(MPI_File file, const char *text);
 /* Before the file is closed, when its handle can still be looked up; what it returns is given to `record_file_closed`. */
 void *record_file_closing(MPI_File file);
 void record_file_closed(uint64_t begun_ns, void *closing, int result);
@@ -29,21 +32,21 @@ void record_file_other(uint64_t begun_ns, MPI_File file, const char *name, int r
 
 #define RECORD_FILE_BEGIN() (record_file_begin ? record_file_begin() : 0)
 
-/* The hints half. Called before each call that moves data of a file; `how` says how all its ranks take part. Files whose
- * layout waits for the ranks' parts to be known are laid out here, collectively, when a blocking collective call comes first.
- * Costs one load when there are none. */
+/* The hints half. Called before each call that moves data of a file; `how` says how all its ranks take part. A file
+ * that asked for local bytes is laid out here, collectively, when a blocking collective call writes first; and what is written to one is
+ * counted. Costs one load when there are none. */
 enum hints_how {
     HINTS_COLLECTIVE = 1, /* every rank makes this call, and may wait for the others in it: *_all, *_all_begin, *_ordered */
     HINTS_EXPLICIT = 2,   /* the call names an offset (in etypes): *_at, *_at_all */
     HINTS_SHARED = 4,     /* through the shared file pointer: *_shared, *_ordered */
     HINTS_WRITE = 8,      /* it writes */
 };
-extern int hints_waiting; /* files of this process whose layout is not decided */
+extern int hints_asked; /* open files of this process that asked for local bytes */
 void hints_data_slowly(MPI_File file, int how, MPI_Offset offset, int count, MPI_Datatype type);
 
 static inline void hints_data(MPI_File file, int how, MPI_Offset offset, int count, MPI_Datatype type)
 {
-    if (__atomic_load_n(&hints_waiting, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&hints_asked, __ATOMIC_RELAXED))
         hints_data_slowly(file, how, offset, count, type);
 }
 

@@ -140,8 +140,8 @@ int main(int argc, char **argv)
             MPI_Type_free(&type);
             continue;
         }
-        struct claim claim;
-        const char *refused = hints_flatten(type, &claim);
+        struct strips_view view = {0};
+        const char *refused = hints_flatten(type, &view);
         int n = places(type, list), in_order = 1, at = 0;
         MPI_Type_free(&type);
         for (int i = 1; i < n; i++)
@@ -152,15 +152,15 @@ int main(int argc, char **argv)
                 fail("round %d: refused: %s", round, refused);
             continue;
         }
-        for (size_t r = 0; r < claim.count; r++)
-            for (uint64_t k = 0; k < claim.runs[r].length; k++, at++)
-                if (at >= n || (uint64_t)list[at] != claim.runs[r].offset + k)
+        for (size_t r = 0; r < view.count; r++)
+            for (uint64_t k = 0; k < view.runs[r].length; k++, at++)
+                if (at >= n || (uint64_t)list[at] != view.runs[r].offset + k)
                     fail("round %d: byte %d is at %d, and run %zu says %llu", round, at, at < n ? list[at] : -1, r,
-                         (unsigned long long)(claim.runs[r].offset + k));
-        if (at != n || claim.extent != (uint64_t)extent)
-            fail("round %d: %d bytes of %d, extent %llu of %lld", round, at, n, (unsigned long long)claim.extent, (long long)extent);
+                         (unsigned long long)(view.runs[r].offset + k));
+        if (at != n || view.extent != (uint64_t)extent)
+            fail("round %d: %d bytes of %d, extent %llu of %lld", round, at, n, (unsigned long long)view.extent, (long long)extent);
         compared++;
-        free(claim.runs);
+        free((void *)view.runs);
     }
     if (compared < 1500)
         fail("only %d types were compared", compared);

@@ -133,10 +133,11 @@ class Mounted:
             on[label] += int(size)
         return on
 
-    def run(self, implementation, program, *arguments, nodes=("a", "b"), here=None, preload=True, extra=(), environment=None):
-        """Runs a job with one rank for each of `nodes`; returns its CompletedProcess. `{here}` in arguments is where ranks see their mount."""
+    def run(self, implementation, program, *arguments, nodes=("a", "b"), here=None, preload=True, extra=(), before=(), environment=None):
+        """Runs a job with one rank for each of `nodes`; returns its CompletedProcess. `{here}` in arguments is where ranks see their
+        mount; `before` is what the launcher is run by."""
         here = here or self.here
-        command = launcher(implementation, len(nodes)) + list(extra)
+        command = list(before) + launcher(implementation, len(nodes)) + list(extra)
         command += [os.path.join(HERE, "as_node"), " ".join(f"{self.at[n]}" for n in nodes), here]
         if preload:
             command += [os.path.abspath(os.path.join(BUILD, f"libthalweg-{implementation}.so"))]

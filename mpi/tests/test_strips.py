@@ -33,6 +33,14 @@ def target_of_each_byte(answer, length):
     return [cycle[x % len(cycle)] for x in range(length)]
 
 
+def target_of_byte(answer, x):
+    x %= answer["cycle_bytes"]
+    for datafile, size in strips_of(answer["strips"]):
+        if x < size:
+            return answer["targets"][datafile]
+        x -= size
+
+
 def claims_of_each_byte(case, length):
     """For each byte the targets of those who write it, by the definition of views and parts rather than by sweeping over them."""
     claims = [set() for _ in range(length)]
@@ -47,6 +55,17 @@ def claims_of_each_byte(case, length):
                     if 0 <= at < length:
                         claims[at].add(case["targets"][writer])
     return claims
+
+
+def bytes_of_write(write):
+    """Where a write's bytes are in the file: by going through all that can be seen, byte by byte."""
+    seen, base = [], write["displacement"]
+    if not write["length"]:
+        return []
+    while len(seen) < write["position"] + write["length"]:
+        seen += [base + offset + x for offset, size in write["runs"] for x in range(size)]
+        base += write["extent"]
+    return seen[write["position"]:write["position"] + write["length"]]
 
 
 class Strips(unittest.TestCase):
@@ -107,8 +126,55 @@ class Strips(unittest.TestCase):
                 continue
             options = {"smallest_strip_bytes": 1, "gap_bytes": 2, "piece_bytes": 2}
             cases.append({"targets": [draw.randrange(3) for _ in range(writers)], "views": views, "options": options})
+        repeated = 0
         for case, answer in zip(cases, answers(cases), strict=True):
-            self.held_against_the_model(case, answer, case["views"][0]["extent"])
+            extent = case["views"][0]["extent"]
+            claims = claims_of_each_byte(case, extent)
+            if all(len(c) < 2 for c in claims):
+                repeated += 1
+                self.held_against_the_model(case, answer, extent)
+            elif "refused" not in answer:
+                alone = sum(len(c) == 1 for c in claims) / sum(len(c) > 0 for c in claims)
+                self.assertGreaterEqual(answer["local_bytes"] / answer["claimed_bytes"], alone, "no less is local than if they repeated")
+        self.assertTrue(30 < repeated < len(cases) - 30, repeated)
+
+    def test_random_first_writes_are_local_where_they_can_be(self):
+        draw = random.Random(2026)
+        cases = []
+        for _ in range(600):
+            writes, region = [], draw.choice([0, 0, 11, 40])
+            for w in range(draw.randint(1, 4)):
+                runs, at = [], draw.randint(0, 6)
+                for _ in range(draw.randint(0, 3)):
+                    size = draw.randint(1, 5)
+                    runs.append([at, size])
+                    at += size + draw.randint(1, 5)
+                extent = draw.choice([at, max([1, *(o + n - runs[0][0] for o, n in runs)])])
+                view = draw.choice([{"extent": 1, "runs": [[0, 1]]}, {"extent": extent, "runs": runs}])
+                length = draw.choice([0, draw.randint(1, 30), 24]) if view["runs"] else 0
+                writes.append({"displacement": draw.choice([w * region, draw.randint(0, 9)]), **view, "position": draw.choice([0, w * 24]), "length": length})
+            if any(write["length"] for write in writes):
+                options = {"smallest_strip_bytes": 1, "gap_bytes": 2, "piece_bytes": 8}
+                cases.append({"targets": [draw.randrange(3) for _ in writes], "writes": writes, "options": options})
+        for case, answer in zip(cases, answers(cases), strict=True):
+            written = [(target, x) for target, write in zip(case["targets"], case["writes"], strict=True) for x in bytes_of_write(write)]
+            writers = {}
+            for target, x in written:
+                writers.setdefault(x, set()).add(target)
+            alone = sum(len(writers[x]) == 1 for _, x in written)
+            if "refused" in answer:
+                self.assertEqual(alone, 0, case)
+                continue
+            local = sum(target_of_byte(answer, x) == target for target, x in written)
+            self.assertEqual((answer["claimed_bytes"], answer["local_bytes"]), (len(written), local), case)
+            self.assertGreaterEqual(local, alone, case)
+
+    def test_of_one_writer_among_several_nothing_is_foreseen(self):
+        everything = {"displacement": 0, "extent": 1, "runs": [[0, 1]], "position": 0}
+        (answer,) = answers([{"targets": [0, 1], "writes": [{**everything, "length": 5000}, {**everything, "length": 0}]}])
+        strips = strips_of(answer["strips"])
+        self.assertEqual((strips[0], answer["targets"], answer["local_bytes"]), ((0, 2 << 20), [0, 1], 5000))
+        self.assertEqual(sum(size for datafile, size in strips if datafile == 1), 32 << 20, "what comes behind it goes to both")
 
     def test_a_coarse_text_says_truly_what_is_local(self):
         draw = random.Random(7)

@@ -186,6 +186,14 @@ pub fn from_parts(parts: &[Part], cycle_bytes: u64, target_of: &[u32], options: 
     Ok(Plan { strips: text, targets, cycle_bytes, claimed_bytes, local_bytes })
 }
 
+/// Of a cycle's bytes: how many anybody claims, and how many are one target's alone.
+fn owned(parts: &[Part], cycle_bytes: u64, target_of: &[u32]) -> (u64, u64) {
+    let owned = owners(parts, cycle_bytes, &Turn::of(target_of));
+    let bytes =
+        |wanted: &dyn Fn(Owner) -> bool| (0..owned.0.len()).filter(|&i| wanted(owned.0[i].of)).map(|i| owned.length(i)).sum::<u64>();
+    (bytes(&|of| of != Owner::Nobody), bytes(&|of| matches!(of, Owner::One(_))))
+}
+
 /// Step 1.
 fn owners(parts: &[Part], cycle_bytes: u64, turn: &Turn) -> Ranges<Owner> {
     let mut edges: Vec<(u64, u32, bool)> = Vec::with_capacity(2 * parts.len());

@@ -59,6 +59,8 @@ struct Document {
     writers: Vec<Writer>,
     /// Absent: how the file was laid out is not known.
     local_now: Option<f64>,
+    /// What the job said of it when it closed the file; absent: nothing.
+    said: Option<String>,
     local_then: f64,
     layout: String,
     place: String,
@@ -114,7 +116,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let local_now = then(&recording, &path)
         .map_or_else(|| now(&path, arguments), |then| Ok(Some(then)))?
         .map(|(layout, on)| share(&layout, &on, &parts, &writers, &targets));
-    let document = document(path, cycle, writers, local_now, &plan);
+    let mut document = document(path, cycle, writers, local_now, &plan);
+    document.said = said(&recording, &document.file, &mounts);
     if arguments.json {
         return output::json(&document);
     }
@@ -162,9 +165,14 @@ impl View {
         (view.extent > 0 && view.runs.iter().any(|run| run.1 > 0)).then_some(view)
     }
 
+    /// What of a tile comes before its first byte: a type may begin anywhere in, or behind, its extent.
+    fn before(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.0)
+    }
+
     /// The ranges of the next `size` bytes that can be seen from `offset` on.
     fn ranges(&self, offset: u64, size: u64, found: &mut Vec<(u64, u64)>) {
-        let Some(within) = offset.checked_sub(self.displacement) else { return };
+        let Some(within) = offset.checked_sub(self.displacement).and_then(|within| within.checked_sub(self.before())) else { return };
         let (mut tile, mut left) = (within / self.extent, size);
         while left > 0 && found.len() < MOST_RANGES {
             let base = self.displacement.saturating_add(tile.saturating_mul(self.extent));
@@ -196,7 +204,9 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
         source.objects().iter().filter(|o| o.kind == ObjectKind::File).map(|o| (o.object.number(), o)).collect();
     let view = |o: &thalweg_trace::Object| View::read(attribute(o, "view")?);
     let own_nodes: HashMap<u64, String> = objects.iter().filter_map(|(number, object)| Some((*number, mounted_of(object)?.node))).collect();
-    let views: HashMap<u64, View> = objects.iter().filter_map(|(number, object)| Some((*number, view(object)?))).collect();
+    // Nothing is known of where a view leads that was recorded without its pieces.
+    let views: HashMap<u64, Option<View>> =
+        objects.iter().filter(|(_, object)| attribute(object, "view").is_some()).map(|(number, object)| (*number, view(object))).collect();
     let nodes: HashMap<u16, &str> = source.hosts().iter().map(|host| (host.host.0, host.node.as_str())).collect();
     let tracks: HashMap<u64, &thalweg_trace::Track> = source.tracks().iter().map(|t| (t.track.number(), t)).collect();
     let mut of_kind: [BTreeMap<String, Written>; 2] = Default::default();
@@ -216,7 +226,8 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
             }
             let file = of_kind[usize::from(!by_rank)].entry(base(mounts, &object.name)).or_default();
             file.bytes += size;
-            let Some(offset) = span.offset_bytes.filter(|_| file.ranges < MOST_RANGES) else {
+            let view = views.get(&object.object.number());
+            let Some(offset) = span.offset_bytes.filter(|_| file.ranges < MOST_RANGES && !matches!(view, Some(None))) else {
                 file.elsewhere += size;
                 continue;
             };
@@ -226,7 +237,7 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
             let name = if by_rank { track.name.clone() } else { format!("{} ({})", track.name, track.pid.unwrap_or(0)) };
             let ranges = file.of_writer.entry((name, node.to_owned())).or_default();
             let before = ranges.len();
-            match views.get(&object.object.number()) {
+            match view.and_then(Option::as_ref) {
                 Some(view) => view.ranges(offset, size, ranges),
                 None => push(ranges, (offset, offset.saturating_add(size))),
             }
@@ -362,6 +373,12 @@ fn then(source: &dyn Source, path: &str) -> Option<(Layout, Vec<u32>)> {
     source.objects().iter().filter(|object| object.name == path).find_map(said)
 }
 
+/// What the job said of a file's bytes that are not local.
+fn said(source: &dyn Source, path: &str, mounts: &[(String, Mounted)]) -> Option<String> {
+    let of_file = |object: &&thalweg_trace::Object| object.kind == ObjectKind::File && base(mounts, &object.name) == path;
+    source.objects().iter().filter(of_file).find_map(|object| Some(attribute(object, "local")?.to_owned()))
+}
+
 /// A layout from what a mounted file says of it.
 fn laid_out(layout: &str, map: &str) -> Option<(Layout, Vec<u32>)> {
     let targets: Option<Vec<u32>> = map.lines().map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect();
@@ -398,6 +415,7 @@ fn document(file: String, size_bytes: u64, writers: Vec<Writer>, local_now: Opti
         size_bytes,
         writers,
         local_now,
+        said: None,
         local_then: plan.local_bytes as f64 / plan.claimed_bytes.max(1) as f64,
         layout: format!("varstrip_dist,strips={}", plan.strips),
         place,
@@ -417,9 +435,12 @@ fn text(document: &Document, plan: &Plan, elsewhere: u64) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let now = document.local_now.map_or_else(|| "not known (the file is on no mounted store here)".to_owned(), percent);
     text.push_str(&format!("\nlocal now:  {now}\nlocal then: {}\n", percent(document.local_then)));
+    if let Some(said) = &document.said {
+        text.push_str(&format!("The job said: {said}\n"));
+    }
     if elsewhere > 0 {
         text.push_str(&format!(
-            "Of {} more it was not recorded where in the file they went (shared file pointers).\n",
+            "Of {} more it was not recorded where in the file they went (shared file pointers, views of very many pieces).\n",
             size::text(elsewhere)
         ));
     }
@@ -449,6 +470,10 @@ mod tests {
         found.clear();
         view.ranges(145, 10, &mut found);
         assert_eq!(found, [(145, 150), (160, 165)], "it goes on where the last one ended");
+        let late = View::read("0,40:30+10,60+10").unwrap();
+        found.clear();
+        late.ranges(30, 40, &mut found);
+        assert_eq!(found, [(30, 40), (60, 80), (100, 110)], "a type that begins late goes over its extent");
         let dense = View::read("0,1:0+1").unwrap();
         found.clear();
         dense.ranges(7, 5, &mut found);

@@ -1,6 +1,6 @@
 //! From writers' views of a file, or from where each of them begins, to parts of a cycle.
 
-use super::{Options, Part, Plan, Refused, from_parts};
+use super::{Options, Part, Plan, Refused, from_parts, owned};
 use crate::MAX_OFFSET;
 
 /// How far the last part goes on where nothing repeats.
@@ -27,6 +27,14 @@ pub struct View {
 impl View {
     fn is_dense(&self) -> bool {
         matches!(self.runs[..], [Run { offset: 0, length }] if length == self.extent)
+    }
+
+    /// From where to where its first tile has bytes, from the displacement on. `None`: it sees nothing, or not within 63 bits.
+    fn span(&self) -> Option<(u64, u64)> {
+        let (first, last) = (self.runs.first()?, self.runs.last()?);
+        let end = last.offset.checked_add(last.length)?;
+        let fits = self.extent <= MAX_OFFSET && self.displacement.checked_add(end.max(self.extent))? <= MAX_OFFSET;
+        fits.then_some((first.offset, end))
     }
 }
 
@@ -73,8 +81,9 @@ fn from_beginnings(mut beginnings: Vec<(u64, u32)>) -> Option<(Vec<Part>, u64)> 
 ///
 /// A view without holes says where its writer begins, not where it ends: its part goes on to where the next one begins. Parts that
 /// begin at equal distances are a cycle that repeats; otherwise the last goes on for ever. Views with holes and one extent repeat
-/// with it; of different extents they count once, with their first tile. Bytes before a displacement belong to whom they would if
-/// the cycle had begun at 0.
+/// with it, if no two targets' tiles come to be on the same bytes then. If they do, or extents differ: views whose first tiles lie one
+/// behind the other are regions, as if they had no holes; others count once, with their first tile. (Repeated views stay where that
+/// leaves no more of the bytes to one target alone.) Bytes before a displacement belong to whom they would if the cycle had begun at 0.
 ///
 /// # Errors
 /// As [`from_parts`]; and views that do not fit in 63 bits.
@@ -87,7 +96,7 @@ pub fn from_views(views: &[View], target_of: &[u32], options: &Options) -> Resul
     let found = if writing.iter().all(|(_, view)| view.is_dense()) {
         from_beginnings(writing.iter().map(|(writer, view)| (view.displacement, *writer)).collect())
     } else {
-        from_tiles(&writing)
+        from_tiles(&writing, target_of)
     };
     match found {
         Some((parts, cycle)) => from_parts(&parts, cycle, target_of, options),
@@ -95,28 +104,55 @@ pub fn from_views(views: &[View], target_of: &[u32], options: &Options) -> Resul
     }
 }
 
-fn from_tiles(writing: &[(u32, &View)]) -> Option<(Vec<Part>, u64)> {
-    let one_extent = writing.windows(2).all(|pair| pair[0].1.extent == pair[1].1.extent);
-    let mut cycle = 0;
-    for (_, view) in writing {
-        if view.extent > MAX_OFFSET || view.displacement > MAX_OFFSET - view.extent {
-            return None;
-        }
-        let last = view.runs.last()?;
-        let tile = if last.offset < view.extent { view.extent } else { last.offset + last.length };
-        cycle = cycle.max(if one_extent { view.extent } else { view.displacement + tile });
+fn from_tiles(writing: &[(u32, &View)], target_of: &[u32]) -> Option<(Vec<Part>, u64)> {
+    if !writing.iter().all(|(_, view)| view.span().is_some()) {
+        return None;
     }
+    let otherwise = || from_regions(writing).unwrap_or_else(|| once(writing));
+    if !writing.windows(2).all(|pair| pair[0].1.extent == pair[1].1.extent) {
+        return Some(otherwise());
+    }
+    let extent = writing.first()?.1.extent;
+    let mut repeated = Vec::new();
+    for &(writer, view) in writing {
+        for run in &view.runs {
+            around(&mut repeated, view.displacement + run.offset, run.length, extent, writer);
+        }
+    }
+    let (claimed_around, owned_around) = owned(&repeated, extent, target_of);
+    if owned_around == claimed_around {
+        return Some((repeated, extent));
+    }
+    let (parts, cycle) = otherwise();
+    let (claimed, owned) = owned(&parts, cycle, target_of);
+    let repeats = owned_around as f64 * claimed as f64 >= owned as f64 * claimed_around as f64;
+    Some(if repeats { (repeated, extent) } else { (parts, cycle) })
+}
+
+/// Views whose first tiles lie one behind the other: each writer has a region of its own. `None`: they do not.
+fn from_regions(writing: &[(u32, &View)]) -> Option<(Vec<Part>, u64)> {
+    let mut in_order: Vec<(u64, u32, u64)> = Vec::with_capacity(writing.len());
+    for (writer, view) in writing {
+        let (first, end) = view.span()?;
+        in_order.push((view.displacement + first, *writer, view.displacement + end));
+    }
+    in_order.sort_unstable();
+    let apart = in_order.windows(2).all(|pair| pair[0].2 <= pair[1].0);
+    apart.then(|| from_beginnings(in_order.iter().map(|&(at, writer, _)| (at, writer)).collect())).flatten()
+}
+
+/// Each view's first tile; one without holes goes on to the end.
+fn once(writing: &[(u32, &View)]) -> (Vec<Part>, u64) {
+    let end = |view: &View| view.displacement + view.span().map_or(0, |span| span.1).max(view.extent);
+    let cycle = writing.iter().map(|(_, view)| end(view)).max().unwrap_or(0);
     let mut parts = Vec::new();
     for &(writer, view) in writing {
         for run in &view.runs {
             let start = view.displacement + run.offset;
-            match one_extent {
-                true => around(&mut parts, start, run.length, cycle, writer),
-                false => parts.push(Part { start, end: if view.is_dense() { cycle } else { start + run.length }, writer }),
-            }
+            parts.push(Part { start, end: if view.is_dense() { cycle } else { start + run.length }, writer });
         }
     }
-    Some((parts, cycle))
+    (parts, cycle)
 }
 
 /// Strips from where each writer begins, and how many bytes it writes (0: it writes nothing).

@@ -12,7 +12,7 @@ use thalweg_trace::{
 /// Events that are handed on together.
 const BATCH: usize = 4096;
 /// What files in a mounted store say of themselves.
-const ATTRIBUTES: [&str; 3] = ["store", "layout", "map"];
+const ATTRIBUTES: [&str; 4] = ["store", "layout", "map", "local"];
 /// "Try again", as the result of what found nothing.
 const EAGAIN: i64 = 11;
 
