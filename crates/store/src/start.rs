@@ -24,6 +24,15 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Silence after which the metadata service gives an I/O server up; it tries again later.
 const PEER_SILENCE: Duration = Duration::from_secs(5);
 
+/// What a start may do besides starting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartOptions {
+    /// Listen on another address than loopback.
+    pub beyond_loopback: bool,
+    /// Go on without what is behind damage in the metadata's log; it is put aside.
+    pub drop_damaged_log: bool,
+}
+
 /// What store to start.
 #[derive(Clone, Debug)]
 pub struct UpOptions {
@@ -39,8 +48,8 @@ pub struct UpOptions {
     pub port: Option<u16>,
     /// The label of this machine; otherwise [`node_here`].
     pub node: Option<String>,
-    /// Whether `host` may be another address than loopback.
-    pub beyond_loopback: bool,
+    /// What else it may do.
+    pub start: StartOptions,
 }
 
 impl UpOptions {
@@ -53,7 +62,7 @@ impl UpOptions {
             host: "127.0.0.1".into(),
             port: None,
             node: None,
-            beyond_loopback: false,
+            start: StartOptions::default(),
         }
     }
 }
@@ -63,6 +72,7 @@ pub struct RunningStore {
     config: StoreConfig,
     metadata: Option<(Running, Arc<MetadataService>)>,
     io: Vec<(String, Running)>,
+    notes: Vec<String>,
 }
 
 impl RunningStore {
@@ -74,6 +84,25 @@ impl RunningStore {
     /// The store's address: `thal://HOST:PORT`.
     pub fn address(&self) -> StoreAddress {
         StoreAddress::Service(self.config.metadata.address.clone())
+    }
+
+    /// What whoever started it should know: a sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.metadata.iter().map(|(running, _)| running).chain(self.io.iter().map(|(_, running)| running))
+    }
+
+    /// Why one of its servers answers nothing more, if a request left it in doubt. What is left to do is to stop it.
+    pub fn failure(&self) -> Option<Error> {
+        self.running().find_map(Running::failure)
+    }
+
+    /// Calls `tell` when there is a [`RunningStore::failure`].
+    pub fn on_failure(&self, tell: impl Fn() + Clone + Send + 'static) {
+        self.running().for_each(|running| running.on_failure(tell.clone()));
     }
 
     /// The names of the servers that run here, `metadata` among them.
@@ -97,25 +126,26 @@ impl RunningStore {
         self.io.len() < before
     }
 
-    /// Finishes what is being worked on, and stops all servers. Names are on media afterwards.
+    /// Finishes what is being worked on, and stops all servers. Names are on stable storage afterwards.
     ///
     /// # Errors
-    /// When the metadata could not be put on media; everything is stopped all the same.
+    /// When the metadata could not be put there, or there is a [`RunningStore::failure`]; everything is stopped all the same.
     pub fn stop(mut self) -> Result<()> {
         self.stop_all()
     }
 
     fn stop_all(&mut self) -> Result<()> {
+        let failure = self.failure();
         let closed = match self.metadata.take() {
             None => Ok(()),
             Some((mut running, service)) => {
                 running.stop();
-                drop(running);
-                service.close()
+                // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
+                running.failure().map_or_else(|| service.close(), Err)
             }
         };
         self.io.clear();
-        closed.map_err(|e| e.at_server(METADATA_NAME))
+        failure.map_or(closed, Err).map_err(|e| e.at_server(METADATA_NAME))
     }
 }
 
@@ -165,12 +195,12 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         server.address = local_address(&listener)?;
         listeners.push(listener);
     }
-    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+    let mut store = RunningStore::of(&config);
     for (server, listener) in config.servers.iter().zip(listeners) {
-        store.io.push((server.name.clone(), start_io(&config, server, listener, options.beyond_loopback)?));
+        store.io.push((server.name.clone(), start_io(&config, server, listener, options.start)?));
     }
     config.write()?;
-    store.metadata = Some(start_metadata(&config, metadata, options.beyond_loopback)?);
+    store.start_metadata(metadata, options.start)?;
     Ok(store)
 }
 
@@ -179,15 +209,15 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
 ///
 /// # Errors
 /// When there is no such server, its directory is another's, or its port is in use.
-pub fn serve(config: &StoreConfig, name: &str, beyond_loopback: bool) -> Result<RunningStore> {
-    let mut store = RunningStore { config: config.clone(), metadata: None, io: Vec::new() };
+pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<RunningStore> {
+    let mut store = RunningStore::of(config);
     if name == METADATA_NAME {
         let listener = listen(&config.metadata.address)?;
-        store.metadata = Some(start_metadata(config, listener, beyond_loopback)?);
+        store.start_metadata(listener, start)?;
     } else {
         let server = config.server(name)?;
         let listener = listen(&server.address)?;
-        store.io.push((name.to_owned(), start_io(config, server, listener, beyond_loopback)?));
+        store.io.push((name.to_owned(), start_io(config, server, listener, start)?));
     }
     Ok(store)
 }
@@ -262,42 +292,54 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
     ))
 }
 
-fn start_io(config: &StoreConfig, server: &ServerConfig, listener: TcpListener, beyond_loopback: bool) -> Result<Running> {
+fn start_io(config: &StoreConfig, server: &ServerConfig, listener: TcpListener, start: StartOptions) -> Result<Running> {
     let mut targets = Vec::new();
     for (number, directory) in &server.targets {
         targets.push(Target::open(directory, config.store, *number).map_err(|e| e.at_server(&server.name))?);
     }
     let mut options = IoServerOptions::new(&server.name, &server.node, config.store);
-    options.serve.beyond_loopback = beyond_loopback;
+    options.serve.beyond_loopback = start.beyond_loopback;
     IoServer::start(listener, targets, options)
 }
 
-fn start_metadata(config: &StoreConfig, listener: TcpListener, beyond_loopback: bool) -> Result<(Running, Arc<MetadataService>)> {
-    let start = || -> Result<(Running, Arc<MetadataService>)> {
-        let node = config.metadata.node.clone().unwrap_or_else(node_here);
-        let database: Arc<dyn Database> = Arc::new(Embedded::open(&config.metadata.directory, Options::default())?);
-        let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        let namespace = Arc::new(Namespace::open(database, config.map(), owner)?);
-        let options = MetadataOptions {
-            name: METADATA_NAME.into(),
-            node: node.clone(),
-            directory: config.metadata.directory.clone(),
-            grace: GRACE,
-            boot_id: boot_id(),
+impl RunningStore {
+    /// Nothing of it runs yet.
+    fn of(config: &StoreConfig) -> RunningStore {
+        RunningStore { config: config.clone(), metadata: None, io: Vec::new(), notes: Vec::new() }
+    }
+
+    fn start_metadata(&mut self, listener: TcpListener, start: StartOptions) -> Result<()> {
+        let begin = || -> Result<(Running, Arc<MetadataService>)> {
+            let config = &self.config;
+            let node = config.metadata.node.clone().unwrap_or_else(node_here);
+            let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
+            let database = Embedded::open(&config.metadata.directory, database)?;
+            self.notes.extend(database.recovery().note());
+            let database: Arc<dyn Database> = Arc::new(database);
+            let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+            let namespace = Arc::new(Namespace::open(database, config.map(), owner)?);
+            let options = MetadataOptions {
+                name: METADATA_NAME.into(),
+                node: node.clone(),
+                directory: config.metadata.directory.clone(),
+                grace: GRACE,
+                boot_id: boot_id(),
+            };
+            let peers = Connect {
+                timeout: PEER_SILENCE,
+                client: METADATA_NAME.into(),
+                node: node.clone(),
+                store: Some(config.store),
+                ..Connect::default()
+            };
+            let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
+            let mut serving = ServeOptions::new(METADATA_NAME, node);
+            serving.beyond_loopback = start.beyond_loopback;
+            Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
         };
-        let peers = Connect {
-            timeout: PEER_SILENCE,
-            client: METADATA_NAME.into(),
-            node: node.clone(),
-            store: Some(config.store),
-            ..Connect::default()
-        };
-        let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
-        let mut serving = ServeOptions::new(METADATA_NAME, node);
-        serving.beyond_loopback = beyond_loopback;
-        Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
-    };
-    start().map_err(|e| e.at_server(METADATA_NAME))
+        self.metadata = Some(begin().map_err(|e| e.at_server(METADATA_NAME))?);
+        Ok(())
+    }
 }
 
 /// Listens on the port that is asked for; else on the one it had; else on any.

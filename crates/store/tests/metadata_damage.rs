@@ -261,7 +261,7 @@ fn a_damaged_redb_file_is_refused_or_is_exactly_what_it_was() {
             std::fs::write(copy.path().join("metadata.redb"), &damaged).unwrap();
             match Embedded::open(copy.path(), LARGE) {
                 Ok(database) => {
-                    assert_eq!(everything(&database), expected, "case {case}");
+                    assert!(everything(&database) == expected, "case {case} serves what was never written");
                     whole += 1;
                 }
                 Err(error) => {

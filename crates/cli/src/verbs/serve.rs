@@ -2,6 +2,7 @@
 //!
 //! The first line on standard output is `NAME HOST:PORT`, when it serves.
 
+use super::up::{Missing, until_stopped};
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
 use thalweg_store::{config::StoreConfig, start};
@@ -18,15 +19,16 @@ pub struct Arguments {
     /// Listen on an address that others than this machine can reach; nobody is asked for a credential
     #[arg(long)]
     beyond_loopback: bool,
+    #[command(flatten)]
+    missing: Missing,
 }
 
 /// Starts the server, says that it serves, and stops it when asked to.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
-    let store = start::serve(&config, &arguments.name, arguments.beyond_loopback).map_err(Failure::failed)?;
+    let store = start::serve(&config, &arguments.name, arguments.missing.options(arguments.beyond_loopback)).map_err(Failure::failed)?;
     let listens = store.listens(&arguments.name).map_or_else(String::new, |a| a.to_string());
     output::line(&format!("{} {listens}", arguments.name))?;
-    interrupt.wait();
-    store.stop().map_err(Failure::failed)
+    until_stopped(store, &interrupt)
 }

@@ -4,7 +4,7 @@
 
 use crate::{failure::Failure, interrupt::Interrupt, output, size};
 use std::path::PathBuf;
-use thalweg_store::start::{self, UpOptions};
+use thalweg_store::start::{self, RunningStore, StartOptions, UpOptions};
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
@@ -27,12 +27,38 @@ pub struct Arguments {
     /// Listen on an address that others than this machine can reach; nobody is asked for a credential
     #[arg(long)]
     beyond_loopback: bool,
+    #[command(flatten)]
+    missing: Missing,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
     node: Option<String>,
     /// Print the address and nothing else
     #[arg(long)]
     print_address: bool,
+}
+
+/// What to do about parts of a store that are not as they were.
+#[derive(clap::Args)]
+pub struct Missing {
+    /// Where the metadata's log is damaged, go on without what comes after: those names and attributes are lost. The damaged files are put aside
+    #[arg(long)]
+    drop_damaged_log: bool,
+}
+
+impl Missing {
+    /// As options of a start.
+    pub fn options(&self, beyond_loopback: bool) -> StartOptions {
+        StartOptions { beyond_loopback, drop_damaged_log: self.drop_damaged_log }
+    }
+}
+
+/// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
+pub fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
+    store.notes().iter().for_each(|note| output::note(note));
+    let woken = interrupt.clone();
+    store.on_failure(move || woken.wake());
+    interrupt.wait();
+    store.stop().map_err(Failure::failed)
 }
 
 /// Starts the store, says where it is, and stops it when asked to.
@@ -44,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         host: arguments.host.clone(),
         port: arguments.port,
         node: arguments.node.clone().filter(|n| !n.is_empty()),
-        beyond_loopback: arguments.beyond_loopback,
+        start: arguments.missing.options(arguments.beyond_loopback),
         ..UpOptions::new(&arguments.directories)
     };
     let store = start::up(&options).map_err(Failure::failed)?;
@@ -61,6 +87,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
         output::note("  Ctrl-C takes it down; the files stay in the directories, and the same command brings them back");
     }
-    interrupt.wait();
-    store.stop().map_err(Failure::failed)
+    until_stopped(store, &interrupt)
 }

@@ -19,7 +19,7 @@
 use super::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
-use super::redb_file::{self, Snapshot, guarded, put_into, redb_error};
+use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
 use super::replay::{Replayed, replay};
 use crate::sync::{Finally, locked, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,7 +60,7 @@ pub struct Embedded {
 
 struct Shared {
     directory: PathBuf,
-    redb: redb::Database,
+    redb: Redb,
     identity: u64,
     options: Options,
     state: RwLock<State>,

@@ -19,6 +19,28 @@ const APPLIED: &[u8] = b"database.applied";
 /// What to do when it cannot be read.
 const ADVICE: &str = "put back a copy of all of the metadata directory's files";
 
+/// The open file.
+pub(super) struct Redb {
+    path: PathBuf,
+    database: Option<redb::Database>,
+}
+
+impl std::ops::Deref for Redb {
+    type Target = redb::Database;
+
+    fn deref(&self) -> &redb::Database {
+        self.database.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Redb {
+    /// redb writes once more when it is closed, and panics then as well.
+    fn drop(&mut self) {
+        // Whatever was committed is in the file, and the next start looks whether the file is whole.
+        let _ = guarded(&self.path, || Ok(drop(self.database.take())));
+    }
+}
+
 /// The redb file as of one commit.
 pub(super) struct Snapshot {
     path: PathBuf,
@@ -71,7 +93,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static 
 }
 
 /// Opens the file or makes a new one, verified: with its identity and the last sequence number that it contains.
-pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(redb::Database, u64, u64), DatabaseError> {
+pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), DatabaseError> {
     guarded(path, || {
         let mut builder = redb::Database::builder();
         let redb = builder.set_cache_size(cache_bytes).set_check_integrity_on_open(true).create(path).map_err(|e| match e {
@@ -83,6 +105,7 @@ pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(redb::Database, u
             }
             other => DatabaseError::new(path, format!("cannot be opened: {other}: {ADVICE}")),
         })?;
+        let redb = Redb { path: path.to_owned(), database: Some(redb) };
         let (identity, applied) = identify(&redb).map_err(|e| redb_error(path, &e))?;
         Ok((redb, identity, applied))
     })

@@ -12,7 +12,7 @@ use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{decode, encode};
 use crate::metadata::intents::IoServers;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetId};
-use crate::sync::locked;
+use crate::sync::{Finally, locked};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -159,11 +159,16 @@ impl Boots {
             let ours = std::mem::take(&mut rounds.next);
             let wanted = std::mem::take(&mut rounds.wanted);
             drop(rounds);
+            let over = Finally(|| {
+                // After a panic: nothing was learned.
+                ours.outcome.get_or_init(|| Arc::new(self.unasked(map)));
+                locked(&self.rounds).is_under_way = false;
+                self.done.notify_all();
+            });
             let proof = self.round(database, map, io, &wanted);
             let _ = ours.outcome.set(Arc::new(proof));
+            drop(over);
             rounds = locked(&self.rounds);
-            rounds.is_under_way = false;
-            self.done.notify_all();
         }
     }
 
