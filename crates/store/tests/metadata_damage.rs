@@ -304,7 +304,9 @@ fn a_log_or_a_redb_file_that_is_missing_is_no_new_beginning() {
     std::fs::remove_file(log(without_log.path(), 11)).unwrap();
     let error = Embedded::open(without_log.path(), LARGE).unwrap_err().to_string();
     assert!(error.contains("the log is missing") && error.contains("--drop-damaged-log"), "{error}");
-    assert_eq!(prefix_length(&Embedded::open(without_log.path(), DROP).unwrap()), 10);
+    let database = Embedded::open(without_log.path(), DROP).unwrap();
+    assert_eq!(prefix_length(&database), 10);
+    assert!(database.recovery().note().unwrap().contains("the log is missing"), "told, though there is nothing to count");
 
     for empty in [false, true] {
         let without_file = copy_of(whole.path());

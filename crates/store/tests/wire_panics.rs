@@ -62,6 +62,10 @@ impl Session for ClumsySession {
                 self.drops_badly = true;
                 panic!("the words of the panic");
             }
+            "later" => {
+                self.drops_badly = true;
+                exchange.reply(&word)
+            }
             _ => exchange.reply(&word),
         }
     }
@@ -127,6 +131,19 @@ fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
     free();
     assert_eq!(call(&mut connect(&server).unwrap(), "well", &[]).unwrap(), "well");
     assert!(server.failure().is_none());
+}
+
+#[test]
+fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
+    for stops in [false, true] {
+        let (server, sessions) = start(1, stops);
+        let mut connection = connect(&server).unwrap();
+        assert_eq!(call(&mut connection, "later", &[]).unwrap(), "later");
+        drop(connection);
+        eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
+        assert_eq!(server.failure().is_some(), stops);
+        assert_eq!(connect(&server).is_err(), stops);
+    }
 }
 
 #[test]

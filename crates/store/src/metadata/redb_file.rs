@@ -37,7 +37,10 @@ impl Drop for Redb {
     /// redb writes once more when it is closed, and panics then as well.
     fn drop(&mut self) {
         // Whatever was committed is in the file, and the next start looks whether the file is whole.
-        let _ = guarded(&self.path, || Ok(drop(self.database.take())));
+        let _ = guarded(&self.path, || {
+            drop(self.database.take());
+            Ok(())
+        });
     }
 }
 

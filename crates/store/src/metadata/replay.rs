@@ -22,21 +22,22 @@ pub struct Recovery {
     pub dropped_bytes: u64,
     /// Where the files are that they were in.
     pub aside: Vec<PathBuf>,
+    /// The damage that somebody chose to go on with.
+    pub damage: Option<String>,
 }
 
 impl Recovery {
     /// A sentence for whoever started the service, if anything was dropped.
     pub fn note(&self) -> Option<String> {
-        if self.dropped_bytes == 0 {
+        if self.dropped_bytes == 0 && self.damage.is_none() {
             return None;
         }
+        let what = match &self.damage {
+            Some(damage) => format!("metadata: {damage}; {} bytes of the log were dropped, as asked", self.dropped_bytes),
+            None => format!("metadata: the last {} bytes of the log were no whole transaction, and were dropped", self.dropped_bytes),
+        };
         let aside: Vec<_> = self.aside.iter().map(|path| path.display().to_string()).collect();
-        Some(format!(
-            "metadata: {} bytes of the log were dropped: no transaction could be read from them or applied; they are kept in {}, to be looked at \
-             or removed",
-            self.dropped_bytes,
-            aside.join(", ")
-        ))
+        Some(if aside.is_empty() { what } else { format!("{what}; they are in {}, to be looked at or removed", aside.join(", ")) })
     }
 }
 
@@ -70,10 +71,13 @@ pub(super) fn replay(
         scan.damage =
             Some(Damage::at(directory, format!("the log is missing: there is always a file log-NNN beside {}", log::DATABASE_FILE)));
     }
-    match scan.damage {
-        Some(damage) if !drop_damaged => Err(damage.refusal(scan.reached)),
-        _ => Ok(scan.found),
+    if let Some(damage) = &scan.damage {
+        if !drop_damaged {
+            return Err(damage.refusal(scan.reached));
+        }
+        scan.found.recovery.damage = Some(format!("{}: {}", damage.path.display(), damage.what()));
     }
+    Ok(scan.found)
 }
 
 /// Transactions are there that cannot be applied.
@@ -89,17 +93,20 @@ impl Damage {
         Damage { path: path.to_owned(), what, behind: 0 }
     }
 
+    fn what(&self) -> String {
+        match self.behind {
+            0 => self.what.clone(),
+            many => format!("{}, and {many} whole transactions behind it cannot be applied without what is lost", self.what),
+        }
+    }
+
     fn refusal(&self, reached: u64) -> DatabaseError {
-        let behind = match self.behind {
-            0 => String::new(),
-            many => format!(", and {many} whole transactions behind it cannot be applied without what is lost"),
-        };
         DatabaseError::new(
             &self.path,
             format!(
-                "{}{behind}. Nothing was changed. Put back a copy of all of the metadata directory's files, or start with --drop-damaged-log: \
-                 that goes on as of transaction {reached}, gives up everything after it, and keeps the files as {}...",
-                self.what,
+                "{}. Nothing was changed. Put back a copy of all of the metadata directory's files, or start with --drop-damaged-log: that goes \
+                 on as of transaction {reached}, gives up everything after it, and keeps the files as {}...",
+                self.what(),
                 log::ASIDE
             ),
         )

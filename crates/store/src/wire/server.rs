@@ -11,7 +11,6 @@ use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
-use crate::sync::Finally;
 use std::any::Any;
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -243,14 +242,17 @@ fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()
     let thread = spawn(&format!("{} serve", shared.options.name), {
         let shared = Arc::clone(shared);
         move || {
-            let _closes = Finally(|| {
-                shared.open().remove(&number);
-                let _ = stream.shutdown(Shutdown::Both);
-            });
-            let served = Served::new(&stream, peer, &shared);
-            if let Ok(mut served) = served {
-                served.run();
+            let serving = || {
+                if let Ok(mut served) = Served::new(&stream, peer, &shared) {
+                    served.run();
+                }
+            };
+            // Such as in what a session leaves to do when its client goes.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(serving)) {
+                shared.panicked(&*panic);
             }
+            shared.open().remove(&number);
+            let _ = stream.shutdown(Shutdown::Both);
         }
     });
     match thread {
