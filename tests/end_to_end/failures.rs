@@ -275,3 +275,83 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         }
     }
 }
+
+#[test]
+fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_told() {
+    let mut servers = Servers::start(1);
+    let store = servers.store.clone();
+    let name = |i: usize| format!("thal:/d{i}");
+    (0..4).for_each(|i| drop(run(["mkdir", "--store", text(&store), &name(i)]).done()));
+    servers.kill("metadata");
+    let metadata = servers.directory().join("metadata");
+    let log = std::fs::read_dir(&metadata).expect("there").filter_map(|entry| Some(entry.ok()?.path()));
+    let log = log.filter(|path| path.file_name().is_some_and(|name| text(Path::new(name)).starts_with("log-"))).max().expect("a log");
+    let whole = std::fs::read(&log).expect("readable");
+    let serve = |more: &[&str]| {
+        let mut command = thalweg([&["serve", "--store", text(&store), "--name", "metadata"], more].concat());
+        command.stderr(Stdio::piped());
+        Running::start(command)
+    };
+    let said = |mut server: Running| {
+        let mut err = String::new();
+        server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+        Said { code: server.wait(), out: String::new(), err }
+    };
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&log, &damaged).expect("writable");
+    said(serve(&[])).failed(1, &["metadata", text(&log), "damaged at byte", "Put back a copy", "--drop-damaged-log"]);
+    assert_eq!(std::fs::read(&log).expect("still there"), damaged);
+
+    // A torn tail is nobody's choice, but it is told.
+    std::fs::write(&log, [&whole[..], b"torn"].concat()).expect("writable");
+    let mut server = serve(&[]);
+    server.line();
+    run(["ls", "--store", text(&store), "/d3"]).done();
+    server.kill();
+    let told = said(server).err;
+    assert!(told.contains("last 4 bytes of the log") && told.contains("damaged-log-"), "{told}");
+
+    let last = std::fs::read_dir(&metadata).expect("there").filter_map(|entry| Some(entry.ok()?.path()));
+    let last = last.filter(|path| path.file_name().is_some_and(|name| text(Path::new(name)).starts_with("log-"))).max().expect("a log");
+    let mut damaged = std::fs::read(&last).expect("readable");
+    damaged[50] ^= 1;
+    std::fs::write(&last, &damaged).expect("writable");
+    said(serve(&[])).failed(1, &["--drop-damaged-log"]);
+    let mut server = serve(&["--drop-damaged-log"]);
+    server.line();
+    run(["ls", "--store", text(&store), "/d3"]).done();
+    server.kill();
+    let told = said(server).err;
+    assert!(told.contains("damaged at byte") && told.contains("dropped, as asked"), "{told}");
+}
+
+#[test]
+fn a_service_that_panics_in_a_request_ends_with_the_reason() {
+    use std::os::unix::fs::FileExt;
+    let mut servers = Servers::start(1);
+    let store = servers.store.clone();
+    let local = scratch();
+    (0..300).for_each(|i| drop(file(local.path(), &format!("f{i}"), b"")));
+    run(["cp", "-r", "--quiet", "--store", text(&store), text(local.path()), "thal:/many"]).done();
+    servers.process("metadata").signal(libc::SIGTERM);
+    assert_eq!(servers.process("metadata").wait(), Some(0));
+    let mut command = thalweg(["serve", "--store", text(&store), "--name", "metadata"]);
+    command.stderr(Stdio::piped());
+    let mut server = Running::start(command);
+    server.line();
+    // Damage under a service that runs, where it looked already.
+    let path = servers.directory().join("metadata/metadata.redb");
+    let database = std::fs::File::options().write(true).open(&path).expect("there");
+    let length = database.metadata().expect("there").len();
+    database.write_all_at(&vec![0; length as usize - 4096], 4096).expect("writable");
+    run(["ls", "-l", "--store", text(&store), "/many"]).failed(1, &["metadata", "panic", "start it again"]);
+    let mut err = String::new();
+    server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+    assert_eq!(server.wait(), Some(1), "{err}");
+    assert!(err.lines().last().is_some_and(|line| line.contains("server metadata") && line.contains("panic")), "{err}");
+    let mut command = thalweg(["serve", "--store", text(&store), "--name", "metadata"]);
+    let again = command.output().expect("started");
+    let err = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(1) && err.contains("metadata.redb") && err.contains("put back a copy"), "{err}");
+}

@@ -25,8 +25,7 @@ impl Interrupt {
                     if heard.flag.swap(true, Ordering::SeqCst) {
                         std::process::exit(130);
                     }
-                    *heard.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                    heard.raised.1.notify_all();
+                    heard.wake();
                 }
             })
             .map_err(|e| Failure::failed(format!("a thread for signals: {e}")))?;
@@ -38,7 +37,13 @@ impl Interrupt {
         self.flag.load(Ordering::SeqCst)
     }
 
-    /// Returns when it is raised.
+    /// Ends every wait, as a signal does.
+    pub fn wake(&self) {
+        *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.raised.1.notify_all();
+    }
+
+    /// Returns when it is raised, or woken.
     pub fn wait(&self) {
         let mut raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*raised {

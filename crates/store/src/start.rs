@@ -38,6 +38,8 @@ pub struct StartOptions {
     pub initialise: bool,
     /// Go on with metadata that is older than what the targets have seen.
     pub accept_older_metadata: bool,
+    /// Go on without what is behind damage in the metadata's log; it is put aside.
+    pub drop_damaged_log: bool,
 }
 
 /// What store to start.
@@ -98,6 +100,20 @@ impl RunningStore {
         &self.notes
     }
 
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.metadata.iter().map(|(running, _)| running).chain(self.io.iter().map(|(_, running)| running))
+    }
+
+    /// Why one of its servers answers nothing more, if a request left it in doubt. What is left to do is to stop it.
+    pub fn failure(&self) -> Option<Error> {
+        self.running().find_map(Running::failure)
+    }
+
+    /// Calls `tell` when there is a [`RunningStore::failure`].
+    pub fn on_failure(&self, tell: impl Fn() + Clone + Send + 'static) {
+        self.running().for_each(|running| running.on_failure(tell.clone()));
+    }
+
     /// The names of the servers that run here, `metadata` among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let metadata = self.metadata.is_some().then_some(METADATA_NAME);
@@ -119,25 +135,26 @@ impl RunningStore {
         self.io.len() < before
     }
 
-    /// Finishes what is being worked on, and stops all servers. Names are on media afterwards.
+    /// Finishes what is being worked on, and stops all servers. Names are on stable storage afterwards.
     ///
     /// # Errors
-    /// When the metadata could not be put on media; everything is stopped all the same.
+    /// When the metadata could not be put there, or there is a [`RunningStore::failure`]; everything is stopped all the same.
     pub fn stop(mut self) -> Result<()> {
         self.stop_all()
     }
 
     fn stop_all(&mut self) -> Result<()> {
+        let failure = self.failure();
         let closed = match self.metadata.take() {
             None => Ok(()),
             Some((mut running, service)) => {
                 running.stop();
-                drop(running);
-                service.close()
+                // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
+                running.failure().map_or_else(|| service.close(), Err)
             }
         };
         self.io.clear();
-        closed.map_err(|e| e.at_server(METADATA_NAME))
+        failure.map_or(closed, Err).map_err(|e| e.at_server(METADATA_NAME))
     }
 }
 
@@ -330,7 +347,10 @@ impl RunningStore {
                 ..Connect::default()
             };
             let seen = Seen { highest: highest_epoch(&config.servers, &peers), accepts_older: start.accept_older_metadata };
-            let database: Arc<dyn Database> = Arc::new(Embedded::open(directory, Options::default())?);
+            let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
+            let database = Embedded::open(directory, database)?;
+            self.notes.extend(database.recovery().note());
+            let database: Arc<dyn Database> = Arc::new(database);
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
             let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);
             let options = MetadataOptions {

@@ -1,50 +1,13 @@
 //! The embedded database against an ordered map, and against everything that can happen to its log.
 
+mod history;
+
+use history::*;
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, read, write};
+use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, write};
 use thalweg_store::metadata::embedded::{Embedded, Options};
 use thalweg_store::metadata::model::InMemory;
-
-/// Checkpoints after a few transactions.
-const SMALL: Options = Options { segment_bytes: 600, cache_bytes: 1 << 20 };
-/// Never checkpoints by itself.
-const LARGE: Options = Options { segment_bytes: 1 << 30, cache_bytes: 1 << 20 };
-
-/// In memory where that is possible: these tests open thousands of databases, and each syncs.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Rows {
-    read::<_, DatabaseError>(database, |view| {
-        let mut found = Rows::new();
-        view.scan(table, prefix, after, &mut |key, value| {
-            found.push((key.to_vec(), value.to_vec()));
-            found.len() < most
-        })?;
-        Ok(found)
-    })
-    .unwrap()
-}
-
-fn everything(database: &dyn Database) -> Vec<Rows> {
-    // What the embedded database keeps for itself begins with `database.`.
-    let own = |row: &(Vec<u8>, Vec<u8>)| row.0.starts_with(b"database.");
-    let table = |t: &Table| rows(database, *t, b"", None, usize::MAX).into_iter().filter(|row| !own(row)).collect();
-    Table::ALL.iter().map(table).collect()
-}
-
-fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
-    write::<_, DatabaseError>(database, &mut Unwatched, |t| {
-        work(t);
-        Ok(())
-    })
-    .unwrap();
-}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -127,63 +90,6 @@ proptest! {
     }
 }
 
-/// Transaction number `i` of a history: a count in one table, a name in another, and one name less.
-fn history(database: &dyn Database, i: u64) {
-    commit(database, |t| {
-        t.put(Table::State, b"count", i.to_le_bytes().to_vec());
-        t.put(Table::Entries, format!("name {i:04}").as_bytes(), vec![b'x'; (i % 50) as usize]);
-        if i % 3 == 2 {
-            t.delete(Table::Entries, format!("name {:04}", i - 1).as_bytes());
-        }
-    });
-}
-
-/// How many transactions of [`history`] a database has; panics unless it is exactly a prefix of it.
-fn prefix_length(database: &dyn Database) -> u64 {
-    let count = rows(database, Table::State, b"count", None, 1).pop().map_or(0, |(_, v)| u64::from_le_bytes(v.try_into().unwrap()) + 1);
-    let expected = InMemory::default();
-    (0..count).for_each(|i| history(&expected, i));
-    assert_eq!(everything(database), everything(&expected), "after {count} transactions");
-    count
-}
-
-fn segments(directory: &Path) -> Vec<PathBuf> {
-    let mut logs: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("log-"))
-        .collect();
-    logs.sort();
-    logs
-}
-
-/// The state a kill leaves: a copy of the files while the database is open.
-fn copy_of(directory: &Path) -> tempfile::TempDir {
-    let copy = scratch();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
-    copy
-}
-
-/// A database of a checkpoint of 10 transactions and a log of 20, and its files after a kill.
-fn killed_after_thirty() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
-    let directory = scratch();
-    let database = Embedded::open(directory.path(), LARGE).unwrap();
-    (0..10).for_each(|i| history(&database, i));
-    database.checkpoint().unwrap();
-    (10..30).for_each(|i| history(&database, i));
-    let copy = copy_of(directory.path());
-    let log = segments(copy.path()).pop().unwrap();
-    let bytes = std::fs::read(&log).unwrap();
-    (copy, log, bytes)
-}
-
-fn open_copy(directory: &Path) -> Embedded {
-    Embedded::open(directory, LARGE).unwrap()
-}
-
 #[test]
 fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
     let (killed, log, bytes) = killed_after_thirty();
@@ -195,7 +101,11 @@ fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
         let database = open_copy(copy.path());
         let count = prefix_length(&database);
         assert!(count == before || count == before + 1, "{count} transactions after {before} with {cut} bytes of log");
-        assert_eq!(database.recovery().replayed, count - 10);
+        let found = database.recovery();
+        assert_eq!(found.replayed, count - 10);
+        assert_eq!(found.note().is_some(), found.dropped_bytes > 0, "what is dropped is told");
+        let kept: Vec<_> = found.aside.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert_eq!(kept, if found.dropped_bytes > 0 { vec![bytes[..cut].to_vec()] } else { vec![] }, "and kept");
         before = count;
         if cut % 97 == 0 {
             // Life goes on from there, and is not lost by the next kill.
@@ -205,21 +115,6 @@ fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
         }
     }
     assert_eq!(before, 30, "a whole log loses nothing");
-}
-
-#[test]
-fn a_damaged_byte_in_the_log_loses_only_what_follows_it() {
-    let (killed, log, bytes) = killed_after_thirty();
-    for at in (0..bytes.len()).step_by(7) {
-        let copy = copy_of(killed.path());
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x40;
-        std::fs::write(copy.path().join(log.file_name().unwrap()), &damaged).unwrap();
-        let database = open_copy(copy.path());
-        let count = prefix_length(&database);
-        let whole_before = 10 + 20 * at as u64 / bytes.len() as u64;
-        assert!(count + 8 >= whole_before && count >= 10, "{count} transactions with byte {at} damaged");
-    }
 }
 
 #[test]
@@ -345,26 +240,4 @@ fn a_full_disk_is_an_error_and_nothing_else_until_there_is_room() {
     let database = Embedded::open(&directory, LARGE).unwrap();
     assert_eq!(rows(&database, Table::Extended, b"", None, 9).len(), 1);
     assert_eq!(rows(&database, Table::Entries, b"", None, 9).len(), 2);
-}
-
-/// A file system of a few megabytes, gone with this.
-struct SmallDisk {
-    path: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    fn mount(bytes: u64) -> Option<SmallDisk> {
-        let directory = scratch();
-        let path = directory.path().to_owned();
-        let size = format!("size={bytes}");
-        let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).output();
-        matches!(mounted, Ok(output) if output.status.success()).then_some(SmallDisk { path, _directory: directory })
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).output();
-    }
 }

@@ -233,3 +233,43 @@ fn whoever_speaks_garbage_harms_nobody() {
     assert_eq!(client.stat(&mut Tracer::off(), &Place::at("/../etc")).unwrap_err().kind(), ErrorKind::Invalid);
     client.stat(&mut Tracer::off(), &Place::at("/")).unwrap();
 }
+
+#[test]
+fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
+    use std::os::unix::fs::FileExt;
+    let directory = tempfile::tempdir().unwrap();
+    let config = StoreConfig::read(&store_file(directory.path())).unwrap();
+    let start = || serve(&config, "metadata", StartOptions::default()).unwrap();
+    let name = |i: u32| Place::at(format!("/f{i}"));
+    let tracer = &mut Tracer::off();
+    let store = start();
+    let client = connect(&config.path);
+    for i in 0..200 {
+        client.make_file(tracer, &name(i), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    }
+    store.stop().unwrap();
+    let path = config.metadata.directory.join("metadata.redb");
+    // The checksums were right when it started.
+    for byte in [0, 2, 0xff] {
+        let store = start();
+        let (told, was_told) = std::sync::mpsc::channel();
+        store.on_failure(move || _ = told.send(()));
+        let client = connect(&config.path);
+        let good = std::fs::read(&path).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&vec![byte; good.len() - 4096], 4096).unwrap();
+        let error = client.stat(tracer, &name(0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.message().contains("panic") && error.message().contains("start it again"), "{error}");
+        was_told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(client.stat(tracer, &name(1)).unwrap_err(), store.failure().unwrap());
+        assert_eq!(store.stop().unwrap_err(), error, "who waits for it is told why");
+        let refused = serve(&config, "metadata", StartOptions::default()).err().unwrap().to_string();
+        assert!(refused.contains("metadata.redb") && refused.contains("put back a copy"), "{refused}");
+        std::fs::write(&path, &good).unwrap();
+    }
+    let store = start();
+    let client = connect(&config.path);
+    (0..200).for_each(|i| drop(client.stat(tracer, &name(i)).unwrap()));
+    store.stop().unwrap();
+}

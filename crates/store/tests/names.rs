@@ -10,8 +10,6 @@ use thalweg_store::protocol::metadata::{
     Detail, Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetTime, TargetId,
 };
 use thalweg_store::start::{RunningStore, StartOptions, UpOptions, serve, up};
-
-const NEW: StartOptions = StartOptions { beyond_loopback: false, initialise: true, accept_older_metadata: false };
 use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Tracer;
@@ -268,11 +266,11 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     let address = store.address();
     let config = StoreConfig::read(&store.config().path).unwrap();
     drop(store);
-    let _io0 = serve(&config, "io0", NEW).unwrap();
-    let _metadata = serve(&config, "metadata", NEW).unwrap();
+    let _io0 = serve(&config, "io0", StartOptions::default()).unwrap();
+    let _metadata = serve(&config, "metadata", StartOptions::default()).unwrap();
     let names = connect_to(&address);
     assert_eq!(names.status(&mut off()).unwrap().pending_intents, 2);
-    let _io1 = serve(&config, "io1", NEW).unwrap();
+    let _io1 = serve(&config, "io1", StartOptions::default()).unwrap();
     eventually("the promises", || names.status(&mut off()).unwrap().pending_intents == 0);
     let kept = names.open(&mut off(), &Place::at("/kept"), false).unwrap();
     assert_eq!(datafile_sizes(&names, &kept).iter().sum::<u64>(), 3);

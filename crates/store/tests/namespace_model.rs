@@ -529,7 +529,7 @@ proptest! {
     #[test]
     fn the_namespace_is_the_same_after_every_kill(operations in prop::collection::vec(operation(), 1..80)) {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let options = Options { segment_bytes: 2000, cache_bytes: 1 << 20 };
+        let options = Options { segment_bytes: 2000, cache_bytes: 1 << 20, drop_damaged: false };
         play(&operations, |old| {
             drop(old);
             Arc::new(Embedded::open(directory.path(), options).unwrap())

@@ -2,7 +2,7 @@
 //!
 //! The first line on standard output is `NAME HOST:PORT`, when it serves.
 
-use super::up::Missing;
+use super::up::{Missing, until_stopped};
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
 use thalweg_store::{config::StoreConfig, start};
@@ -30,7 +30,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = start::serve(&config, &arguments.name, arguments.missing.options(arguments.beyond_loopback)).map_err(Failure::failed)?;
     let listens = store.listens(&arguments.name).map_or_else(String::new, |a| a.to_string());
     output::line(&format!("{} {listens}", arguments.name))?;
-    store.notes().iter().for_each(|note| output::note(note));
-    interrupt.wait();
-    store.stop().map_err(Failure::failed)
+    until_stopped(store, &interrupt)
 }

@@ -4,7 +4,7 @@
 
 use crate::{failure::Failure, interrupt::Interrupt, output, size};
 use std::path::PathBuf;
-use thalweg_store::start::{self, StartOptions, UpOptions};
+use thalweg_store::start::{self, RunningStore, StartOptions, UpOptions};
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub struct Arguments {
     print_address: bool,
 }
 
-/// What to do about parts of a store that are not there, or are too old.
+/// What to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
 pub struct Missing {
     /// Make targets and metadata that are not there, anew and empty: what was in them is lost. (A new store's are made without being asked)
@@ -46,13 +46,30 @@ pub struct Missing {
     /// Go on with metadata that is older than the datafiles: files that it does not know are lost
     #[arg(long)]
     accept_older_metadata: bool,
+    /// Where the metadata's log is damaged, go on without what comes after: those names and attributes are lost. The damaged files are put aside
+    #[arg(long)]
+    drop_damaged_log: bool,
 }
 
 impl Missing {
     /// As options of a start.
     pub fn options(&self, beyond_loopback: bool) -> StartOptions {
-        StartOptions { beyond_loopback, initialise: self.initialise, accept_older_metadata: self.accept_older_metadata }
+        StartOptions {
+            beyond_loopback,
+            initialise: self.initialise,
+            accept_older_metadata: self.accept_older_metadata,
+            drop_damaged_log: self.drop_damaged_log,
+        }
     }
+}
+
+/// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
+pub fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
+    store.notes().iter().for_each(|note| output::note(note));
+    let woken = interrupt.clone();
+    store.on_failure(move || woken.wake());
+    interrupt.wait();
+    store.stop().map_err(Failure::failed)
 }
 
 /// Starts the store, says where it is, and stops it when asked to.
@@ -82,6 +99,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
         output::note("  Ctrl-C takes it down; the files stay in the directories, and the same command brings them back");
     }
-    interrupt.wait();
-    store.stop().map_err(Failure::failed)
+    until_stopped(store, &interrupt)
 }

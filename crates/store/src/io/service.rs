@@ -11,6 +11,7 @@ use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
 use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, boot_id, serve};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind};
 
@@ -106,6 +107,11 @@ impl Service for IoServer {
 
     fn kind(&self) -> Kind {
         Kind::Io
+    }
+
+    /// No: what is on disk is what a failed request may leave, and the tables here change in whole steps.
+    fn stops_after_a_panic(&self) -> bool {
+        false
     }
 
     fn session(self: Arc<Self>, _hello: &Hello, _peer: SocketAddr) -> Box<dyn Session> {
@@ -210,9 +216,9 @@ impl IoSession {
         }
         let server = Arc::clone(&self.server);
         let own = std::mem::replace(&mut self.buffer, server.memory.take(length.min(limits::PAYLOAD_BYTES)));
-        let done = work(self);
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         server.memory.give(std::mem::replace(&mut self.buffer, own));
-        done
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn write(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, durability: Durability) -> Result<()> {
@@ -346,5 +352,29 @@ pub(super) fn within_a_file(offset: u64, length: u64) -> Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= limits::FILE_BYTES => Ok(()),
         _ => Err(Error::new(ErrorKind::TooLarge, format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
+        let server = Arc::new(IoServer {
+            options: IoServerOptions::new("io0", "here", 7),
+            boot_id: String::new(),
+            verifier: BootVerifier::random(),
+            targets: HashMap::new(),
+            memory: Pool::new(limits::PAYLOAD_BYTES),
+        });
+        let mut session = IoSession { server: Arc::clone(&server), buffer: vec![1; 3], objects: HashMap::new() };
+        for _ in 0..3 {
+            // There is room for one: a second would wait for ever.
+            let work = AssertUnwindSafe(|| session.with_memory(limits::PAYLOAD_BYTES, |_| -> () { panic!("as a bug does") }));
+            catch_unwind(work).unwrap_err();
+            assert_eq!(session.buffer, [1; 3], "the connection has its own again");
+        }
+        drop(server.memory.take(limits::PAYLOAD_BYTES));
     }
 }

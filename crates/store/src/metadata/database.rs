@@ -120,7 +120,7 @@ pub enum Stage {
     Wait(Option<TrackId>),
     /// Writing the log: how many bytes.
     LogWrite(u64),
-    /// Putting the log on media.
+    /// Putting the log on stable storage.
     LogSync,
 }
 
@@ -165,7 +165,7 @@ pub trait Database: Send + Sync {
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
     ) -> Result<(), DatabaseError>;
 
-    /// Puts everything returned so far on media.
+    /// Puts everything returned so far on stable storage.
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
 
     /// Prepares for a quick next start; called once, when the service stops in an orderly way.

@@ -18,20 +18,20 @@
 
 use super::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use super::layers::{Layer, Stack, Working};
-use super::log::{self, Segment};
-use super::redb_file::{Snapshot, identify, put_into, redb_error};
-use crate::sync::locked;
+use super::log::{self, DATABASE_FILE, Segment};
+use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
+use super::replay::{Replayed, replay};
+use crate::sync::{Finally, locked, panic_text};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thalweg_trace::TrackId;
 
-pub use super::log::Recovery;
+pub use super::replay::Recovery;
 
 /// Past this many segments of log, writers wait for the checkpoint.
 const SEGMENTS_BEHIND: u64 = 4;
-/// The redb file.
-const FILE: &str = "metadata.redb";
 
 /// How it is set up.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +40,13 @@ pub struct Options {
     pub segment_bytes: u64,
     /// redb's page cache.
     pub cache_bytes: usize,
+    /// Where the log is damaged: go on without what cannot be applied, and put it aside, instead of refusing.
+    pub drop_damaged: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { segment_bytes: 16 << 20, cache_bytes: 64 << 20 }
+        Options { segment_bytes: 16 << 20, cache_bytes: 64 << 20, drop_damaged: false }
     }
 }
 
@@ -58,7 +60,7 @@ pub struct Embedded {
 
 struct Shared {
     directory: PathBuf,
-    redb: redb::Database,
+    redb: Redb,
     identity: u64,
     options: Options,
     state: RwLock<State>,
@@ -128,34 +130,26 @@ struct Work {
 impl Embedded {
     /// Whether there is a database in `directory`.
     pub fn is_in(directory: &Path) -> bool {
-        directory.join(FILE).exists()
+        directory.join(DATABASE_FILE).exists()
     }
 
     /// Opens the database in `directory`, or makes one there. Answers when everything that was
     /// returned before a kill, or synced before a power loss, is there again and is in the redb file.
     pub fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
-        let path = directory.join(FILE);
-        let redb = redb::Database::builder().set_cache_size(options.cache_bytes).create(&path).map_err(|e| match e {
-            redb::DatabaseError::DatabaseAlreadyOpen => {
-                DatabaseError::new(&path, "in use by another process: one metadata service at a time")
-            }
-            other => DatabaseError::new(&path, format!("cannot open: {other}")),
-        })?;
-        let wrap = |e: redb::Error| redb_error(&path, &e);
-        let (identity, applied) = identify(&redb).map_err(wrap)?;
+        let path = directory.join(DATABASE_FILE);
+        refuse_a_log_without_its_database(directory, &path)?;
+        let (redb, identity, applied) = redb_file::open(&path, options.cache_bytes)?;
         let mut layer = Layer::default();
-        let (reached, recovery, old) = log::replay(directory, identity, applied, &mut layer)?;
-        if reached > applied {
-            put_into(&redb, &layer, reached).map_err(wrap)?;
+        let found = replay(directory, identity, applied, options.drop_damaged, &mut layer)?;
+        if found.last > applied {
+            guarded(&path, || put_into(&redb, &layer, found.last).map_err(|e| redb_error(&path, &e)))?;
         }
-        // The old segments must be gone for good before their sequence numbers are used again.
-        for path in old.iter().rev() {
-            std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
-        }
-        log::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
-        let segment = Segment::create(directory, identity, reached + 1)?;
-        let base = Arc::new(Snapshot::of(&redb, &path).map_err(wrap)?);
+        let segment = Segment::create(directory, identity, found.last + 1)?;
+        let reached = found.last;
+        let recovery = clear_away(directory, found, &segment)?;
+        let base = guarded(&path, || Snapshot::of(&redb, &path).map_err(|e| redb_error(&path, &e)))?;
+        let base = Arc::new(base);
         let shared = Arc::new(Shared {
             directory: directory.to_owned(),
             redb,
@@ -190,8 +184,8 @@ impl Embedded {
     }
 
     /// What was found in the log when it was opened.
-    pub fn recovery(&self) -> Recovery {
-        self.recovery
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
     }
 
     /// Puts everything into the redb file and empties the log. Answers when that is done.
@@ -200,11 +194,10 @@ impl Embedded {
         let target = shared.logged.load(Ordering::Acquire);
         loop {
             let rotated = shared.exclusively(|| {
-                let mut state = shared.write_state();
-                if state.frozen.is_some() {
+                if shared.read_state().frozen.is_some() {
                     return Ok(false);
                 }
-                shared.rotate(&mut state).map(|()| true)
+                shared.rotate().map(|()| true)
             })?;
             shared.wait_for_checkpoint()?;
             if rotated {
@@ -213,6 +206,28 @@ impl Embedded {
             }
         }
     }
+}
+
+/// Without its file a new database would begin here, and the log would be another's.
+fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -> Result<(), DatabaseError> {
+    let there = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+    if there || log::segments(directory)?.is_empty() {
+        return Ok(());
+    }
+    Err(DatabaseError::new(path, "missing or empty, and a log is beside it: put it back with a copy of all of the directory's files"))
+}
+
+/// The segments that were there before `live` go, or are put aside, now that all that was read in them is in the redb file.
+fn clear_away(directory: &Path, found: Replayed, live: &Segment) -> Result<Recovery, DatabaseError> {
+    let mut recovery = found.recovery;
+    for path in &found.dropped {
+        recovery.aside.push(log::put_aside(path)?);
+    }
+    for path in found.applied.iter().filter(|path| **path != live.path) {
+        std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
+    }
+    log::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
+    Ok(recovery)
 }
 
 impl Drop for Embedded {
@@ -280,8 +295,20 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// After a panic of one who was changing it, it may be half-changed: then it is broken.
     fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.broken.get_or_insert_with(|| self.cut_short());
+            state
+        })
+    }
+
+    fn cut_short(&self) -> DatabaseError {
+        DatabaseError::new(
+            &self.directory,
+            "a transaction ended in a panic, a bug, and nothing is written any more: start the service again",
+        )
     }
 
     /// Waits until `batch` is in the log, or writes it there.
@@ -293,15 +320,19 @@ impl Shared {
                 break outcome.clone();
             }
             if !turn.leading {
+                if let Some(broken) = &self.read_state().broken {
+                    // A leader that failed or panicked may have taken our records with it.
+                    break (Err(broken.clone()), None);
+                }
                 turn.leading = true;
                 drop(turn);
                 if std::mem::take(&mut waiting) {
                     watch.end(Stage::Wait(None));
                 }
+                let leading = self.leading();
                 self.write_batch(watch);
+                drop(leading);
                 turn = locked(&self.turn);
-                turn.leading = false;
-                self.turned.notify_all();
                 continue;
             }
             if !std::mem::replace(&mut waiting, true) {
@@ -324,10 +355,19 @@ impl Shared {
         }
         turn.leading = true;
         drop(turn);
-        let answer = work();
-        locked(&self.turn).leading = false;
-        self.turned.notify_all();
-        answer
+        let _leading = self.leading();
+        work()
+    }
+
+    /// The turn to write the log, which was taken: passes it on when dropped.
+    fn leading(&self) -> Finally<impl FnMut()> {
+        Finally(|| {
+            if std::thread::panicking() {
+                self.write_state().broken.get_or_insert_with(|| self.cut_short());
+            }
+            locked(&self.turn).leading = false;
+            self.turned.notify_all();
+        })
     }
 
     /// Writes what is pending, as the leader.
@@ -347,8 +387,8 @@ impl Shared {
             watch.end(Stage::LogWrite(records.len() as u64));
             written
         };
-        let mut state = self.write_state();
-        let state = &mut *state;
+        let mut guard = self.write_state();
+        let state = &mut *guard;
         match written {
             Ok(()) => {
                 state.segments.last_mut().expect("there is always a segment").bytes += records.len() as u64;
@@ -356,13 +396,12 @@ impl Shared {
                 writing.settle_onto(&mut state.logged);
                 self.logged.store(last, Ordering::Release);
                 let long = state.segments.last().expect("there is always a segment").bytes >= self.options.segment_bytes;
-                if long
-                    && state.frozen.is_none()
-                    && let Err(e) = self.rotate(state)
-                {
+                let _ = batch.outcome.set((Ok(()), watch.track()));
+                let rotate = long && state.frozen.is_none();
+                drop(guard);
+                if rotate && let Err(e) = self.rotate() {
                     locked(&self.work).failed = Some(e);
                 }
-                let _ = batch.outcome.set((Ok(()), watch.track()));
             }
             Err(failure) => {
                 // Those who came after saw what now has not happened: it has not happened for them either.
@@ -381,14 +420,25 @@ impl Shared {
         }
     }
 
-    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only while
-    /// nobody writes the log and nothing is frozen.
-    fn rotate(&self, state: &mut State) -> Result<(), DatabaseError> {
-        if state.logged.is_empty() {
-            return Ok(());
+    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only by whoever has the turn to write the log,
+    /// and while nothing is frozen.
+    fn rotate(&self) -> Result<(), DatabaseError> {
+        let segment = {
+            let state = self.read_state();
+            if state.logged.is_empty() {
+                return Ok(());
+            }
+            state.segments.last().expect("there is always a segment").clone()
+        };
+        // So that nothing but damage makes a segment fall short of its successor.
+        if let Err(e) = segment.sync() {
+            self.write_state().broken = Some(e.clone());
+            return Err(e);
         }
         let last = self.logged.load(Ordering::Acquire);
-        state.segments.push(Segment::create(&self.directory, self.identity, last + 1)?);
+        let next = Segment::create(&self.directory, self.identity, last + 1)?;
+        let mut state = self.write_state();
+        state.segments.push(next);
         state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));
         locked(&self.work).checkpoint = true;
         self.worked.notify_all();
@@ -406,7 +456,12 @@ impl Shared {
                 return;
             }
             drop(work);
-            let done = self.put_frozen();
+            let done = catch_unwind(AssertUnwindSafe(|| self.put_frozen())).unwrap_or_else(|panic| {
+                let problem = format!("a checkpoint ended in a panic ({}): start the service again", panic_text(&*panic));
+                let error = DatabaseError::new(&self.directory.join(DATABASE_FILE), problem);
+                self.write_state().broken = Some(error.clone());
+                Err(error)
+            });
             let mut work = locked(&self.work);
             work.checkpoint = false;
             work.failed = done.err();
@@ -416,7 +471,7 @@ impl Shared {
 
     fn put_frozen(&self) -> Result<(), DatabaseError> {
         let Some((layer, last)) = self.read_state().frozen.clone() else { return Ok(()) };
-        let path = self.directory.join(FILE);
+        let path = self.directory.join(DATABASE_FILE);
         let base = put_into(&self.redb, &layer, last).and_then(|()| Snapshot::of(&self.redb, &path)).map_err(|e| redb_error(&path, &e))?;
         let mut state = self.write_state();
         state.base = Arc::new(base);
@@ -474,15 +529,21 @@ impl Shared {
             syncing.leading = true;
             syncing.leader = watch.track();
             drop(syncing);
+            let leading = Finally(|| {
+                locked(&self.syncing).leading = false;
+                self.synced.notify_all();
+            });
             if std::mem::take(&mut waiting) {
                 watch.end(Stage::Wait(leader));
             }
             let (reached, result) = self.sync_segments(watch);
-            syncing = locked(&self.syncing);
-            syncing.leading = false;
-            self.synced.notify_all();
+            if result.is_ok() {
+                let mut syncing = locked(&self.syncing);
+                syncing.sequence = syncing.sequence.max(reached);
+            }
+            drop(leading);
             result?;
-            syncing.sequence = syncing.sequence.max(reached);
+            syncing = locked(&self.syncing);
         }
         drop(syncing);
         if waiting {

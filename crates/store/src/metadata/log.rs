@@ -19,20 +19,31 @@
 //!
 //! A record is a transaction's *outcome*, not its operation, so that replaying it twice is replaying it
 //! once. A killed process leaves at most one record cut short at the end. Power loss leaves any state
-//! of the bytes after the last `fdatasync`; the first record that is short, fails its checksum or is
-//! out of sequence ends the log, and whatever follows it was never promised to anyone.
+//! of the bytes after the last `fdatasync`. [`super::replay`] reads what is left.
+//!
+//! What must stay true, so that it can tell what power loss leaves from damage: a segment has its name only once its
+//! header is on stable storage, and has a successor only once all of its records are; no sequence number that a file keeps is used twice;
+//! and a segment goes only once all of it is in the redb file, durably, and its successor is there.
 
-use super::database::{DatabaseError, Table};
+use super::database::DatabaseError;
 use super::layers::Layer;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The redb file beside the log.
+pub(super) const DATABASE_FILE: &str = "metadata.redb";
+/// What the name of a segment begins with.
+const SEGMENT: &str = "log-";
+/// What the name of a segment begins with that was put aside, since something in it was dropped.
+pub(super) const ASIDE: &str = "damaged-log-";
+/// A segment until it has its header. Whatever is under this name was never part of the log.
+const BEGUN: &str = "begun-log";
 const MAGIC: &[u8; 8] = b"THALWLOG";
 const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 40;
-const RECORD_HEADER_BYTES: usize = 16;
+pub(super) const HEADER_BYTES: usize = 40;
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
 /// No transaction of the namespace comes near; a longer claim is a torn record.
 const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 
@@ -45,11 +56,14 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Makes a new segment in `directory`, and makes sure that its name survives power loss.
+    /// Makes a new segment in `directory`, and makes sure that it survives power loss. One that cannot be begun, as on a
+    /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again.
     pub fn create(directory: &Path, identity: u64, first_sequence: u64) -> Result<Segment, DatabaseError> {
-        let path = directory.join(format!("log-{first_sequence:020}"));
+        let path = directory.join(format!("{SEGMENT}{first_sequence:020}"));
+        let begun = directory.join(BEGUN);
         let make = || -> std::io::Result<File> {
-            let mut file = File::options().append(true).read(true).create_new(true).open(&path)?;
+            let _ = std::fs::remove_file(&begun);
+            let mut file = File::options().append(true).read(true).create_new(true).open(&begun)?;
             let mut header = [0_u8; HEADER_BYTES];
             header[..8].copy_from_slice(MAGIC);
             header[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -58,22 +72,28 @@ impl Segment {
             let crc = crc32c(&header[..32]);
             header[32..36].copy_from_slice(&crc.to_le_bytes());
             file.write_all(&header)?;
-            sync_directory(directory)?;
+            file.sync_data()?;
+            std::fs::rename(&begun, &path)?;
+            sync_directory(directory).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
             Ok(file)
         };
-        let file = make().map_err(|e| DatabaseError::io(&path, "cannot create a log segment", &e))?;
+        let file = make().map_err(|e| {
+            let _ = std::fs::remove_file(&begun);
+            DatabaseError::io(&path, "cannot create a log segment", &e)
+        })?;
         Ok(Segment { path, file: Arc::new(file), bytes: HEADER_BYTES as u64 })
     }
 
-    /// Appends whole records. When that fails, the segment is cut back to what it was.
+    /// Appends whole records. When that fails, the segment is cut back to what it was, durably: what was not done does
+    /// not come back after power loss.
     pub fn append(&self, records: &[u8]) -> Result<(), AppendError> {
         (&*self.file).write_all(records).map_err(|e| AppendError {
             error: DatabaseError::io(&self.path, "cannot write the log", &e),
-            cut_back: self.file.set_len(self.bytes).is_ok(),
+            cut_back: self.file.set_len(self.bytes).and_then(|()| self.file.sync_data()).is_ok(),
         })
     }
 
-    /// Puts the segment on media.
+    /// Puts the segment on stable storage.
     pub fn sync(&self) -> Result<(), DatabaseError> {
         self.file.sync_data().map_err(|e| DatabaseError::io(&self.path, "cannot sync the log", &e))
     }
@@ -88,7 +108,7 @@ pub(super) struct AppendError {
 }
 
 /// One change in a record's payload: table, key, value.
-type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
+pub(super) type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
 
 /// Adds a transaction's record to `out`; answers how many bytes it takes.
 pub(super) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
@@ -105,59 +125,9 @@ pub(super) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
     (out.len() - start) as u64
 }
 
-/// What was found in the log at a start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// Transactions read back that were not yet in the database's file.
-    pub replayed: u64,
-    /// Bytes at the end of the log that are no whole record.
-    pub dropped_bytes: u64,
-}
-
-/// Reads every segment in `directory` in order into `onto`, from the record after `applied` on.
-/// Answers the last sequence number reached, what was found, and the segments' paths.
-pub(super) fn replay(
-    directory: &Path,
-    identity: u64,
-    applied: u64,
-    onto: &mut Layer,
-) -> Result<(u64, Recovery, Vec<PathBuf>), DatabaseError> {
-    let paths = segments(directory)?;
-    let mut recovery = Recovery::default();
-    let mut reached = applied;
-    let mut ended = false;
-    for path in &paths {
-        let mut bytes = Vec::new();
-        File::open(path).and_then(|mut f| f.read_to_end(&mut bytes)).map_err(|e| DatabaseError::io(path, "cannot read the log", &e))?;
-        if ended {
-            recovery.dropped_bytes += bytes.len() as u64;
-            continue;
-        }
-        let Some(mut rest) = records_of(path, identity, &bytes)? else {
-            recovery.dropped_bytes += bytes.len() as u64;
-            ended = true;
-            continue;
-        };
-        while let Some((sequence, payload, after)) = next_record(rest) {
-            if sequence > reached + 1 {
-                break;
-            }
-            if sequence == reached + 1 {
-                apply(path, payload, onto)?;
-                reached = sequence;
-                recovery.replayed += 1;
-            }
-            rest = after;
-        }
-        recovery.dropped_bytes += rest.len() as u64;
-        ended = !rest.is_empty();
-    }
-    Ok((reached, recovery, paths))
-}
-
-/// The bytes after a segment's header; `None` if the header is torn.
-fn records_of<'a>(path: &Path, identity: u64, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, DatabaseError> {
-    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+/// The sequence number that a segment's header says its records begin with; `None` if the header is torn.
+pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result<Option<u64>, DatabaseError> {
+    let Some(header) = bytes.get(..HEADER_BYTES) else { return Ok(None) };
     if crc32c(&header[..32]) != u32_at(header, 32) || &header[..8] != MAGIC {
         return Ok(None);
     }
@@ -177,11 +147,11 @@ fn records_of<'a>(path: &Path, identity: u64, bytes: &'a [u8]) -> Result<Option<
             ),
         ));
     }
-    Ok(Some(rest))
+    Ok(Some(u64_at(header, 24)))
 }
 
 /// The first record of `bytes`: sequence number, payload, what follows. `None` at a torn one.
-fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+pub(super) fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (header, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
     let length = u32_at(header, 0);
     if length > MAX_PAYLOAD_BYTES {
@@ -192,29 +162,34 @@ fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     whole.then(|| (u64_at(header, 8), payload, after))
 }
 
-fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
-    let strange = || DatabaseError::new(path, "a whole record says what this program does not know: use the program that wrote it");
-    let changes: Vec<Row<'_>> = postcard::from_bytes(payload).map_err(|_| strange())?;
-    for (table, key, value) in changes {
-        let table = Table::from_number(table).ok_or_else(strange)?;
-        onto.set(table, key.to_vec(), value.map(<[u8]>::to_vec));
-    }
-    Ok(())
-}
-
-fn segments(directory: &Path) -> Result<Vec<PathBuf>, DatabaseError> {
-    let list = || -> std::io::Result<Vec<PathBuf>> {
-        let mut paths = Vec::new();
+/// The segments in `directory`, in order, and the sequence number in each one's name.
+pub(super) fn segments(directory: &Path) -> Result<Vec<(u64, PathBuf)>, DatabaseError> {
+    let list = || -> std::io::Result<Vec<(u64, PathBuf)>> {
+        let mut segments = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with("log-") {
-                paths.push(entry.path());
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(SEGMENT)).filter(|digits| digits.len() == 20);
+            if let Some(number) = number.and_then(|digits| digits.parse().ok()) {
+                segments.push((number, entry.path()));
             }
         }
-        paths.sort();
-        Ok(paths)
+        segments.sort();
+        Ok(segments)
     };
     list().map_err(|e| DatabaseError::io(directory, "cannot list the log's segments", &e))
+}
+
+/// Renames a segment so that it is no longer part of the log; answers its new path.
+pub(super) fn put_aside(path: &Path) -> Result<PathBuf, DatabaseError> {
+    let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(SEGMENT)).unwrap_or_default();
+    let names = (0..).map(|again: u32| match again {
+        0 => path.with_file_name(format!("{ASIDE}{number}")),
+        again => path.with_file_name(format!("{ASIDE}{number}-{again}")),
+    });
+    let free = names.into_iter().find(|path| !path.exists()).expect("one of so many names is free");
+    std::fs::rename(path, &free).map_err(|e| DatabaseError::io(path, "cannot put the damaged log aside", &e))?;
+    Ok(free)
 }
 
 /// Makes names created and removed in `directory` survive power loss.
@@ -230,6 +205,6 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

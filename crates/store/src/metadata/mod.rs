@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`database`] | what is asked of a database, and with which durability |
 //! | [`embedded`] | the default one: layers in memory, a log, a redb file |
+//! | `log`, `replay` | the log, and what is made of it at a start |
 //! | `redb_file` | that file |
 //! | [`model`] | one in memory, for tests |
 //! | [`namespace`] | the names, and what is read of them |
@@ -42,6 +43,7 @@ pub mod namespace;
 mod openings;
 pub mod placement;
 mod redb_file;
+mod replay;
 pub mod service;
 pub mod sizes;
 mod tree;

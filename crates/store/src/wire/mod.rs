@@ -11,6 +11,7 @@
 
 mod connection;
 mod exchange;
+mod failure;
 mod header;
 pub(crate) mod pipe;
 mod recorded;

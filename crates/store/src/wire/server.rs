@@ -4,15 +4,18 @@
 //! and pipelines on each. The number of connections is bounded; the next one is told so and closed.
 
 use super::exchange::{Exchange, decode};
+use super::failure::Failure;
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::sessions::{RecordingSession, Sessions, host_here};
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use std::any::Any;
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +34,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// The server stops: whatever requests wait for here does not come, and they are answered.
     fn stopping(&self) {}
+
+    /// Whether a request that panicked may leave something half-changed that others see: then nothing more is answered.
+    fn stops_after_a_panic(&self) -> bool {
+        true
+    }
 
     /// A connection has said hello: what keeps its state.
     fn session(self: Arc<Self>, hello: &Hello, peer: SocketAddr) -> Box<dyn Session>;
@@ -84,6 +92,7 @@ struct Shared {
     sessions: Sessions,
     next: AtomicU64,
     open: Mutex<Open>,
+    failure: Failure,
 }
 
 /// Serves `service` on `listener` until the returned handle is stopped or dropped.
@@ -106,6 +115,7 @@ pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOpt
         sessions: Sessions::default(),
         next: AtomicU64::new(1),
         open: Mutex::default(),
+        failure: Failure::default(),
     });
     let ours = listener.try_clone().map_err(|e| Error::system("listener", e))?;
     let acceptor = spawn(&format!("{name} accept"), {
@@ -124,6 +134,16 @@ impl Running {
     /// Connections being served now.
     pub fn connections(&self) -> usize {
         self.shared.open().len()
+    }
+
+    /// Why nothing is answered any more, if a request panicked and the service may be half-changed. It is still to be stopped.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.failure.reason().cloned()
+    }
+
+    /// Calls `tell` when there is a [`Running::failure`]: on a connection's thread, or at once.
+    pub fn on_failure(&self, tell: impl FnOnce() + Send + 'static) {
+        self.shared.failure.tell(Box::new(tell));
     }
 
     /// Finishes what is being worked on, closes all connections, and waits for the threads.
@@ -158,6 +178,17 @@ impl Drop for Running {
 impl Shared {
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request panicked: what its client is told.
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let stops = self.service.stops_after_a_panic();
+        let error = self.failure.panicked(&self.options.name, panic, stops);
+        if stops {
+            // Whoever waits here for another's request is answered.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.service.stopping()));
+        }
+        error
     }
 }
 
@@ -211,9 +242,14 @@ fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()
     let thread = spawn(&format!("{} serve", shared.options.name), {
         let shared = Arc::clone(shared);
         move || {
-            let served = Served::new(&stream, peer, &shared);
-            if let Ok(mut served) = served {
-                served.run();
+            let serving = || {
+                if let Ok(mut served) = Served::new(&stream, peer, &shared) {
+                    served.run();
+                }
+            };
+            // Such as in what a session leaves to do when its client goes.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(serving)) {
+                shared.panicked(&*panic);
             }
             shared.open().remove(&number);
             let _ = stream.shutdown(Shutdown::Both);
@@ -389,12 +425,18 @@ impl<'a> Served<'a> {
             span: serving.id(),
         };
         let mut parts = Parts { session: &mut self.session, shared: self.shared, peer: self.peer, started: &mut self.started };
-        let done = finish(work(&mut parts, &mut exchange, header), &mut exchange, &self.shared.options.name);
+        // What unwinding leaves of the connection's state is not used again: it is closed.
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&mut parts, &mut exchange, header)));
+        let panicked = worked.as_ref().err().map(|panic| self.shared.panicked(&**panic));
+        let worked = worked.unwrap_or_else(|_| Err(panicked.clone().expect("it is here only then")));
+        let done = finish(worked, &mut exchange, &self.shared.options.name);
         let size_bytes = (header.payload_bytes > 0).then_some(header.payload_bytes);
         tracer.end(serving, SpanKind::RpcServe, About { object, request, size_bytes, ..About::default() });
         tracer.flush();
         drop(working);
-        done
+        let Some(panicked) = panicked else { return done };
+        self.linger();
+        Err(panicked)
     }
 
     fn choose_recording(&mut self, number: u32) {
@@ -451,6 +493,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn dispatch(&mut self, exchange: &mut Exchange<'_>, header: Header) -> Result<()> {
+        self.shared.failure.check()?;
         if header.kind == Kind::Common {
             return self.common(exchange);
         }

@@ -13,7 +13,7 @@ use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{Settlement, decode, encode};
 use crate::metadata::intents::IoServers;
 use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
-use crate::sync::locked;
+use crate::sync::{Finally, locked};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -258,11 +258,16 @@ impl Boots {
             let ours = std::mem::take(&mut asking.next);
             let wanted = std::mem::take(&mut asking.wanted);
             drop(asking);
+            let over = Finally(|| {
+                // After a panic: nothing was learned.
+                ours.outcome.get_or_init(|| Arc::new(self.unasked(map)));
+                locked(&self.asking).is_under_way = false;
+                self.done.notify_all();
+            });
             let proof = self.round(database, map, io, &wanted);
             let _ = ours.outcome.set(Arc::new(proof));
+            drop(over);
             asking = locked(&self.asking);
-            asking.is_under_way = false;
-            self.done.notify_all();
         }
     }
 

@@ -1,0 +1,171 @@
+//! A request that makes the service panic: its client is told, what it held goes back, and a service that may be half-changed stops.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
+use thalweg_store::{Error, ErrorKind, Result};
+use thalweg_trace::Tracer;
+
+/// Answers with the word it is sent, or panics.
+struct Clumsy {
+    stops: bool,
+    sessions: Arc<AtomicUsize>,
+}
+
+impl Service for Clumsy {
+    fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
+        assert_ne!(hello.client, "panics", "in a hello");
+        Ok(HelloReply {
+            version: 1,
+            server: "clumsy".into(),
+            service: ServiceKind::Io,
+            node: "here".into(),
+            boot_id: "b".into(),
+            verifier: BootVerifier::random(),
+            store: 7,
+            epoch: 0,
+        })
+    }
+    fn kind(&self) -> Kind {
+        Kind::Io
+    }
+    fn stops_after_a_panic(&self) -> bool {
+        self.stops
+    }
+    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+        self.sessions.fetch_add(1, Ordering::SeqCst);
+        Box::new(ClumsySession { service: self, drops_badly: false })
+    }
+}
+
+struct ClumsySession {
+    service: Arc<Clumsy>,
+    drops_badly: bool,
+}
+
+impl Session for ClumsySession {
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let word: String = exchange.body()?;
+        match &*word {
+            "at once" => panic!("the words of the panic"),
+            "amid the payload" => {
+                exchange.receive(&mut [0; 10]).unwrap();
+                panic!("the words of the panic");
+            }
+            "after the reply" => {
+                exchange.reply(&word).unwrap();
+                panic!("the words of the panic");
+            }
+            "when dropped" => {
+                self.drops_badly = true;
+                panic!("the words of the panic");
+            }
+            "later" => {
+                self.drops_badly = true;
+                exchange.reply(&word)
+            }
+            _ => exchange.reply(&word),
+        }
+    }
+}
+
+impl Drop for ClumsySession {
+    fn drop(&mut self) {
+        self.service.sessions.fetch_sub(1, Ordering::SeqCst);
+        assert!(!self.drops_badly, "in a drop");
+    }
+}
+
+fn start(connections: usize, stops: bool) -> (Running, Arc<AtomicUsize>) {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ServeOptions { connections, ..ServeOptions::new("clumsy", "here") };
+    (serve(listener, Arc::new(Clumsy { stops, sessions: Arc::clone(&sessions) }), options).unwrap(), sessions)
+}
+
+fn connect(server: &Running) -> Result<Connection> {
+    Connection::connect(&server.address().to_string(), &Connect::default())
+}
+
+fn call(connection: &mut Connection, word: &str, payload: &[u8]) -> Result<String> {
+    connection.call_with(&mut Tracer::off(), Kind::Io, &word, payload).map(|(word, _)| word)
+}
+
+fn eventually(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} never was");
+        std::thread::yield_now();
+    }
+}
+
+fn is_told(error: &Error) {
+    assert_eq!((error.kind(), error.server()), (ErrorKind::Io, Some("clumsy")), "{error}");
+    assert!(error.message().contains("the words of the panic") && error.message().contains("a bug"), "{error}");
+}
+
+#[test]
+fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
+    // One slot: what is not given back is missed at once.
+    let (server, sessions) = start(1, false);
+    let free = || eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
+    for word in ["at once", "amid the payload", "when dropped", "after the reply"] {
+        for payload in [10, 1_000_000] {
+            let mut connection = connect(&server).unwrap();
+            let begun = Instant::now();
+            match call(&mut connection, word, &vec![1; payload]) {
+                Ok(answer) => assert_eq!((word, &*answer), ("after the reply", word)),
+                Err(error) => is_told(&error),
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "answered, not given up");
+            // Nothing more is said on a connection whose state is in doubt.
+            call(&mut connection, "well", &[]).unwrap_err();
+            free();
+        }
+    }
+    let options = Connect { client: "panics".into(), ..Connect::default() };
+    let error = Connection::connect(&server.address().to_string(), &options).err().unwrap();
+    assert!(error.message().contains("in a hello"), "{error}");
+    free();
+    assert_eq!(call(&mut connect(&server).unwrap(), "well", &[]).unwrap(), "well");
+    assert!(server.failure().is_none());
+}
+
+#[test]
+fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
+    for stops in [false, true] {
+        let (server, sessions) = start(1, stops);
+        let mut connection = connect(&server).unwrap();
+        assert_eq!(call(&mut connection, "later", &[]).unwrap(), "later");
+        drop(connection);
+        eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
+        assert_eq!(server.failure().is_some(), stops);
+        assert_eq!(connect(&server).is_err(), stops);
+    }
+}
+
+#[test]
+fn a_service_that_may_be_half_changed_answers_nothing_more_and_says_why() {
+    let (mut server, sessions) = start(4, true);
+    let told = Arc::new(AtomicUsize::new(0));
+    let tell = || {
+        let told = Arc::clone(&told);
+        move || _ = told.fetch_add(1, Ordering::SeqCst)
+    };
+    server.on_failure(tell());
+    let mut other = connect(&server).unwrap();
+    assert_eq!(call(&mut other, "well", &[]).unwrap(), "well");
+    is_told(&call(&mut connect(&server).unwrap(), "at once", &[1; 100_000]).unwrap_err());
+    assert_eq!(told.load(Ordering::SeqCst), 1, "whoever runs it is told before its client is");
+    is_told(&server.failure().unwrap());
+    assert!(server.failure().unwrap().message().contains("start it again"));
+    is_told(&call(&mut other, "well", &[]).unwrap_err());
+    is_told(&connect(&server).err().unwrap());
+    server.on_failure(tell());
+    assert_eq!(told.load(Ordering::SeqCst), 2, "told at once when it is late");
+    server.stop();
+    assert_eq!((server.connections(), sessions.load(Ordering::SeqCst)), (0, 0));
+}
