@@ -14,6 +14,7 @@ mod failures;
 mod interrupts;
 mod listing;
 mod listing_trouble;
+mod lost;
 mod mount;
 mod namespaces;
 mod record_command;

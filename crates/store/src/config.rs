@@ -156,7 +156,13 @@ impl StoreConfig {
     /// When the file system refuses.
     pub fn write(&self) -> Result<()> {
         let base = self.path.parent().unwrap_or(Path::new(""));
-        let short = |path: &'_ PathBuf| -> PathBuf { path.strip_prefix(base).unwrap_or(path).to_owned() };
+        let short = |path: &'_ PathBuf| -> PathBuf {
+            match path.strip_prefix(base) {
+                Ok(same) if same.as_os_str().is_empty() => PathBuf::from("."),
+                Ok(below) => below.to_owned(),
+                Err(_) => path.clone(),
+            }
+        };
         let directory = short(&self.metadata.directory);
         let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
         let written = Written {
@@ -477,7 +483,9 @@ targets = ["/x/c"]
     fn what_is_written_reads_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.toml");
-        let config = StoreConfig::parse(&path, GOOD).unwrap();
+        let mut config = StoreConfig::parse(&path, GOOD).unwrap();
+        // The first directory of a store is a target, and has the file in it.
+        config.servers[0].targets[0].1 = directory.path().to_owned();
         config.write().unwrap();
         assert_eq!(StoreConfig::read(&path).unwrap(), config);
     }

@@ -12,7 +12,7 @@ use crate::metadata::embedded::{Embedded, Options};
 use crate::metadata::io_servers::Remote;
 use crate::metadata::namespace::{Namespace, Seen};
 use crate::metadata::service::{MetadataOptions, MetadataService};
-use crate::protocol::common::random_u64;
+use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Owner, TargetId};
 use crate::wire::{Connect, Connection, Running, ServeOptions, boot_id, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
@@ -319,7 +319,7 @@ impl RunningStore {
                 self.notes.push(format!(
                     "{}: target {number} was made by an earlier release and is adopted: it has files up to start {} of the metadata service",
                     directory.display(),
-                    target.epoch()
+                    target.seen().epoch
                 ));
             }
             targets.push(target);
@@ -346,7 +346,7 @@ impl RunningStore {
                 store: Some(config.store),
                 ..Connect::default()
             };
-            let seen = Seen { highest: highest_epoch(&config.servers, &peers), accepts_older: start.accept_older_metadata };
+            let seen = Seen { highest: last_seen(&config.servers, &peers), accepts_older: start.accept_older_metadata };
             let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
             let database = Embedded::open(directory, database)?;
             self.notes.extend(database.recovery().note());
@@ -370,11 +370,12 @@ impl RunningStore {
     }
 }
 
-/// The highest epoch of file numbers that the servers have seen, of those that answer: the others are held against the service's by
+/// The last start of the metadata service that the servers have seen, of those that answer: the others are held against the service's by
 /// whoever connects to them.
-fn highest_epoch(servers: &[ServerConfig], peers: &Connect) -> Option<(u64, String)> {
+fn last_seen(servers: &[ServerConfig], peers: &Connect) -> Option<(ServiceStart, String)> {
     let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
-    let ask = |server: &ServerConfig| Some((Connection::connect(&server.address, &options).ok()?.hello().epoch, server.name.clone()));
+    let ask =
+        |server: &ServerConfig| Some((Connection::connect(&server.address, &options).ok()?.hello().service_start, server.name.clone()));
     std::thread::scope(|scope| {
         let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server))).collect();
         asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).max()

@@ -229,7 +229,7 @@ impl Service for Damaging {
             boot_id: String::new(),
             verifier: BootVerifier(1),
             store: stand::STORE,
-            epoch: 0,
+            service_start: Default::default(),
         })
     }
     fn kind(&self) -> Kind {

@@ -21,7 +21,7 @@ impl Service for Echo {
             boot_id: "b".into(),
             verifier: self.0,
             store: 7,
-            epoch: 0,
+            service_start: Default::default(),
         })
     }
     fn kind(&self) -> Kind {

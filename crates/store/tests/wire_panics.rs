@@ -26,7 +26,7 @@ impl Service for Clumsy {
             boot_id: "b".into(),
             verifier: BootVerifier::random(),
             store: 7,
-            epoch: 0,
+            service_start: Default::default(),
         })
     }
     fn kind(&self) -> Kind {

@@ -2,6 +2,7 @@
 
 use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
 use crate::sync::locked;
@@ -53,15 +54,16 @@ impl Link {
 
     /// A server that has files of a later start than the metadata service's has not forgotten what that has: its directory was lost, or is
     /// an older copy.
-    fn check_epoch(&self, epoch: u64) -> Result<()> {
+    fn check_seen(&self, seen: ServiceStart) -> Result<()> {
         let Some(names) = &self.names else { return Ok(()) };
-        let service = names.epoch(epoch)?;
-        if epoch <= service {
+        let service = names.service(seen);
+        if service.is_none_or(|service| !service.is_behind(seen)) {
             return Ok(());
         }
         let problem = format!(
-            "has files of start {epoch} of the metadata service, which is at start {service}: its directory was lost, or an older copy was put \
-             back. Stop it and put the newest one back, or start it with --accept-older-metadata"
+            "has files of start {} of the metadata service, which is older now: its directory was lost, or an older copy was put \
+             back. Stop it and put the newest one back, or start it with --accept-older-metadata",
+            seen.epoch
         );
         Err(Error::new(ErrorKind::Absent, problem))
     }
@@ -97,13 +99,14 @@ impl Link {
     pub fn connect_with(&self, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
         let mut options = self.options.clone();
         options.socket_buffer_bytes = socket_buffer_bytes.or(options.socket_buffer_bytes);
+        options.service_start = self.names.as_ref().and_then(|names| names.service(ServiceStart::default()));
         let named = |e: Error| Error::new(e.kind(), format!("{} ({})", e.message(), self.entry.address)).at_server(&self.entry.name);
         let mut connection = Connection::connect(&self.entry.address, &options).map_err(named)?;
         if connection.hello().server != self.entry.name {
             let found = format!("{} calls itself {}: is the store's map out of date?", self.entry.address, connection.hello().server);
             return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
         }
-        self.check_epoch(connection.hello().epoch).map_err(|e| e.at_server(&self.entry.name))?;
+        self.check_seen(connection.hello().service_start).map_err(|e| e.at_server(&self.entry.name))?;
         if let Some(recording) = &*locked(&self.recording) {
             connection.record(&recording.mode, recording.session);
         }

@@ -3,6 +3,7 @@
 use super::data::DataClient;
 use super::file::{FileHandle, StoreFile};
 use crate::error::Result;
+use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, LayoutChoice};
 use crate::wire::Connection;
 use std::sync::Arc;
@@ -57,12 +58,10 @@ pub trait Names: Send + Sync {
         Ok(None)
     }
 
-    /// The start of the metadata service: what is known of it, if that is `seen` at least, or else as the service says now.
-    ///
-    /// # Errors
-    /// The connection's.
-    fn epoch(&self, seen: u64) -> Result<u64> {
-        Ok(seen)
+    /// The start of the metadata service: what is known of it, if that is not behind what was `seen`, or else as the service says now. `None`:
+    /// nobody knows.
+    fn service(&self, _seen: ServiceStart) -> Option<ServiceStart> {
+        None
     }
 
     /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.

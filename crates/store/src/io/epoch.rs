@@ -1,13 +1,14 @@
-//! The highest epoch of the file numbers that a target has served.
+//! The last start of the metadata service whose file numbers a target has served.
 //!
 //! A file's number begins with the epoch in which the metadata service gave it, and the service never goes back by itself. So a
 //! service whose epoch is lower than a target's has lost its directory, or was given an older copy of it: it would give numbers a
-//! second time, and new files would find the bytes of old ones. The epoch is on stable storage before the first datafile of it is
-//! made.
+//! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy: clients
+//! say which start they know. The epoch is on stable storage before the first datafile of it is made.
 
 use super::home::publish;
 use super::target::DATAFILES;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::ServiceStart;
 use crate::protocol::io::FileId;
 use crate::sync::locked;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,18 @@ const NAME: &str = "thalweg-epoch.toml";
 #[serde(deny_unknown_fields)]
 struct Kept {
     epoch: u64,
+    /// Which start of that epoch, 16 hexadecimal digits; not there if nobody has said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+}
+
+impl Kept {
+    fn start(&self) -> Option<u64> {
+        match &self.start {
+            None => Some(0),
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        }
+    }
 }
 
 /// See the module.
@@ -29,41 +42,65 @@ pub(super) struct Epoch {
     directory: PathBuf,
     highest: AtomicU64,
     /// Held while it grows.
-    growing: Mutex<()>,
+    starts: Mutex<Starts>,
     adopted: bool,
+}
+
+struct Starts {
+    /// Of the highest epoch; 0: not known.
+    kept: u64,
+    /// What clients have said lately.
+    said: ServiceStart,
 }
 
 impl Epoch {
     /// Of a target that is being made.
     pub fn make(directory: &Path) -> Result<()> {
-        write(directory, 0)
+        write(directory, ServiceStart::default())
     }
 
     /// Of a target that is there. One that was made by an earlier release has its datafiles looked through, once.
     pub fn open(directory: &Path) -> Result<Epoch> {
         let path = directory.join(NAME);
         let kept = match std::fs::read_to_string(&path) {
-            Ok(text) => Some(toml::from_str::<Kept>(&text).map_err(|e| {
-                let what = "expected `epoch = NUMBER`; removed, it is found again from the datafiles";
-                Error::new(ErrorKind::Invalid, format!("{}: {}: {what}", path.display(), e.message()))
-            })?),
+            Ok(text) => {
+                let kept = toml::from_str::<Kept>(&text).ok();
+                let read = kept.and_then(|kept| Some(ServiceStart { epoch: kept.epoch, start: kept.start()? }));
+                Some(read.ok_or_else(|| {
+                    let what = "expected `epoch = NUMBER`; removed, it is found again from the datafiles";
+                    Error::new(ErrorKind::Invalid, format!("{}: {what}", path.display()))
+                })?)
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::system(path.display(), e)),
         };
         let adopted = kept.is_none();
-        let highest = match kept {
-            Some(kept) => kept.epoch,
+        let kept = match kept {
+            Some(kept) => kept,
             None => {
-                let found = highest_of_datafiles(&directory.join(DATAFILES))?;
+                let found = ServiceStart { epoch: highest_of_datafiles(&directory.join(DATAFILES))?, start: 0 };
                 write(directory, found)?;
                 found
             }
         };
-        Ok(Epoch { directory: directory.to_owned(), highest: AtomicU64::new(highest), growing: Mutex::default(), adopted })
+        let starts = Mutex::new(Starts { kept: kept.start, said: ServiceStart::default() });
+        Ok(Epoch { directory: directory.to_owned(), highest: AtomicU64::new(kept.epoch), starts, adopted })
     }
 
     pub fn highest(&self) -> u64 {
         self.highest.load(Ordering::Acquire)
+    }
+
+    /// The last start that it has served.
+    pub fn seen(&self) -> ServiceStart {
+        let starts = locked(&self.starts);
+        ServiceStart { epoch: self.highest(), start: starts.kept }
+    }
+
+    /// A client knows this start of the service.
+    pub fn is_said(&self, service: ServiceStart) {
+        let mut starts = locked(&self.starts);
+        starts.said = starts.said.max(service);
     }
 
     pub fn is_adopted(&self) -> bool {
@@ -76,17 +113,21 @@ impl Epoch {
         if epoch <= self.highest() {
             return Ok(());
         }
-        let _growing = locked(&self.growing);
+        let mut starts = locked(&self.starts);
         if epoch > self.highest() {
-            write(&self.directory, epoch)?;
+            let start = if starts.said.epoch == epoch { starts.said.start } else { 0 };
+            write(&self.directory, ServiceStart { epoch, start })?;
+            starts.kept = start;
             self.highest.store(epoch, Ordering::Release);
         }
         Ok(())
     }
 }
 
-fn write(directory: &Path, epoch: u64) -> Result<()> {
-    publish(directory, NAME, &format!("epoch = {epoch}\n"))
+fn write(directory: &Path, service: ServiceStart) -> Result<()> {
+    let start = (service.start != 0).then(|| format!("{:016x}", service.start));
+    let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    publish(directory, NAME, &text)
 }
 
 /// The highest epoch among the names of datafiles; what is no datafile's name is passed over.

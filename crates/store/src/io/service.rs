@@ -93,6 +93,19 @@ impl Service for IoServer {
                 format!("this server belongs to store {:016x}, and was taken for one of {store:016x}", self.options.store),
             ));
         }
+        let seen = self.targets.values().map(Target::seen).max().unwrap_or_default();
+        if let Some(service) = hello.service_start {
+            // (One that is behind by its epoch may be another start of the same metadata: the client asks, and says no itself.)
+            if service.epoch == seen.epoch && service.is_behind(seen) {
+                let problem = format!(
+                    "has files of start {} of the metadata service, and it was not this one: an older copy of its directory was put back. Stop it \
+                     and put the newest one back, or start it with --accept-older-metadata",
+                    seen.epoch
+                );
+                return Err(Error::new(ErrorKind::Absent, problem));
+            }
+            self.targets.values().for_each(|target| target.is_said(service));
+        }
         Ok(HelloReply {
             version: 0,
             server: self.options.name.clone(),
@@ -101,7 +114,7 @@ impl Service for IoServer {
             boot_id: self.boot_id.clone(),
             verifier: self.verifier,
             store: self.options.store,
-            epoch: self.targets.values().map(Target::epoch).max().unwrap_or(0),
+            service_start: seen,
         })
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! TARGET/
 //!   thalweg-target.toml           which store's target this is, and which number
-//!   thalweg-epoch.toml            the highest epoch of the file numbers it has served
+//!   thalweg-epoch.toml            the last start of the metadata service whose file numbers it has served
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
 //! ```
 //!
@@ -18,6 +18,7 @@ use super::epoch::Epoch;
 use super::home::{Home, publish};
 use super::open::OpenDatafiles;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
@@ -157,9 +158,14 @@ impl Target {
         Target::open_there(directory, store, number, is_new)
     }
 
-    /// The highest epoch of the file numbers that it has served: a metadata service that is behind it has forgotten files.
-    pub fn epoch(&self) -> u64 {
-        self.epoch.highest()
+    /// The last start of the metadata service that it has served: a service that is behind it has forgotten files.
+    pub fn seen(&self) -> ServiceStart {
+        self.epoch.seen()
+    }
+
+    /// A client knows this start of the metadata service.
+    pub(super) fn is_said(&self, service: ServiceStart) {
+        self.epoch.is_said(service);
     }
 
     /// Whether it was made by a release that did not keep the epoch: it was found from the datafiles that there are.
@@ -322,18 +328,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 0, target: TargetId(3) };
         let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!(target.epoch(), 0);
+        assert_eq!(target.seen().epoch, 0);
         for epoch in [5, 9, 2] {
             target.created(id(epoch)).unwrap();
         }
         target.remove(id(9)).unwrap();
         drop(target);
         let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!((target.epoch(), target.is_adopted()), (9, false));
+        assert_eq!((target.seen().epoch, target.is_adopted()), (9, false));
         drop(target);
         std::fs::remove_file(dir.path().join("thalweg-epoch.toml")).unwrap();
         let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!((target.epoch(), target.is_adopted()), (5, true), "a target of an earlier release");
+        assert_eq!((target.seen().epoch, target.is_adopted()), (5, true), "a target of an earlier release");
         drop(target);
         assert!(!Target::open(dir.path(), 7, TargetId(3)).unwrap().is_adopted(), "once");
         std::fs::write(dir.path().join("thalweg-epoch.toml"), "epoch = ").unwrap();

@@ -23,11 +23,13 @@ use super::sizes::writers::{Watched, Writers};
 use super::tree::*;
 use super::turns::Turns;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
+const START: &[u8] = b"namespace.start";
 const STORE: &[u8] = b"namespace.store";
 /// Names in a page of a directory at most.
 const PAGE_NAMES: usize = 4096;
@@ -41,6 +43,8 @@ const PAGE_BYTES: usize = 512 << 10;
 pub struct Namespace {
     pub(super) database: Arc<dyn Database>,
     epoch: u64,
+    /// Tells this start from another of the same epoch, of another copy of the database.
+    start: u64,
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
     clock: Clock,
@@ -50,30 +54,31 @@ pub struct Namespace {
     turns: Turns,
 }
 
-/// The highest epoch of file numbers that an I/O server's targets have served.
+/// The last start of the metadata service that an I/O server's targets have seen.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The epoch, and which server has seen it.
-    pub highest: Option<(u64, String)>,
+    /// The start, and which server has seen it.
+    pub highest: Option<(ServiceStart, String)>,
     /// Whether a database that is older than that is taken all the same: its files are those that there were, and numbers go on after
     /// the highest.
     pub accepts_older: bool,
 }
 
 impl Seen {
-    /// The epoch that the next is to be higher than, in a database that was used in the epoch `last`.
-    fn after(&self, last: u64) -> Result<u64> {
+    /// The epoch that the next is to be higher than, in a database that was used in the start `last`.
+    fn after(&self, last: ServiceStart) -> Result<u64> {
         match &self.highest {
-            Some((seen, _)) if *seen > last && self.accepts_older => Ok(*seen),
-            Some((seen, server)) if *seen > last => Err(Error::new(
+            Some((seen, _)) if last.is_behind(*seen) && self.accepts_older => Ok(seen.epoch),
+            Some((seen, server)) if last.is_behind(*seen) => Err(Error::new(
                 ErrorKind::Absent,
                 format!(
-                    "the metadata is older than the datafiles: {server} has datafiles of start {seen}, and this metadata was last used in start \
-                     {last}. The metadata directory was lost, or an older copy was put back: put the newest one back, or go on with this one \
-                     with --accept-older-metadata (files that it does not know are lost)"
+                    "the metadata is older than the datafiles: {server} has datafiles of start {} of the metadata service, and this metadata was \
+                     last used in start {}, or in another one of that number. The metadata directory was lost, or an older copy was put back: put the newest one back, or go on with this one \
+                     with --accept-older-metadata (files that it does not know are lost)",
+                    seen.epoch, last.epoch
                 ),
             )),
-            _ => Ok(last),
+            _ => Ok(last.epoch),
         }
     }
 }
@@ -213,6 +218,7 @@ impl Namespace {
     /// when it is older than what the targets have `seen`.
     pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
         let clock = Clock::default();
+        let start = random_u64() | 1;
         let epoch = write(&*database, &mut super::database::Unwatched, |t| {
             let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
             match number(t.get(Table::State, STORE)?) {
@@ -233,18 +239,21 @@ impl Namespace {
                 }
             }
             register_targets(t, &map)?;
-            let last = number(t.get(Table::State, EPOCH)?).unwrap_or(0);
+            let (last, last_start) = (number(t.get(Table::State, EPOCH)?), number(t.get(Table::State, START)?));
+            let last = ServiceStart { epoch: last.unwrap_or(0), start: last_start.unwrap_or(0) };
             let epoch = seen.after(last)? + 1;
             if !FileId::exists(epoch, 0) {
                 return Err(Error::new(ErrorKind::Io, "the store has been started more often than it has numbers for"));
             }
             t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
+            t.put(Table::State, START, start.to_le_bytes().to_vec());
             Ok(epoch)
         })?;
         database.sync(&mut super::database::Unwatched)?;
         Ok(Namespace {
             database,
             epoch,
+            start,
             next: AtomicU64::new(1),
             map: RwLock::new(Arc::new(map)),
             clock,
@@ -260,8 +269,8 @@ impl Namespace {
     }
 
     /// This start of the service: no number that it gives was given before.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn service_start(&self) -> ServiceStart {
+        ServiceStart { epoch: self.epoch, start: self.start }
     }
 
     /// Who is who.

@@ -132,7 +132,7 @@ impl Service for MetadataService {
             boot_id: boot_id(),
             verifier: self.verifier,
             store,
-            epoch: self.namespace.epoch(),
+            service_start: self.namespace.service_start(),
         })
     }
 

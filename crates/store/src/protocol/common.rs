@@ -78,6 +78,8 @@ pub struct Hello {
     pub store: Option<u64>,
     /// Room for credentials: empty on loopback.
     pub credential: Vec<u8>,
+    /// The start of the store's metadata service that it knows.
+    pub service_start: Option<ServiceStart>,
 }
 
 /// The server introduces itself.
@@ -97,8 +99,24 @@ pub struct HelloReply {
     pub verifier: BootVerifier,
     /// The store it belongs to.
     pub store: u64,
-    /// The metadata service: this start of it. An I/O server: the highest such of the file numbers that its targets have served.
+    /// The metadata service: this start of it. An I/O server: the last one whose file numbers its targets have served.
+    pub service_start: ServiceStart,
+}
+
+/// One start of a store's metadata service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ServiceStart {
+    /// The epoch of the numbers that it gives: higher than before, if it has forgotten nothing.
     pub epoch: u64,
+    /// Random: two starts of one epoch are of two copies of the metadata. 0: not known.
+    pub start: u64,
+}
+
+impl ServiceStart {
+    /// Whether this service has forgotten the start that a target has `seen`, or is not the one that it was.
+    pub fn is_behind(self, seen: ServiceStart) -> bool {
+        seen.epoch > self.epoch || seen.epoch == self.epoch && seen.start != 0 && self.start != 0 && seen.start != self.start
+    }
 }
 
 /// Replies of [`crate::wire::Kind::Common`].

@@ -7,7 +7,7 @@ use super::socket;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply, ServiceStart};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -29,6 +29,8 @@ pub struct Connect {
     pub store: Option<u64>,
     /// Size of the socket's buffers, if not the system's choice.
     pub socket_buffer_bytes: Option<usize>,
+    /// The start of the store's metadata service, if we know.
+    pub service_start: Option<ServiceStart>,
 }
 
 impl Default for Connect {
@@ -41,6 +43,7 @@ impl Default for Connect {
             node: String::new(),
             store: None,
             socket_buffer_bytes: None,
+            service_start: None,
         }
     }
 }
@@ -55,6 +58,7 @@ impl Connect {
             node: self.node.clone(),
             store: self.store,
             credential: Vec::new(),
+            service_start: self.service_start,
         }
     }
 }
@@ -126,7 +130,7 @@ impl Connection {
             boot_id: String::new(),
             verifier: crate::protocol::common::BootVerifier(0),
             store: 0,
-            epoch: 0,
+            service_start: ServiceStart::default(),
         };
         let mut connection = Connection {
             stream,

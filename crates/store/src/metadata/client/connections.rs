@@ -3,11 +3,12 @@
 use super::CONNECTIONS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
 use crate::sync::locked;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_trace::Tracer;
 
@@ -16,8 +17,8 @@ const CLOSED_AT_ONCE: usize = 256;
 
 pub(super) struct Inner {
     pub(super) address: String,
-    /// The latest start of the service that this client has met.
-    epoch: AtomicU64,
+    /// The start of the service that this client has met last.
+    service: Mutex<ServiceStart>,
     pub(super) slots: Vec<Mutex<Slot>>,
     pub(super) next: AtomicUsize,
     pub(super) map: Mutex<Arc<StoreMap>>,
@@ -103,12 +104,12 @@ impl Inner {
     /// Over one connection that is there already; the others are made when they are needed.
     pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
         let store = first.hello().store;
-        let epoch = AtomicU64::new(first.hello().epoch);
+        let service = Mutex::new(first.hello().service_start);
         let mut slots = vec![Mutex::new(Slot { connection: Some(first), ..Slot::default() })];
         slots.extend((1..CONNECTIONS).map(|_| Mutex::default()));
         Inner {
             address: address.to_owned(),
-            epoch,
+            service,
             slots,
             next: AtomicUsize::new(0),
             map: Mutex::new(Arc::new(StoreMap { store, servers: Vec::new(), targets: Vec::new() })),
@@ -120,9 +121,9 @@ impl Inner {
         }
     }
 
-    /// The latest start of the service that this client has met.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+    /// The start of the service that this client has met last.
+    pub(super) fn service(&self) -> ServiceStart {
+        *locked(&self.service)
     }
 
     /// A connection that nobody uses, or the one whose turn it is to be waited for.
@@ -174,7 +175,7 @@ impl Inner {
         slot.closed.clear();
         let options = locked(&self.options).clone();
         let mut connection = Connection::connect(&self.address, &options)?;
-        self.epoch.fetch_max(connection.hello().epoch, Ordering::AcqRel);
+        *locked(&self.service) = connection.hello().service_start;
         let each = |(id, uses): (&FileId, &Uses)| {
             let reading = std::iter::repeat_n((*id, false), uses.reading as usize);
             reading.chain(std::iter::repeat_n((*id, true), uses.writing as usize)).collect::<Vec<_>>()

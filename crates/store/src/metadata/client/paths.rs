@@ -5,6 +5,7 @@ use super::{MetadataClient, OpenFile};
 use crate::client::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::names::shown;
+use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
 use crate::sync::locked;
 use crate::wire::Connection;
@@ -76,14 +77,12 @@ impl Names for MetadataClient {
         MetadataClient::stat(self, tracer, &Place::of(file)).map(Some)
     }
 
-    fn epoch(&self, seen: u64) -> Result<u64> {
-        if self.inner.epoch() < seen {
+    fn service(&self, seen: ServiceStart) -> Option<ServiceStart> {
+        if self.inner.service().is_behind(seen) {
             // Whoever has just connected again knows which start this is. While the service is away, nothing new comes from it.
-            if self.refresh_map(&mut Tracer::off()).is_err() {
-                return Ok(seen);
-            }
+            self.refresh_map(&mut Tracer::off()).ok()?;
         }
-        Ok(self.inner.epoch())
+        Some(self.inner.service())
     }
 
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
