@@ -11,6 +11,7 @@ mod common;
 mod copies;
 mod demo;
 mod failures;
+mod hostile;
 mod interrupts;
 mod listing;
 mod listing_trouble;

@@ -432,6 +432,10 @@ impl CopyObserver for Watch<'_> {
         self.progress.advance(moved_bytes.saturating_sub(seen));
     }
 
+    fn left_alone(&self, path: &Path) {
+        output::note(&format!("thalweg cp: {}: was there already and is no copy's that we can know of: left alone", path.display()));
+    }
+
     fn cancelled(&self) -> bool {
         self.interrupt.is_raised()
     }

@@ -77,6 +77,11 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &Mode) -> Result<CopyO
     let source = open_source(job, mode, &mut tracer)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
     let mut sink = open_sink(job, &source, mode, &mut tracer, !is_small)?;
+    if let To::Local(sink) = &sink
+        && let Some(path) = &sink.left_alone
+    {
+        observer.left_alone(path);
+    }
     let moved = if is_small {
         let size = source.size_bytes.unwrap_or(0);
         small::copy(&source, &sink, size, job.sync, &mut tracer).map(|()| {

@@ -38,12 +38,12 @@ impl Continued {
     }
 
     /// The page that was begun ends with this name; `None`: it is the last one.
-    pub fn answered(&mut self, walk: u32, last: Option<&Vec<u8>>) {
+    pub fn answered(&mut self, walk: u32, last: Option<&[u8]>) {
         if walk == 0 {
             return;
         }
         self.0.truncate(REMEMBERED - 1);
-        self.0.push_front((walk, last.cloned()));
+        self.0.push_front((walk, last.map(<[u8]>::to_vec)));
     }
 }
 

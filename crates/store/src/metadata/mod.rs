@@ -37,7 +37,7 @@ mod making;
 mod many;
 pub mod model;
 mod moving;
-mod names;
+pub(crate) mod names;
 pub mod namespace;
 mod openings;
 pub mod placement;

@@ -203,7 +203,7 @@ impl ClientSession {
                     return Ok(MetadataReply::Page { entries: Vec::new(), more: false });
                 };
                 let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
-                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| &entry.name));
+                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| entry.name.as_bytes()));
                 MetadataReply::Page { entries, more }
             }
             Operation::MakeDirectory { place, owner, parents } => {

@@ -3,6 +3,7 @@
 //! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
 //! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
 
+pub use super::checked::Name;
 use super::common::BootVerifier;
 use super::locks::{LockOperation, LockReply};
 pub use super::many::{NewFile, Small, SmallReply};
@@ -82,6 +83,7 @@ pub struct FileLayout {
     /// The distribution, its parameters' defaults included.
     pub spec: Spec,
     /// The target of each datafile, in order; their number is the number of datafiles.
+    #[serde(deserialize_with = "super::checked::targets")]
     pub targets: Vec<TargetId>,
 }
 
@@ -121,6 +123,7 @@ pub struct Attributes {
     pub target: Option<Vec<u8>>,
     /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
     /// between the question and the answer. `None`: the I/O servers know.
+    #[serde(deserialize_with = "super::checked::known_size")]
     pub size_bytes: Option<u64>,
     /// A file's layout. Files of one page that are laid out alike share it.
     pub layout: Option<Arc<FileLayout>>,
@@ -505,7 +508,7 @@ pub enum SetTime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// The name.
-    pub name: Vec<u8>,
+    pub name: Name,
     /// What it stands for.
     pub id: FileId,
     /// What that is.

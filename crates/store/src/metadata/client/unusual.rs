@@ -2,6 +2,7 @@
 
 use super::MetadataClient;
 use crate::error::Result;
+use crate::limits;
 use crate::protocol::metadata::{Attributes, FileId, FileKind, LayoutChoice, MetadataReply, NewNode, Operation, Owner, Place, SetExtended};
 use crate::{Error, ErrorKind};
 use thalweg_trace::Tracer;
@@ -21,7 +22,11 @@ impl MetadataClient {
     /// [`ErrorKind::Invalid`] for what is no symbolic link, [`ErrorKind::NotFound`], ...
     pub fn read_symlink(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<u8>> {
         match self.ask(tracer, Operation::ReadSymlink { place: place.clone() })? {
-            MetadataReply::Bytes(target) => Ok(target),
+            MetadataReply::Bytes(target) if target.len() <= limits::SYMLINK_BYTES => Ok(target),
+            MetadataReply::Bytes(target) => {
+                let problem = format!("a symbolic link's target of {} bytes: at most {} are possible", target.len(), limits::SYMLINK_BYTES);
+                Err(Error::new(ErrorKind::Protocol, problem).at_server(self.address()))
+            }
             other => Err(self.strange(&other)),
         }
     }
