@@ -17,6 +17,7 @@ mod listing;
 mod listing_trouble;
 mod mount;
 mod namespaces;
+mod partials;
 mod record_command;
 mod record_hard;
 mod record_methods;

@@ -7,6 +7,7 @@ use super::requests::Requests;
 use super::small::{self, SMALL_BYTES};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -140,7 +141,14 @@ pub(super) fn large(
         end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
     }
     let requests = Requests::new(source, sink, chosen, &job.control, mode.clone());
+    let told = std::cell::Cell::new(Instant::now());
     let tick = || {
+        if let Some(end) = to
+            && told.get().elapsed() >= limits::DRAFT_KEPT_ALIVE
+        {
+            told.set(Instant::now());
+            end.store.names.keep_alive(end.handle.id());
+        }
         observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), source.size_bytes);
         observer.cancelled()
     };

@@ -26,6 +26,7 @@ mod attributes;
 pub mod client;
 mod continued;
 pub mod database;
+mod drafts;
 pub mod embedded;
 mod inode;
 pub mod intents;

@@ -3,6 +3,7 @@
 
 use super::continued::Continued;
 use super::database::{Stage, Unwatched, Watch};
+use super::drafts::Drafts;
 use super::intents::{Intents, IoServers};
 use super::locks::keeper::{Life, Locks};
 use super::locks::table::Outcome;
@@ -13,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation, Small, Status};
+use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small, Status};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ pub struct MetadataService {
     pub(super) settler: Settler,
     pub(super) servers: Arc<dyn IoServers>,
     locks: Arc<Locks>,
+    pub(super) drafts: Drafts,
     verifier: BootVerifier,
     options: MetadataOptions,
 }
@@ -57,7 +59,8 @@ impl MetadataService {
         let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
-        Ok(MetadataService { namespace, intents, settler, servers, locks, verifier: BootVerifier::random(), options })
+        let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
+        Ok(MetadataService { namespace, intents, settler, servers, locks, drafts, verifier: BootVerifier::random(), options })
     }
 
     /// The namespace it serves.
@@ -135,6 +138,7 @@ impl Service for MetadataService {
     }
 
     fn stopping(&self) {
+        self.drafts.stop();
         self.locks.stop();
     }
 
@@ -212,7 +216,7 @@ impl ClientSession {
             Operation::Create { place, owner, existing, layout, node } => {
                 self.open.room(1)?;
                 let (made, removed) = namespace.create_open(watch, &place, owner, existing, &layout, &node)?;
-                self.open.made(made.id);
+                self.open.made(made.id, existing == Existing::Draft);
                 removed.0.iter().for_each(|_| intents.look());
                 MetadataReply::Attributes(made)
             }
@@ -274,7 +278,7 @@ impl ClientSession {
                 let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
                 self.open.room(creates)?;
                 let mut done = namespace.many(watch, &operations)?;
-                done.opened.iter().for_each(|made| self.open.made(made.id));
+                done.opened.iter().for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
                 service.prove_outcomes(watch, &mut done);
                 if done.removed {
                     intents.look();
@@ -284,6 +288,15 @@ impl ClientSession {
             Operation::Sync => {
                 namespace.database().sync(watch)?;
                 MetadataReply::Synced(service.verifier)
+            }
+            Operation::Drafts { after } => {
+                let (drafts, more) = service.drafts.list(namespace, after)?;
+                MetadataReply::Drafts { drafts, more }
+            }
+            Operation::RemoveDraft { file, abandoned_for_ns } => {
+                service.drafts.remove(namespace, watch, file, abandoned_for_ns)?;
+                intents.look();
+                MetadataReply::Done
             }
             Operation::Status => MetadataReply::Status(service.status()?),
         })

@@ -430,6 +430,33 @@ pub enum Operation {
         /// What; at most [`crate::limits::MANY`].
         operations: Vec<Small>,
     },
+    /// Files that copies have made and not finished: [`MetadataReply::Drafts`].
+    Drafts {
+        /// Those after this one.
+        after: Option<FileId>,
+    },
+    /// Removes a draft whose maker is gone: [`MetadataReply::Done`].
+    RemoveDraft {
+        /// Which.
+        file: FileId,
+        /// For at least so long, by the service's clock.
+        abandoned_for_ns: u64,
+    },
+}
+
+/// A file that a copy has made and not finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DraftEntry {
+    /// Its number.
+    pub file: FileId,
+    /// Its directory and its name there.
+    pub place: Place,
+    /// Its path from the root, if that was quick to find.
+    pub path: Option<Vec<u8>>,
+    /// Its layout.
+    pub layout: FileLayout,
+    /// For how long its maker has been gone; `None`: it is being written, or its maker may come back.
+    pub abandoned_for_ns: Option<u64>,
 }
 
 /// What is made besides files and directories.
@@ -465,6 +492,9 @@ pub enum Existing {
     Refuse,
     /// Takes its name; the old one is removed.
     Replace,
+    /// The new file is the draft of a copy, which renames it when it is whole. It takes the place of another draft and of nothing
+    /// else. The service remembers that it is one until it has another name.
+    Draft,
 }
 
 /// Who owns a new file or directory, and who may use it.
@@ -562,6 +592,13 @@ pub enum MetadataReply {
     /// What became of each of many operations, in their order. Fewer than asked when a message does not hold more: those
     /// without an outcome were not begun.
     Each(Vec<Result<SmallReply, Refusal>>),
+    /// Drafts, in order of number, and whether there are more.
+    Drafts {
+        /// These.
+        drafts: Vec<DraftEntry>,
+        /// Whether there are more.
+        more: bool,
+    },
 }
 
 /// How the metadata service is.

@@ -73,6 +73,10 @@ impl Names for MetadataClient {
         }
     }
 
+    fn keep_alive(&self, file: FileId) {
+        self.inner.keep_alive(file);
+    }
+
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         MetadataClient::with_connection(self, work)
     }
