@@ -201,6 +201,9 @@ pub(super) struct LocalSink {
     pub object: Option<ObjectId>,
 }
 
+/// Gives a whole file its attributes, before it has its name.
+pub(super) type Finish<'a> = &'a dyn Fn(&File) -> Result<()>;
+
 /// A single name in a directory that is open, for one file of a tree.
 pub(super) struct LocalPlace<'a> {
     pub directory: OwnedFd,
@@ -209,8 +212,7 @@ pub(super) struct LocalPlace<'a> {
     pub path: PathBuf,
     /// The bits to make it with.
     pub mode: u32,
-    /// Gives the whole file its attributes.
-    pub finish: &'a dyn Fn(&File) -> Result<()>,
+    pub finish: Finish<'a>,
     /// Is told that what has the name `NAME.partial` was left alone.
     pub left_alone: &'a dyn Fn(),
 }

@@ -5,6 +5,7 @@
 
 pub use super::checked::Name;
 use super::common::BootVerifier;
+pub use super::drafts::DraftEntry;
 use super::locks::{LockOperation, LockReply};
 pub use super::many::{NewFile, Small, SmallReply};
 pub use super::page::{After, Detail};
@@ -442,21 +443,6 @@ pub enum Operation {
         /// For at least so long, by the service's clock.
         abandoned_for_ns: u64,
     },
-}
-
-/// A file that a copy has made and not finished.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DraftEntry {
-    /// Its number.
-    pub file: FileId,
-    /// Its directory and its name there.
-    pub place: Place,
-    /// Its path from the root, if that was quick to find.
-    pub path: Option<Vec<u8>>,
-    /// Its layout.
-    pub layout: FileLayout,
-    /// For how long its maker has been gone; `None`: it is being written, or its maker may come back.
-    pub abandoned_for_ns: Option<u64>,
 }
 
 /// What is made besides files and directories.

@@ -3,6 +3,7 @@
 
 pub(crate) mod checked;
 pub mod common;
+mod drafts;
 pub mod io;
 pub mod locks;
 pub mod many;

@@ -4,13 +4,12 @@ use super::Context;
 use crate::client::{FileHandle, Store};
 use crate::copy::ends::{From, OpenSource, StoreEnd, To};
 use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};
-use crate::copy::local::{LocalPlace, LocalSink, LocalSource};
+use crate::copy::local::{Finish, LocalPlace, LocalSink, LocalSource};
 use crate::copy::run::large;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::OpenFile;
 use crate::protocol::metadata::LayoutChoice;
 use std::cell::Cell;
-use std::fs::File;
 use std::sync::Arc;
 use thalweg_trace::{ObjectKind, Tracer};
 
@@ -62,7 +61,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     let chosen = Chosen::new(&job, direct)?;
     let object = context.mode.object(ObjectKind::File, &path, &[("size_bytes", size_bytes.to_string())]);
     let source = OpenSource { end: from, size_bytes: Some(size_bytes), mode: 0, object };
-    let mut finish: Option<&dyn Fn(&File) -> Result<()>> = None;
+    let mut finish: Option<Finish<'_>> = None;
     let mut to = match target {
         Target::Local(LocalPlace { directory, name, path, mode, finish: attributes, left_alone }) => {
             let sink = LocalSink::create_in(directory, name, &path, Some(size_bytes), (mode, context.job.force))?;
