@@ -14,6 +14,7 @@ mod listing;
 mod names;
 mod operand;
 mod output;
+mod partials;
 mod progress;
 mod recorded;
 mod recording;

@@ -1,6 +1,7 @@
 //! Results go to standard output, notes to standard error; neither is ever a reason to panic.
 
 use crate::failure::Failure;
+use crate::names;
 use std::io::Write;
 
 /// Writes a result to standard output as it is.
@@ -59,19 +60,30 @@ impl Lines {
     }
 }
 
-/// Writes a note for the person to standard error.
+/// Writes a note for the person to standard error. Part of it may be what a server said: control characters but line ends are escaped.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text, &['\n', '\t']));
 }
 
-/// A table with its columns aligned: the first and last to the left, the others to the right.
+/// Text in which no control character is left but these.
+fn harmless<'a>(text: &'a str, kept: &[char]) -> std::borrow::Cow<'a, str> {
+    if !text.contains(|c: char| c.is_control() && !kept.contains(&c)) {
+        return text.into();
+    }
+    let shown = |c: char| if c.is_control() && !kept.contains(&c) { names::text(c.encode_utf8(&mut [0; 4]).as_bytes()) } else { c.into() };
+    text.chars().map(shown).collect::<String>().into()
+}
+
+/// A table with its columns aligned: the first and last to the left, the others to the right. A cell is one line, whatever a server
+/// put into it.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell, &[])).collect()).collect();
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([heads[column].chars().count()]).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut text = String::new();
-    let heads: Vec<String> = heads.iter().map(|&h| h.to_owned()).collect();
-    for row in std::iter::once(&heads).chain(rows) {
+    let heads: Vec<_> = heads.iter().map(|&h| std::borrow::Cow::from(h)).collect();
+    for row in std::iter::once(&heads).chain(&rows) {
         let cells: Vec<String> = row
             .iter()
             .enumerate()
@@ -88,6 +100,12 @@ pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_a_server_says_moves_no_cursor() {
+        assert_eq!(super::harmless("a\x1b[2Jb\n\u{9b}", &['\n']), "a\\x1b[2Jb\n\\xc2\\x9b");
+        assert_eq!(super::table(&["n"], &[vec!["a\nb".into()]]), "n\na\\nb\n");
+    }
+
     #[test]
     fn tables_align_their_columns() {
         let text = super::table(

@@ -6,12 +6,14 @@ use crate::operand::{StoreFlags, StorePath};
 use crate::remover::Name;
 use crate::verbs::df::Target;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thalweg_layout::Layout;
 use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::StoreAddress;
 use thalweg_store::copy::TreeStore;
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
+use thalweg_store::protocol::metadata::{Attributes, Detail, DraftEntry, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
@@ -169,6 +171,25 @@ impl Session {
     pub fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
         let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
         renamed.map(drop).map_err(|e| named(e, from))
+    }
+
+    /// Files that copies have made and not finished.
+    pub fn drafts(&self) -> Result<Vec<DraftEntry>, Failure> {
+        self.names.drafts(&mut Tracer::off()).map_err(Failure::failed)
+    }
+
+    /// The space that one of them takes; `None`: its servers do not say.
+    pub fn draft_space(&self, draft: &DraftEntry) -> Option<u64> {
+        let targets = draft.layout.targets.len() as u32;
+        let layout = Layout::new(&draft.layout.spec, Some(targets), targets).ok()?;
+        let handle = FileHandle::new(draft.file, names::text(&draft.place.path), layout, draft.layout.targets.clone()).ok()?;
+        let sizes = self.data.glimpse(&mut Tracer::off(), &handle).ok()?;
+        Some(sizes.iter().fold(0, |sum, size| u64::saturating_add(sum, size.allocated_bytes)))
+    }
+
+    /// Removes one of them, if its maker has been gone for so long.
+    pub fn remove_draft(&self, draft: &DraftEntry, abandoned_for: Duration) -> Result<(), Error> {
+        self.names.remove_draft(&mut Tracer::off(), draft.file, abandoned_for)
     }
 
     /// The room on every target, and the errors of servers that did not answer.

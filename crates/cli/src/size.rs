@@ -63,6 +63,30 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_secs_f64(seconds))
 }
 
+/// Parses how old something is: `0s`, `90m`, `12h`, `7d`.
+pub fn age(text: &str) -> Result<std::time::Duration, String> {
+    const EXPECTED: &str = "expected an age like 0s, 90m, 12h or 7d";
+    let scale = match text.bytes().last() {
+        Some(b's') => 1,
+        Some(b'm') => 60,
+        Some(b'h') => 3600,
+        Some(b'd') => 86_400,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| EXPECTED.to_owned())?;
+    number.checked_mul(scale).filter(|s| *s <= 1 << 32).map(std::time::Duration::from_secs).ok_or_else(|| EXPECTED.to_owned())
+}
+
+/// How old something is, for people: `40s`, `12m`, `5h`, `3d`.
+pub fn age_text(age: std::time::Duration) -> String {
+    match age.as_secs() {
+        s @ 0..120 => format!("{s}s"),
+        s @ 120..7200 => format!("{}m", s / 60),
+        s @ 7200..172_800 => format!("{}h", s / 3600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
 /// A size for people: `256 MiB`, `1.5 GiB`, `17 B`.
 pub fn text(bytes: u64) -> String {
     let mut scaled = bytes as f64;

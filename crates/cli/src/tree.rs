@@ -47,6 +47,7 @@ struct Document<'a> {
 
 struct Watch<'a> {
     from: &'a str,
+    to: &'a str,
     progress: Progress,
     interrupt: &'a Interrupt,
 }
@@ -65,6 +66,11 @@ impl TreeObserver for Watch<'_> {
         output::note(&format!("thalweg cp: {path}: {error}"));
     }
 
+    fn left_alone(&self, path: &[u8]) {
+        let path = names::text(&names::join(self.to.as_bytes(), path));
+        output::note(&format!("thalweg cp: {path}: was there already and is no copy's that we can know of: left alone"));
+    }
+
     fn cancelled(&self) -> bool {
         self.interrupt.is_raised()
     }
@@ -75,7 +81,7 @@ impl TreeCopy<'_> {
     pub fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
         let begun = Instant::now();
         let progress = Progress::new(self.from, None, self.quiet || self.json);
-        let watch = Watch { from: self.from, progress, interrupt: self.interrupt };
+        let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
         let outcome = copy_tree(job, &watch, mode).map_err(|e| match e.kind() {
             ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is not whole".to_owned()),
             ErrorKind::Exists => in_the_way(e.file().unwrap_or(self.to)),

@@ -183,7 +183,12 @@ impl StoreConfig {
         let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
         let draft = self.path.with_extension("toml.partial");
         let put = || -> std::io::Result<()> {
-            let mut file = std::fs::File::create(&draft)?;
+            // One that is there was left behind, or is a link that is not to be written through.
+            match std::fs::remove_file(&draft) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut file = std::fs::File::create_new(&draft)?;
             std::io::Write::write_all(&mut file, text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&draft, &self.path)?;

@@ -209,8 +209,8 @@ impl Error {
 
     pub(crate) fn from_wire(status: u32, body: ErrorBody) -> Error {
         let mut error = Error::new(ErrorKind::from_errno(status as i32), body.message);
-        error.0.server = body.server;
-        error.0.file = body.file;
+        error.0.server = body.server.filter(|name| name.len() <= limits::NAME_BYTES);
+        error.0.file = body.file.filter(|name| name.len() <= 2 * limits::PATH_BYTES);
         error
     }
 }

@@ -21,6 +21,11 @@ pub const CONNECTIONS: usize = 1024;
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
 /// Silence after which a client gives a server up, unless told otherwise.
 pub const CLIENT_SILENCE: Duration = Duration::from_secs(30);
+/// How often a copy sees to it that the metadata service knows of the file it makes, should the service have been started again.
+pub const DRAFT_KEPT_ALIVE: Duration = Duration::from_secs(1);
+/// For how many times the grace a service that was started again takes the partial copies of before for ones that are being written: a
+/// copy is slower to notice than a program that asks for something, and to remove what it writes cannot be undone.
+pub const DRAFT_GRACES: u32 = 15;
 /// How long a refused connection is retried at most.
 pub const REFUSED: Duration = Duration::from_millis(500);
 /// Recording sessions that one server keeps at a time.

@@ -123,7 +123,7 @@ fn every_acknowledged_name_is_there_after_the_service_was_killed() {
     }
     let _service = Served::start(&config);
     let listed = connect(&config).entries(&mut Tracer::off(), &Place::at("/"), true).unwrap();
-    let there: std::collections::BTreeSet<String> = listed.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect();
+    let there: std::collections::BTreeSet<String> = listed.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()).collect();
     for (thread, names) in acknowledged.iter().enumerate() {
         for i in names {
             assert!(there.contains(&format!("{thread}-{i}")), "{thread}-{i} was acknowledged");

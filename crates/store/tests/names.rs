@@ -39,7 +39,7 @@ fn create(names: &MetadataClient, path: &str) -> Result<OpenFile, Error> {
 
 fn listed(names: &MetadataClient, path: &str) -> Vec<String> {
     let entries = names.entries(&mut off(), &Place::at(path), false).unwrap();
-    entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
+    entries.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()).collect()
 }
 
 /// Waits until `condition`; panics after long enough for the slowest machine.
@@ -139,9 +139,9 @@ fn a_directory_larger_than_a_page_is_listed_whole_while_it_changes() {
     let mut removed = 0;
     loop {
         let (page, more) = names.list(&mut off(), &Place::at("/"), after.as_deref(), 7, Detail::Attributes).unwrap();
-        after = page.last().map(|e| e.name.clone());
+        after = page.last().map(|e| e.name.to_vec());
         assert!(page.iter().all(|e| e.attributes.as_ref().is_some_and(|a| a.id == e.id)));
-        seen.extend(page.into_iter().map(|e| String::from_utf8(e.name).unwrap()));
+        seen.extend(page.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()));
         if removed < 300 {
             names.unlink(&mut off(), &Place::at(format!("/goes-{removed:04}"))).unwrap();
             create(&names, &format!("/came-{removed:04}")).unwrap();

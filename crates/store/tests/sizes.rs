@@ -39,7 +39,7 @@ fn told(names: &MetadataClient, path: &str) -> Option<u64> {
     let by_stat = one(names.stat_many(&mut off(), std::slice::from_ref(&place), true).unwrap().remove(0).unwrap());
     let (page, _) = names.list(&mut off(), &Place::at("/"), None, 1000, Detail::Sizes).unwrap();
     let name = path.trim_start_matches('/').as_bytes();
-    let by_list = one(page.into_iter().find(|e| e.name == name).unwrap().attributes.unwrap());
+    let by_list = one(page.into_iter().find(|e| *e.name == *name).unwrap().attributes.unwrap());
     let many = names.many(&mut off(), &[Small::Stat { place, sizes: true }], Vec::new()).remove(0).unwrap();
     let SmallDone::Attributes(by_many) = many else { panic!("{many:?}") };
     let by_many = one(by_many);

@@ -23,11 +23,14 @@ use thalweg_store::protocol::metadata::FileKind;
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
-#[command(after_help = "A copy is made under NAME.partial and renamed when it is whole. SIZE: bytes, or with Ki, Mi, Gi, Ti.\n\
+#[command(
+    after_help = "A copy is made under NAME.partial and renamed when it is whole. A local NAME that is a symbolic link is followed;\n\
+    links and names that come with a tree never are. SIZE: bytes, or with Ki, Mi, Gi, Ti.\n\
     thalweg cp big.tar thal://HOST:PORT/big.tar     in\n\
     thalweg cp thal://HOST:PORT/big.tar -           out, to a pipe\n\
     thalweg cp -r tree thal://HOST:PORT/            a tree, into a directory (the slash at the end)\n\
-    thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing")]
+    thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing"
+)]
 pub struct Arguments {
     /// From and to: a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe; a / at the end of TO means
     /// into that directory. One of them is left out with --source or --sink
@@ -430,6 +433,10 @@ impl CopyObserver for Watch<'_> {
         }
         let seen = self.seen_bytes.replace(moved_bytes);
         self.progress.advance(moved_bytes.saturating_sub(seen));
+    }
+
+    fn left_alone(&self, path: &Path) {
+        output::note(&format!("thalweg cp: {}: was there already and is no copy's that we can know of: left alone", path.display()));
     }
 
     fn cancelled(&self) -> bool {

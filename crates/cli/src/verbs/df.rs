@@ -1,6 +1,7 @@
-//! `thalweg df`: how much room each target has.
+//! `thalweg df`: how much room each target has, and what partial copies take of it.
 
 use crate::operand::StoreFlags;
+use crate::partials::Partials;
 use crate::{failure::Failure, output, session::Session, size};
 use serde::Serialize;
 
@@ -21,6 +22,7 @@ pub struct Arguments {
 struct Document {
     schema: &'static str,
     targets: Vec<Target>,
+    partials: Partials,
     /// Servers that did not answer, and why.
     silent: Vec<String>,
 }
@@ -49,8 +51,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
     let (targets, silent) = session.space();
+    let partials = Partials::of(&session)?;
     if arguments.json {
-        output::json(&Document { schema: "thalweg.df/1", targets, silent: silent.clone() })?;
+        output::json(&Document { schema: "thalweg.df/1", targets, partials, silent: silent.clone() })?;
     } else {
         let bytes = |b: Option<u64>| b.map_or("?".to_owned(), size::text);
         let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
@@ -72,6 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             })
             .collect();
         output::result(&output::table(&["server", "target", "size", "free", "used", "node", "directory"], &rows))?;
+        partials.line().map_or(Ok(()), |line| output::line(&line))?;
     }
     match silent.is_empty() {
         true => Ok(()),

@@ -1,6 +1,7 @@
 //! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper.
 
 use crate::failure::Failure;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `thalweg report`.
@@ -29,11 +30,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file so that nobody ever sees half of it: under a name that nobody has, which is made and never found.
 fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let error = |e: std::io::Error| Failure::failed(format!("{}: {e}", path.display()));
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    std::fs::write(&partial, text).map_err(error)?;
-    std::fs::rename(&partial, path).map_err(error)
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{:016x}.partial", thalweg_store::protocol::common::random_u64()));
+    let partial = path.with_file_name(name);
+    let written = std::fs::File::create_new(&partial).and_then(|mut file| file.write_all(text.as_bytes()));
+    let done = written.and_then(|()| std::fs::rename(&partial, path));
+    done.map_err(|e| {
+        let _ = std::fs::remove_file(&partial);
+        error(e)
+    })
 }

@@ -4,11 +4,12 @@
 //! name like any other.
 
 use crate::failure::Failure;
-use crate::names;
 use crate::operand::{BytePath, StoreFlags};
 use crate::remover::{Name, Remover};
 use crate::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
+use crate::{names, partials, size};
 use std::ffi::OsString;
+use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
@@ -18,10 +19,11 @@ use thalweg_trace::{Mode, Tracer};
 #[derive(clap::Args)]
 #[command(after_help = "What cannot be removed is said, and the rest is removed; the exit code is then 1.\n\
     thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
-    thalweg rm -r thal:/run7                           a directory and everything in it")]
+    thalweg rm -r thal:/run7                           a directory and everything in it\n\
+    thalweg rm --partials --older-than 7d thal:/       what copies that were killed have left; df says how much")]
 pub struct Arguments {
     /// What to remove: thal://HOST:PORT/path, or paths with --store
-    #[arg(required = true)]
+    #[arg(required_unless_present = "partials")]
     paths: Vec<OsString>,
     /// Directories with everything in them
     #[arg(short, long, visible_short_alias = 'R')]
@@ -32,6 +34,16 @@ pub struct Arguments {
     /// With -r: also everything in the root of a store
     #[arg(long, requires = "recursive")]
     no_preserve_root: bool,
+    /// Remove what copies have left under NAME.partial whose client is gone, below these paths (default: the whole store), and say
+    /// which. Never one that is being written, nor a file of this name that no copy made
+    #[arg(long, conflicts_with_all = ["recursive", "force"])]
+    partials: bool,
+    /// With --partials: those whose client has been gone for this long
+    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = size::age, requires = "partials")]
+    older_than: Duration,
+    /// With --partials: only say which
+    #[arg(short = 'n', long, requires = "partials")]
+    dry_run: bool,
     #[command(flatten)]
     walk: WalkFlags,
     #[command(flatten)]
@@ -42,10 +54,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.walk.options(Detail::Names, WalkMode::SizesFromMetadata, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
-    for (path, _) in &operands.paths {
-        arguments.check(path)?;
+    if !arguments.partials {
+        operands.paths.iter().try_for_each(|(path, _)| arguments.check(path))?;
     }
     arguments.walk.around("rm", &arguments.store, &operands, false, |mode, troubles| {
+        if arguments.partials {
+            return arguments.remove_partials(&operands, troubles);
+        }
         for store in 0..operands.walking.len() {
             arguments.remove(mode, &operands, store, troubles)?;
         }
@@ -58,6 +73,14 @@ impl Arguments {
         if names::last(&path.path).is_empty() && !self.no_preserve_root {
             let shown = names::text(&path.given);
             return Err(Failure::usage(format!("{shown}: is the root of the store; --no-preserve-root with -r removes everything in it")));
+        }
+        Ok(())
+    }
+
+    fn remove_partials(&self, operands: &Operands, troubles: &mut Troubles) -> Result<(), Failure> {
+        for (path, store) in &operands.paths {
+            let session = &operands.walking[*store].session;
+            partials::remove(session, &path.path, self.older_than, self.dry_run, troubles).or_else(|e| troubles.or_end(e))?;
         }
         Ok(())
     }

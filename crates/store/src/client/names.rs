@@ -64,6 +64,10 @@ pub trait Names: Send + Sync {
         None
     }
 
+    /// Tells the service that a file which is open for writing is in use still, should it have been started again meanwhile. Called now and
+    /// then while a long copy has nothing else to say; an error is found by who asks next.
+    fn keep_alive(&self, _file: FileId) {}
+
     /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
     ///
     /// # Errors

@@ -170,7 +170,7 @@ impl StoreEnd {
             }
         }
         let partial = partial_name(path);
-        let attributes = store.names.create(tracer, &partial, mode, Existing::Replace, layout).map_err(|e| e.on_file_instead(path))?;
+        let attributes = store.names.create(tracer, &partial, mode, Existing::Draft, layout).map_err(|e| e.on_file_instead(path))?;
         let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
         let (store, path, partial) = (store.clone(), path.to_owned(), Some(partial));
         let (durability, verifiers, engine) = (Durability::Returned, Arc::default(), Mutex::new(None));

@@ -106,6 +106,8 @@ pub struct Recording {
 pub trait CopyObserver {
     /// So many bytes have arrived, of so many, if that is known. Called ten times a second, and at the end.
     fn progress(&self, _moved_bytes: u64, _size_bytes: Option<u64>) {}
+    /// What has this name, `NAME.partial`, was not made by a copy: it was left alone.
+    fn left_alone(&self, _path: &std::path::Path) {}
     /// Whether to stop.
     fn cancelled(&self) -> bool {
         false

@@ -2,11 +2,16 @@
 //!
 //! A source is read with `pread`, never mapped: a file that is cut off while it is mapped kills its reader.
 
+use super::draft;
 use crate::client::flow;
 use crate::error::{Error, ErrorKind, Result};
-use std::fs::{File, Metadata, OpenOptions};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use thalweg_trace::{ObjectId, TrackId};
@@ -43,8 +48,15 @@ impl LocalSource {
         if let Some((kind, problem)) = refusal {
             return Err(Error::new(kind, problem).on_file(path.display().to_string()));
         }
-        let file = File::open(path).map_err(|e| failure(path, e))?;
+        LocalSource::of(File::open(path).map_err(|e| failure(path, e))?, path)
+    }
+
+    /// A regular file that is open already, called so in messages.
+    pub fn of(file: File, path: &Path) -> Result<LocalSource> {
         let before = file.metadata().map_err(|e| failure(path, e))?;
+        if !before.is_file() {
+            return Err(Error::new(ErrorKind::SourceChanged, "is no regular file any more").on_file(path.display().to_string()));
+        }
         Ok(LocalSource { file, path: path.to_owned(), before, object: None })
     }
 
@@ -172,99 +184,135 @@ impl flow::Source for Pattern {
     }
 }
 
-/// A file being written, under its `.partial` name until it is whole.
+/// A file being written, under its `.partial` name until it is whole ([`super::draft`]).
 pub(super) struct LocalSink {
     file: File,
-    partial: PathBuf,
+    directory: OwnedFd,
+    /// Its name now, and when it is whole.
+    draft: Vec<u8>,
+    name: Vec<u8>,
+    /// As messages name it.
     path: PathBuf,
+    replace: bool,
     kept: bool,
+    /// What had the name `NAME.partial`, and was left alone.
+    pub left_alone: Option<PathBuf>,
     turn: Mutex<Option<TrackId>>,
     pub object: Option<ObjectId>,
 }
 
+/// Gives a whole file its attributes, before it has its name.
+pub(super) type Finish<'a> = &'a dyn Fn(&File) -> Result<()>;
+
+/// A single name in a directory that is open, for one file of a tree.
+pub(super) struct LocalPlace<'a> {
+    pub directory: OwnedFd,
+    pub name: &'a [u8],
+    /// As messages name it.
+    pub path: PathBuf,
+    /// The bits to make it with.
+    pub mode: u32,
+    pub finish: Finish<'a>,
+    /// Is told that what has the name `NAME.partial` was left alone.
+    pub left_alone: &'a dyn Fn(),
+}
+
 impl LocalSink {
-    /// Begins. An existing file stays as it is until [`LocalSink::keep`].
+    /// Begins a copy to a name that a person gave, whose links are his: they are followed, and the file at their end is
+    /// replaced. An existing file stays as it is until [`LocalSink::keep`].
     pub fn create(path: &Path, size_bytes: Option<u64>, mode: u32, force: bool) -> Result<LocalSink> {
         let named = |kind, problem: &str| Err(Error::new(kind, problem).on_file(path.display().to_string()));
-        match std::fs::metadata(path) {
+        let is_there = match std::fs::metadata(path) {
             Ok(m) if m.is_dir() => return named(ErrorKind::IsDirectory, "it is a directory: name a file in it"),
             Ok(m) if !m.is_file() => return named(ErrorKind::Invalid, "it is not a regular file"),
-            Ok(_) if !force => return named(ErrorKind::Exists, "exists already: use --force to replace it"),
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Ok(_) if !force => return Err(draft::exists().on_file(path.display().to_string())),
+            Ok(_) => true,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(failure(path, e)),
+        };
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
+        if is_link && !is_there {
+            return named(ErrorKind::Exists, "it is a symbolic link that leads nowhere: remove it, or name what it is to lead to");
         }
-        let Some(name) = path.file_name() else { return named(ErrorKind::Invalid, "it does not name a file") };
-        let mut partial_name = name.to_owned();
-        partial_name.push(".partial");
-        let partial = path.with_file_name(partial_name);
-        let file = open_partial(&partial, path, mode)?;
-        let sink = LocalSink { file, partial, path: path.to_owned(), kept: false, turn: Mutex::default(), object: None };
+        let target = if is_link { std::fs::canonicalize(path).map_err(|e| failure(path, e))? } else { path.to_owned() };
+        let Some(name) = target.file_name() else { return named(ErrorKind::Invalid, "it does not name a file") };
+        let above = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(above, flags, Mode::empty()).map_err(|e| failure(path, e.into()))?;
+        LocalSink::create_in(directory, name.as_bytes(), path, size_bytes, (mode, force))
+    }
+
+    /// Begins a copy to a single name in a directory. Nothing that has this name is followed: a link is replaced like a file.
+    pub fn create_in(
+        directory: OwnedFd,
+        name: &[u8],
+        path: &Path,
+        size_bytes: Option<u64>,
+        (mode, replace): (u32, bool),
+    ) -> Result<LocalSink> {
+        let on_it = |e: Error| e.on_file(path.display().to_string());
+        match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+                FileType::Directory => return Err(on_it(Error::new(ErrorKind::IsDirectory, "it is a directory: name a file in it"))),
+                _ if !replace => return Err(on_it(draft::exists())),
+                FileType::RegularFile | FileType::Symlink => {}
+                _ => return Err(on_it(Error::new(ErrorKind::Invalid, "it is not a regular file"))),
+            },
+            Err(Errno::NOENT) => {}
+            Err(e) => return Err(failure(path, e.into())),
+        }
+        let made = draft::make(directory.as_fd(), name, mode).map_err(on_it)?;
+        let left_alone = made.beside.then(|| path.with_file_name(OsStr::from_bytes(&draft::name_of(name))));
+        let sink = LocalSink {
+            file: File::from(made.file),
+            directory,
+            draft: made.name,
+            name: name.to_vec(),
+            path: path.to_owned(),
+            replace,
+            kept: false,
+            left_alone,
+            turn: Mutex::default(),
+            object: None,
+        };
         if let Some(size) = size_bytes {
             // Holes of the source stay holes.
-            sink.file.set_len(size).map_err(|e| failure(&sink.partial, e))?;
+            sink.file.set_len(size).map_err(|e| failure(path, e))?;
         }
         Ok(sink)
     }
 
+    /// The file, to be given its attributes before it has its name.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Everything is there: gives it its name.
     pub fn keep(&mut self, sync: bool, size_bytes: u64) -> Result<()> {
-        if self.file.metadata().map_err(|e| failure(&self.partial, e))?.len() != size_bytes {
-            self.file.set_len(size_bytes).map_err(|e| failure(&self.partial, e))?;
+        let on_it = |e| failure(&self.path, e);
+        if self.file.metadata().map_err(on_it)?.len() != size_bytes {
+            self.file.set_len(size_bytes).map_err(on_it)?;
         }
+        draft::unmark(&self.file);
         if sync {
-            self.file.sync_all().map_err(|e| failure(&self.partial, e))?;
+            self.file.sync_all().map_err(on_it)?;
         }
-        std::fs::rename(&self.partial, &self.path).map_err(|e| failure(&self.path, e))?;
+        let published = draft::publish(self.directory.as_fd(), &self.draft, &self.name, self.replace);
+        published.map_err(|e| e.on_file(self.path.display().to_string()))?;
         self.kept = true;
         if sync {
-            let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            File::open(parent).and_then(|d| d.sync_all()).map_err(|e| failure(parent, e))?;
+            // The descriptor that names are found from is not one that can be synced.
+            let readable = rustix::fs::openat(&self.directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            readable.and_then(rustix::fs::fsync).map_err(|e| failure(&self.path, e.into()))?;
         }
         Ok(())
-    }
-}
-
-/// Opens a `.partial` for one copy at a time: it is locked until its copy ends. One that nobody has locked was left by a
-/// copy that was killed, and is begun anew.
-fn open_partial(partial: &Path, path: &Path, mode: u32) -> Result<File> {
-    use rustix::fs::{FlockOperation, flock};
-    use rustix::io::Errno;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(mode);
-    loop {
-        let file = options.open(partial).map_err(|e| failure(partial, e))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let problem = format!("another copy to it is under way: {} is locked", partial.display());
-                return Err(Error::new(ErrorKind::Busy, problem).on_file(path.display().to_string()));
-            }
-            // A file system without locks: the name alone has to do.
-            Err(_) => {}
-        }
-        let opened = file.metadata().map_err(|e| failure(partial, e))?;
-        match std::fs::metadata(partial) {
-            Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
-                // Not where it is empty already: ext4 takes any truncation to 0 for the first half of a replacement, and
-                // starts writing the whole file back when it is closed.
-                if opened.len() > 0 {
-                    file.set_len(0).map_err(|e| failure(partial, e))?;
-                }
-                return Ok(file);
-            }
-            // Whoever had the lock has renamed or removed it in between.
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(failure(partial, e)),
-        }
     }
 }
 
 impl Drop for LocalSink {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = std::fs::remove_file(&self.partial);
+            draft::remove(self.directory.as_fd(), &self.draft);
         }
     }
 }
@@ -329,18 +377,99 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_at_a_time_writes_to_a_name() {
+    fn one_copy_at_a_time_writes_to_a_name_and_takes_over_what_a_killed_one_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        std::fs::write(dir.path().join("f.partial"), "left by a copy that was killed").unwrap();
+        if rustix::fs::setxattr(dir.path(), "user.t", b"1", rustix::fs::XattrFlags::empty()).is_err() {
+            println!("SKIPPED: this file system has no extended attributes");
+            return;
+        }
+        let mut killed = LocalSink::create(&path, None, 0o644, false).unwrap();
+        flow::Sink::write(&killed, b"left by a copy that was killed", 0).unwrap();
+        killed.kept = true;
+        drop(killed);
+        assert!(dir.path().join("f.partial").exists());
         let mut first = LocalSink::create(&path, None, 0o644, false).unwrap();
+        assert_eq!(first.left_alone, None);
         let second = LocalSink::create(&path, None, 0o644, false).err().unwrap();
         assert_eq!(second.kind(), ErrorKind::Busy);
         flow::Sink::write(&first, b"whole", 0).unwrap();
         first.keep(false, 5).unwrap();
         drop(first);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+        assert!(rustix::fs::getxattr(&path, "user.thalweg.partial", &mut [0_u8; 8][..]).is_err(), "a whole file carries no mark");
         assert!(LocalSink::create(&path, None, 0o644, true).is_ok());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_partial_that_is_not_ours_is_neither_written_to_nor_through_nor_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, partial, other) = (dir.path().join("f"), dir.path().join("f.partial"), dir.path().join("other"));
+        std::fs::write(&other, "somebody's").unwrap();
+        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).unwrap();
+        let ways: [&dyn Fn(); 4] = [
+            &|| link(&other, &partial),
+            &|| link(&dir.path().join("nowhere"), &partial),
+            &|| std::fs::write(&partial, "somebody's").unwrap(),
+            &|| std::fs::hard_link(&other, &partial).unwrap(),
+        ];
+        for (number, there) in ways.iter().enumerate() {
+            there();
+            let before = std::fs::symlink_metadata(&partial).unwrap();
+            for sync in [false, true] {
+                let mut sink = LocalSink::create(&path, Some(5), 0o644, true).unwrap();
+                flow::Sink::write(&sink, b"whole", 0).unwrap();
+                assert_eq!(sink.left_alone.as_ref(), Some(&partial));
+                sink.keep(sync, 5).unwrap();
+                drop(LocalSink::create(&path, Some(5), 0o644, true).unwrap());
+            }
+            let after = std::fs::symlink_metadata(&partial).unwrap();
+            assert_eq!((before.ino(), before.len(), before.mtime_nsec()), (after.ino(), after.len(), after.mtime_nsec()), "way {number}");
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+            assert!(!dir.path().join("nowhere").exists());
+            std::fs::remove_file(&partial).unwrap();
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
+        }
+    }
+
+    #[test]
+    fn a_link_that_a_person_names_is_followed_and_the_file_at_its_end_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (elsewhere, link) = (dir.path().join("elsewhere"), dir.path().join("link"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink("elsewhere/f", &link).unwrap();
+        assert_eq!(LocalSink::create(&link, None, 0o644, true).err().unwrap().kind(), ErrorKind::Exists, "it leads nowhere");
+        std::fs::write(elsewhere.join("f"), "old").unwrap();
+        assert_eq!(LocalSink::create(&link, None, 0o644, false).err().unwrap().kind(), ErrorKind::Exists);
+        let mut sink = LocalSink::create(&link, None, 0o644, true).unwrap();
+        flow::Sink::write(&sink, b"new", 0).unwrap();
+        sink.keep(true, 3).unwrap();
+        assert_eq!(std::fs::read_to_string(elsewhere.join("f")).unwrap(), "new");
+        assert!(link.is_symlink());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_meanwhile_is_not_replaced_without_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut sink = LocalSink::create(&path, None, 0o644, false).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        assert_eq!(sink.keep(false, 0).unwrap_err().kind(), ErrorKind::Exists);
+        drop(sink);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_as_long_as_names_can_be_is_copied_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n".repeat(255));
+        let mut sink = LocalSink::create(&path, None, 0o644, false).unwrap();
+        assert_eq!(sink.left_alone, None);
+        sink.keep(false, 0).unwrap();
+        assert!(path.exists());
     }
 
     #[test]

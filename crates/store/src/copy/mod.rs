@@ -14,7 +14,9 @@
 //! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
 //! `.partial`. A source that shrinks, grows or vanishes meanwhile is an error.
 
+mod beneath;
 mod clock;
+mod draft;
 mod ends;
 mod job;
 mod local;

@@ -7,6 +7,7 @@ use super::requests::Requests;
 use super::small::{self, SMALL_BYTES};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -77,6 +78,11 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &Mode) -> Result<CopyO
     let source = open_source(job, mode, &mut tracer)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
     let mut sink = open_sink(job, &source, mode, &mut tracer, !is_small)?;
+    if let To::Local(sink) = &sink
+        && let Some(path) = &sink.left_alone
+    {
+        observer.left_alone(path);
+    }
     let moved = if is_small {
         let size = source.size_bytes.unwrap_or(0);
         small::copy(&source, &sink, size, job.sync, &mut tracer).map(|()| {
@@ -135,7 +141,14 @@ pub(super) fn large(
         end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
     }
     let requests = Requests::new(source, sink, chosen, &job.control, mode.clone());
+    let told = std::cell::Cell::new(Instant::now());
     let tick = || {
+        if let Some(end) = to
+            && told.get().elapsed() >= limits::DRAFT_KEPT_ALIVE
+        {
+            told.set(Instant::now());
+            end.store.names.keep_alive(end.handle.id());
+        }
         observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), source.size_bytes);
         observer.cancelled()
     };

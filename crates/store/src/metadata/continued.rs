@@ -38,12 +38,12 @@ impl Continued {
     }
 
     /// The page that was begun ends with this name; `None`: it is the last one.
-    pub fn answered(&mut self, walk: u32, last: Option<&Vec<u8>>) {
+    pub fn answered(&mut self, walk: u32, last: Option<&[u8]>) {
         if walk == 0 {
             return;
         }
         self.0.truncate(REMEMBERED - 1);
-        self.0.push_front((walk, last.cloned()));
+        self.0.push_front((walk, last.map(<[u8]>::to_vec)));
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     fn a_page_goes_on_where_the_one_before_ended() {
         let mut pages = Continued::default();
         assert_eq!(pages.begin(7, After::Nothing).unwrap(), Some(None));
-        pages.answered(7, Some(&b"m".to_vec()));
+        pages.answered(7, Some(b"m"));
         assert_eq!(pages.begin(8, After::Name(b"c".to_vec())).unwrap(), Some(Some(b"c".to_vec())));
         pages.answered(8, None);
         assert_eq!(pages.begin(7, After::Page).unwrap(), Some(Some(b"m".to_vec())));
@@ -70,13 +70,13 @@ mod tests {
         let mut pages = Continued::default();
         assert_eq!(pages.begin(1, After::Page).unwrap_err().kind(), ErrorKind::Invalid);
         pages.begin(1, After::Nothing).unwrap();
-        pages.answered(1, Some(&b"a".to_vec()));
+        pages.answered(1, Some(b"a"));
         // It failed: nothing was answered.
         pages.begin(1, After::Page).unwrap();
         assert_eq!(pages.begin(1, After::Page).unwrap_err().kind(), ErrorKind::Invalid);
         // A walk without a number is remembered by nobody.
         pages.begin(0, After::Nothing).unwrap();
-        pages.answered(0, Some(&b"a".to_vec()));
+        pages.answered(0, Some(b"a"));
         assert_eq!(pages.begin(0, After::Page).unwrap_err().kind(), ErrorKind::Invalid);
     }
 
@@ -85,7 +85,7 @@ mod tests {
         let mut pages = Continued::default();
         for walk in 1..=100 {
             pages.begin(walk, After::Nothing).unwrap();
-            pages.answered(walk, Some(&vec![b'x']));
+            pages.answered(walk, Some(b"x"));
         }
         assert_eq!(pages.0.len(), REMEMBERED);
         assert!(pages.begin(100, After::Page).unwrap().is_some());

@@ -22,13 +22,16 @@ pub enum Table {
     Intents = 3,
     /// `number u32 BE` → target.
     Targets = 4,
-    /// `id u64 BE, name` → extended attribute. Nothing is in it yet.
+    /// `id u64 BE, name` → extended attribute.
     Extended = 5,
+    /// `id u64 BE` → where a file is that a copy has not finished, and since when nobody writes it.
+    Drafts = 6,
 }
 
 impl Table {
     /// Every table, in the order of its number.
-    pub const ALL: [Table; 6] = [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended];
+    pub const ALL: [Table; 7] =
+        [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended, Table::Drafts];
 
     /// The table with this number.
     pub fn from_number(number: u8) -> Option<Table> {
@@ -44,6 +47,7 @@ impl Table {
             Table::Intents => "intents",
             Table::Targets => "targets",
             Table::Extended => "extended",
+            Table::Drafts => "drafts",
         }
     }
 }

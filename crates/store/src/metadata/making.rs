@@ -4,6 +4,7 @@
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
 use super::database::{Table, Transaction, Watch, write};
+use super::drafts;
 use super::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
 use super::names::split;
 use super::namespace::{Namespace, Removed};
@@ -96,14 +97,13 @@ impl Namespace {
     ) -> Result<(Attributes, Removed)> {
         let (made, mut begun) = ((owner, existing, choice, node), Vec::new());
         let done = write(&*self.database, watch, |t| self.create_in(t, place, made, Some(&mut begun)));
-        self.not_made(&begun, done.as_ref().ok().map(|(made, _)| std::slice::from_ref(made)));
+        self.not_made(&begun, done.as_ref().map_or(&[][..], |(made, _)| std::slice::from_ref(&made.id)));
         done
     }
 
     /// Of the files that were begun to be written in a transaction, those that it did not make have no writer.
-    pub(super) fn not_made(&self, begun: &[FileId], made: Option<&[Attributes]>) {
-        let made = made.unwrap_or_default();
-        begun.iter().filter(|id| made.iter().all(|made| made.id != **id)).for_each(|id| {
+    pub(super) fn not_made(&self, begun: &[FileId], made: &[FileId]) {
+        begun.iter().filter(|id| !made.contains(id)).for_each(|id| {
             self.writers.ended(*id, End::Read);
             self.writers.settled(*id);
         });
@@ -128,6 +128,10 @@ impl Namespace {
                 None => None,
                 Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
                 Some(_) if existing == Existing::Refuse => return Err(exists()),
+                Some(found) if existing == Existing::Draft => {
+                    drafts::gives_way(t, found, name)?;
+                    drop_name(t, found.id, now_ns)?
+                }
                 Some(found) => drop_name(t, found.id, now_ns)?,
             };
             let id = self.fresh()?;
@@ -145,6 +149,9 @@ impl Namespace {
             put_inode(t, parent, &above);
             put_inode(t, id, &made);
             t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::File }));
+            if existing == Existing::Draft {
+                drafts::put(t, id, parent, name);
+            }
             Ok((made.attributes(id), Removed(old)))
         };
         on(place, make())
@@ -210,6 +217,8 @@ impl Namespace {
             if let Some(refused) = refused {
                 return on(file, Err(refused));
             }
+            // What has another name is more than a draft.
+            drafts::forget(t, id)?;
             linked.links += 1;
             linked.changed(now_ns);
             put_inode(t, id, &linked);

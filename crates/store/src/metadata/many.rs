@@ -8,7 +8,7 @@ use super::namespace::{Claim, Namespace, Removed};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::metadata::{Attributes, FileId, Refusal, Small, SmallReply};
+use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
 
 /// Operations in one transaction.
 const RUN: usize = 32;
@@ -20,8 +20,8 @@ const REPLY_BYTES: usize = 512 << 10;
 pub struct Outcomes {
     /// Each one's, in order; those that did not fit in a reply were not begun.
     pub each: Vec<Result<SmallReply, Refusal>>,
-    /// Files that were made to be open.
-    pub opened: Vec<Attributes>,
+    /// Files that were made to be open, and whether each is a draft.
+    pub opened: Vec<(Attributes, bool)>,
     /// Whether there may be something to remove.
     pub removed: bool,
     /// What the inodes say of sizes that were asked for: the outcome's number, and that.
@@ -58,7 +58,8 @@ impl Namespace {
                 }
                 Ok::<_, Error>((run, REPLY_BYTES - room))
             });
-            self.not_made(&begun, run.as_ref().ok().map(|(run, _)| &run.opened[..]));
+            let opened = run.as_ref().map_or_else(|_| Vec::new(), |(run, _)| run.opened.iter().map(|(made, _)| made.id).collect());
+            self.not_made(&begun, &opened);
             let (run, so_far) = match run {
                 Ok(run) => run,
                 // What was done before stands, and is answered; the rest says why it is not.
@@ -87,7 +88,7 @@ impl Namespace {
                 let (made, old) = self.create_in(t, &new.place, new_file, opens.then_some(begun))?;
                 removed(old);
                 if opens {
-                    run.opened.push(made.clone());
+                    run.opened.push((made.clone(), new.existing == Existing::Draft));
                 }
                 SmallReply::Attributes(made)
             }

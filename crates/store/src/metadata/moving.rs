@@ -1,6 +1,7 @@
 //! What moves names and takes them away.
 
 use super::database::{Table, Transaction, Watch, write};
+use super::drafts;
 use super::inode::{Node, encode, entry_key};
 use super::namespace::{Namespace, Removed};
 use super::placement;
@@ -64,6 +65,10 @@ impl Namespace {
         if let Some(target) = target {
             let removed = if replace { give_way(t, to_parent, moved.kind, target, now_ns) } else { Err(exists()) };
             old = on(to, removed)?;
+        }
+        if moved.kind == FileKind::File {
+            // Its copy has ended, or somebody wants to keep it as it is.
+            drafts::forget(t, moved.id)?;
         }
         t.delete(Table::Entries, &entry_key(from_parent, from_name));
         t.put(Table::Entries, &entry_key(to_parent, to_name), encode(&moved));
@@ -149,6 +154,7 @@ impl Namespace {
                 }
             }
             for (entry, new_parent) in [(of_one, other_parent), (of_other, one_parent)] {
+                drafts::forget(t, entry.id)?;
                 let mut moved = inode(t, entry.id)?;
                 if let Node::Directory { parent, .. } = &mut moved.node {
                     *parent = new_parent;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::protocol::checked::check;
 
 /// The names of a path, in order. Leading, trailing and doubled slashes mean nothing.
 ///
@@ -15,26 +16,6 @@ pub fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
         ));
     }
     path.split(|b| *b == b'/').filter(|name| !name.is_empty()).map(|name| check(name).map(|()| name)).collect()
-}
-
-/// Whether these bytes are a name.
-fn check(name: &[u8]) -> Result<()> {
-    if name.len() > limits::NAME_BYTES {
-        return Err(Error::new(
-            ErrorKind::NameTooLong,
-            format!("a name of {} bytes: at most {} are allowed", name.len(), limits::NAME_BYTES),
-        ));
-    }
-    if name == b"." || name == b".." {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("`{}` is no name in a store: give the path from the root without it", shown(name)),
-        ));
-    }
-    if name.contains(&0) {
-        return Err(Error::new(ErrorKind::Invalid, "a name with a zero byte in it"));
-    }
-    Ok(())
 }
 
 /// A name or path for a person: bytes that are not UTF-8 are replaced.

@@ -24,7 +24,7 @@ use super::tree::*;
 use super::turns::Turns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{ServiceStart, random_u64};
-use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Owner, Place, StoreMap};
+use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -155,11 +155,17 @@ impl Page {
                 return false;
             }
             match decode::<Entry>(Table::Entries, key, value) {
-                Ok(Entry { id, kind }) => {
-                    self.files.push(id);
-                    self.entries.push(DirectoryEntry { name: key[8..].to_vec(), id, kind, attributes: None });
-                    true
-                }
+                Ok(Entry { id, kind }) => match Name::new(&key[8..]) {
+                    Ok(name) => {
+                        self.files.push(id);
+                        self.entries.push(DirectoryEntry { name, id, kind, attributes: None });
+                        true
+                    }
+                    Err(error) => {
+                        failed = Some(Error::new(ErrorKind::Io, format!("the metadata database is damaged: {}", error.message())));
+                        false
+                    }
+                },
                 Err(error) => {
                     failed = Some(error);
                     false
@@ -326,7 +332,7 @@ impl Namespace {
             match more {
                 More::None => return Ok((page.entries, false)),
                 More::Page => return Ok((page.entries, true)),
-                More::Slice => after = page.entries.last().map(|entry| entry.name.clone()),
+                More::Slice => after = page.entries.last().map(|entry| entry.name.to_vec()),
             }
         }
     }

@@ -9,7 +9,7 @@ use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::Unwatched;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Lengths, Place};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Files one connection may have open.
@@ -108,6 +108,10 @@ impl Namespace {
 pub(super) struct Openings {
     service: Arc<MetadataService>,
     open: HashMap<FileId, Uses>,
+    /// Drafts that this client makes.
+    drafts: HashSet<FileId>,
+    /// Those that it has closed with the last request, which may have renamed them.
+    finished: Vec<FileId>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -123,6 +127,8 @@ impl Drop for Openings {
             ends.extend((0..uses.writing).map(|_| (id, End::Unknown)));
             (0..uses.reading + uses.writing).for_each(|_| self.service.intents.closed(id));
         }
+        let drafts: Vec<FileId> = self.drafts.drain().chain(self.finished.drain(..)).collect();
+        self.service.drafts.end(self.service.namespace(), &drafts);
         // A failure leaves their rows open, which is what they are to be.
         let _ = self.service.namespace().closed(&mut Unwatched, &ends);
     }
@@ -131,7 +137,7 @@ impl Drop for Openings {
 impl Openings {
     /// Nothing is open.
     pub fn new(service: Arc<MetadataService>) -> Openings {
-        Openings { service, open: HashMap::new() }
+        Openings { service, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
     }
 
     /// Whether one more may be opened.
@@ -151,13 +157,19 @@ impl Openings {
     }
 
     /// A file that was made to be open for writing.
-    pub fn made(&mut self, id: FileId) {
+    pub fn made(&mut self, id: FileId, is_draft: bool) {
+        if is_draft {
+            self.drafts.insert(id);
+            self.service.drafts.made(id);
+        }
         self.service.intents.opened(id);
         self.note(id, true);
     }
 
     /// What the client says that it has closed.
     pub fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
+        // Those that were closed before and have not got their name since are left as they are.
+        self.service.drafts.end(self.service.namespace(), &std::mem::take(&mut self.finished));
         let mut ends = Vec::new();
         for Closed { file, write, end } in closed {
             let Some(uses) = self.open.get_mut(file) else { continue };
@@ -166,8 +178,12 @@ impl Openings {
                 continue;
             }
             *count -= 1;
-            if uses.reading + uses.writing == 0 {
+            let Uses { reading, writing } = *uses;
+            if reading + writing == 0 {
                 self.open.remove(file);
+            }
+            if *write && writing == 0 && self.drafts.remove(file) {
+                self.finished.push(*file);
             }
             if *write {
                 ends.push((*file, *end));
@@ -242,6 +258,8 @@ impl Openings {
             reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
             return Err(error);
         }
+        // A failure leaves them abandoned, and their copies end all the same.
+        self.drafts.extend(service.drafts.begin(service.namespace(), watch, &writing).unwrap_or_default());
         reopened.iter().for_each(|(id, write)| self.note(*id, *write));
         Ok(reopened.into_iter().map(|(id, _)| id).collect())
     }

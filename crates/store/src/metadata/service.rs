@@ -3,6 +3,7 @@
 
 use super::continued::Continued;
 use super::database::{Stage, Unwatched, Watch};
+use super::drafts::Drafts;
 use super::intents::{Intents, IoServers};
 use super::locks::keeper::{Life, Locks};
 use super::locks::table::Outcome;
@@ -14,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation, Small, Status};
+use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small, Status};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub struct MetadataService {
     pub(super) servers: Arc<dyn IoServers>,
     rounds: rounds::Worker,
     locks: Arc<Locks>,
+    pub(super) drafts: Drafts,
     verifier: BootVerifier,
     options: MetadataOptions,
 }
@@ -60,7 +62,8 @@ impl MetadataService {
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
-        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, verifier: BootVerifier::random(), options })
+        let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
+        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, drafts, verifier: BootVerifier::random(), options })
     }
 
     /// The namespace it serves.
@@ -141,6 +144,7 @@ impl Service for MetadataService {
     }
 
     fn stopping(&self) {
+        self.drafts.stop();
         self.locks.stop();
     }
 
@@ -212,7 +216,7 @@ impl ClientSession {
                     return Ok(MetadataReply::Page { entries: Vec::new(), more: false });
                 };
                 let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
-                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| &entry.name));
+                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| entry.name.as_bytes()));
                 MetadataReply::Page { entries, more }
             }
             Operation::MakeDirectory { place, owner, parents } => {
@@ -221,7 +225,7 @@ impl ClientSession {
             Operation::Create { place, owner, existing, layout, node } => {
                 self.open.room(1)?;
                 let (made, removed) = namespace.create_open(watch, &place, owner, existing, &layout, &node)?;
-                self.open.made(made.id);
+                self.open.made(made.id, existing == Existing::Draft);
                 removed.0.iter().for_each(|_| intents.look());
                 MetadataReply::Attributes(made)
             }
@@ -283,7 +287,7 @@ impl ClientSession {
                 let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
                 self.open.room(creates)?;
                 let mut done = namespace.many(watch, &operations)?;
-                done.opened.iter().for_each(|made| self.open.made(made.id));
+                done.opened.iter().for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
                 service.prove_outcomes(watch, &mut done);
                 if done.removed {
                     intents.look();
@@ -293,6 +297,15 @@ impl ClientSession {
             Operation::Sync => {
                 namespace.database().sync(watch)?;
                 MetadataReply::Synced(service.verifier)
+            }
+            Operation::Drafts { after } => {
+                let (drafts, more) = service.drafts.list(namespace, after)?;
+                MetadataReply::Drafts { drafts, more }
+            }
+            Operation::RemoveDraft { file, abandoned_for_ns } => {
+                service.drafts.remove(namespace, watch, file, abandoned_for_ns)?;
+                intents.look();
+                MetadataReply::Done
             }
             Operation::Status => MetadataReply::Status(service.status()?),
         })

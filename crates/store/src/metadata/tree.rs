@@ -131,6 +131,7 @@ pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Res
             Ok(None)
         }
         Node::File(layout) => {
+            super::drafts::forget(t, id)?;
             if t.get(Table::Intents, &id_key(id))?.is_none() {
                 t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets.clone() }));
             }

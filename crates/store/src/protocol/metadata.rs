@@ -3,7 +3,9 @@
 //! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
 //! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
 
+pub use super::checked::Name;
 use super::common::BootVerifier;
+pub use super::drafts::DraftEntry;
 use super::locks::{LockOperation, LockReply};
 pub use super::many::{NewFile, Small, SmallReply};
 pub use super::page::{After, Detail};
@@ -103,6 +105,7 @@ pub struct FileLayout {
     /// The distribution, its parameters' defaults included.
     pub spec: Spec,
     /// The target of each datafile, in order; their number is the number of datafiles.
+    #[serde(deserialize_with = "super::checked::targets")]
     pub targets: Vec<TargetId>,
 }
 
@@ -142,6 +145,7 @@ pub struct Attributes {
     pub target: Option<Vec<u8>>,
     /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
     /// between the question and the answer. `None`: the I/O servers know.
+    #[serde(deserialize_with = "super::checked::known_size")]
     pub size_bytes: Option<u64>,
     /// What the service can say of a file's datafiles: in answers about attributes, in pages with sizes, and when it is opened.
     pub settled: Option<Settled>,
@@ -156,6 +160,7 @@ pub struct Attributes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The file's size.
+    #[serde(deserialize_with = "super::checked::told_size")]
     pub size_bytes: u64,
     /// How long its datafiles are.
     pub lengths: Lengths,
@@ -271,6 +276,7 @@ pub enum End {
     /// Everything it wrote is at the I/O servers, and nothing is in flight.
     Written {
         /// Where the last byte ends that it wrote and that no [`Operation::Written`] has told of; 0: there is none.
+        #[serde(deserialize_with = "super::checked::told_size")]
         end_bytes: u64,
         /// Every byte from here to there was written by it; `end_bytes`: it cannot say.
         whole_from_bytes: u64,
@@ -486,6 +492,18 @@ pub enum Operation {
         /// What; at most [`crate::limits::MANY`].
         operations: Vec<Small>,
     },
+    /// Files that copies have made and not finished: [`MetadataReply::Drafts`].
+    Drafts {
+        /// Those after this one.
+        after: Option<FileId>,
+    },
+    /// Removes a draft whose maker is gone: [`MetadataReply::Done`].
+    RemoveDraft {
+        /// Which.
+        file: FileId,
+        /// For at least so long, by the service's clock.
+        abandoned_for_ns: u64,
+    },
 }
 
 impl Operation {
@@ -532,6 +550,9 @@ pub enum Existing {
     Refuse,
     /// Takes its name; the old one is removed.
     Replace,
+    /// The new file is the draft of a copy, which renames it when it is whole. It takes the place of another draft and of nothing
+    /// else. The service remembers that it is one until it has another name.
+    Draft,
 }
 
 /// Who owns a new file or directory, and who may use it.
@@ -575,7 +596,7 @@ pub enum SetTime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// The name.
-    pub name: Vec<u8>,
+    pub name: Name,
     /// What it stands for.
     pub id: FileId,
     /// What that is.
@@ -630,6 +651,13 @@ pub enum MetadataReply {
     /// What became of each of many operations, in their order. Fewer than asked when a message does not hold more: those
     /// without an outcome were not begun.
     Each(Vec<Result<SmallReply, Refusal>>),
+    /// Drafts, in order of number, and whether there are more.
+    Drafts {
+        /// These.
+        drafts: Vec<DraftEntry>,
+        /// Whether there are more.
+        more: bool,
+    },
 }
 
 /// How the metadata service is.

@@ -1,7 +1,9 @@
 //! What the messages say. One enum of requests and one of replies per service; a body is one of them, serialised with
 //! postcard. Which service's it is stands in the header ([`crate::wire::Kind`]).
 
+pub(crate) mod checked;
 pub mod common;
+mod drafts;
 pub mod io;
 pub mod locks;
 pub mod many;

@@ -4,6 +4,7 @@
 //! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
 //! bytes in one piece.
 
+use super::checked::{self, Name};
 use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Settled};
 use serde::de::{self, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -93,7 +94,7 @@ struct RowsOut<'a>(&'a [DirectoryEntry], &'a [Option<u32>]);
 impl Serialize for RowsOut<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.0.iter().zip(self.1).map(|(entry, layout)| RowOut {
-            name: Raw(&entry.name),
+            name: &entry.name,
             id: entry.id,
             kind: entry.kind,
             attributes: entry.attributes.as_ref().map(|of| SlimOut {
@@ -107,7 +108,7 @@ impl Serialize for RowsOut<'_> {
 
 #[derive(Serialize)]
 struct RowOut<'a> {
-    name: Raw<'a>,
+    name: &'a Name,
     id: FileId,
     kind: FileKind,
     attributes: Option<SlimOut<'a>>,
@@ -138,6 +139,7 @@ struct Plain {
     device: u32,
     target_bytes: u64,
     extended_bytes: u32,
+    #[serde(deserialize_with = "checked::known_size")]
     size_bytes: Option<u64>,
     settled: Brief,
     /// Place in the table of layouts.
@@ -151,6 +153,7 @@ enum Brief {
     /// As long as in a file without holes of the size that is told.
     Whole,
     Other {
+        #[serde(deserialize_with = "checked::told_size")]
         size_bytes: u64,
         is_whole: bool,
         is_exact: bool,
@@ -207,7 +210,7 @@ impl Plain {
 
 #[derive(Deserialize)]
 struct RowIn<'a> {
-    name: &'a [u8],
+    name: Name,
     id: FileId,
     kind: FileKind,
     #[serde(borrow)]
@@ -256,7 +259,7 @@ impl RowIn<'_> {
                 })
             }
         };
-        Some(DirectoryEntry { name: name.to_vec(), id, kind, attributes })
+        Some(DirectoryEntry { name, id, kind, attributes })
     }
 }
 
@@ -282,7 +285,7 @@ impl<'de> Visitor<'de> for RowsIn<'_> {
         // A length that is damaged does not take memory that nothing fills.
         let mut entries = Vec::with_capacity(rows.size_hint().unwrap_or(0).min(4096));
         while let Some(row) = rows.next_element::<RowIn<'_>>()? {
-            entries.push(row.entry(self.0).ok_or_else(|| de::Error::custom("a layout that is not in the page's table"))?);
+            entries.push(row.entry(self.0).ok_or_else(|| checked::refuse("a page with an entry whose layout is not in its table"))?);
         }
         Ok(entries)
     }
@@ -347,7 +350,7 @@ mod tests {
             layout: layout.cloned(),
             default_layout: Some(LayoutChoice::default()),
         };
-        DirectoryEntry { name: name.to_vec(), id: attributes.id, kind: attributes.kind, attributes: Some(attributes) }
+        DirectoryEntry { name: Name::new(name).unwrap(), id: attributes.id, kind: attributes.kind, attributes: Some(attributes) }
     }
 
     #[test]
@@ -357,7 +360,7 @@ mod tests {
         let mut entries: Vec<DirectoryEntry> =
             (1..100).map(|n| entry(&vec![b'x'; n], Some(if n % 3 == 0 { &other } else { &one }))).collect();
         entries.push(entry(b"none", None));
-        entries.push(DirectoryEntry { name: vec![0xff, 1], id: FileId(5), kind: FileKind::Directory, attributes: None });
+        entries.push(DirectoryEntry { name: Name::new([0xff, 1]).unwrap(), id: FileId(5), kind: FileKind::Directory, attributes: None });
         let page = MetadataReply::Page { entries: entries.clone(), more: true };
         let bytes = postcard::to_stdvec(&page).unwrap();
         assert!(bytes.len() < 99 * 50 + 99 * 80, "{} bytes", bytes.len());

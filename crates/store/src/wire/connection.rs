@@ -406,15 +406,22 @@ impl Connection {
     /// # Errors
     /// The server's error, or the connection's.
     pub fn record_fetch(&mut self, session: u32, take: &mut dyn FnMut(Vec<Event>)) -> Result<u64> {
-        let mut lost_in_all = 0;
+        let (mut lost_in_all, mut taken) = (0, 0);
         loop {
             let request = CommonRequest::RecordFetch { session };
             let (reply, payload) = self.call_with(&mut Tracer::off(), Kind::Common, &request, &[])?;
             let CommonReply::RecordPage { more, lost } = reply else {
                 return Err(unexpected(&reply).at_server(&self.hello.server));
             };
-            lost_in_all += lost;
-            take(decode(&payload).map_err(|e| e.at_server(&self.hello.server))?);
+            lost_in_all = u64::saturating_add(lost_in_all, lost);
+            let events: Vec<Event> = decode(&payload).map_err(|e| e.at_server(&self.hello.server))?;
+            // An empty page counts too: who tells without end is not listened to without end.
+            taken += events.len() + 1;
+            if taken > 4 * limits::SESSION_EVENTS {
+                let problem = format!("more than {} recorded events, and no end", 4 * limits::SESSION_EVENTS);
+                return Err(Error::new(ErrorKind::Protocol, problem).at_server(&self.hello.server));
+            }
+            take(events);
             if !more {
                 let _: CommonReply = self.call(&mut Tracer::off(), Kind::Common, &CommonRequest::RecordStop { session })?;
                 return Ok(lost_in_all);

@@ -5,6 +5,7 @@ use super::socket;
 use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::protocol::checked;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
@@ -136,10 +137,14 @@ impl Exchange<'_> {
 
 /// A body from its bytes.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    drop(checked::why());
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(Error::new(ErrorKind::Protocol, format!("a message body with {} bytes too many", rest.len()))),
-        Err(e) => Err(Error::new(ErrorKind::Protocol, format!("a message body that cannot be read: {e}"))),
+        Err(e) => {
+            let why = checked::why().unwrap_or_else(|| e.to_string());
+            Err(Error::new(ErrorKind::Protocol, format!("a message body that cannot be read: {why}")))
+        }
     }
 }
 

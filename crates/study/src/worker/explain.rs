@@ -2,6 +2,7 @@
 
 use crate::raw::Digest;
 use crate::{Error, Result};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use thalweg_explain::{Explanation, Options};
 use thalweg_store::client::Store;
@@ -13,10 +14,22 @@ use thalweg_trace::{
 /// How many charges a digest keeps.
 const CHARGES: usize = 4;
 
+/// Makes a directory that only we may use, or finds that it is one: its name can be foreseen, and others may write beside it.
+fn own_directory(path: &Path) -> std::io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let found = std::fs::symlink_metadata(path)?;
+            let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+            if is_ours { Ok(()) } else { Err(e) }
+        }
+        made => made,
+    }
+}
+
 /// Begins a recording of both ends.
 pub(super) fn start(store: &Store, node: &str, number: u32, read: bool) -> Result<Recorder> {
     let directory = std::env::temp_dir().join(format!("thalweg-study-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making a place for recordings"))?;
+    own_directory(&directory).map_err(Error::file(&directory, "making a place for recordings"))?;
     let way = if read { "read" } else { "write" };
     let asked = Asked {
         path: directory.join(format!("{number}.thw")),
@@ -103,5 +116,22 @@ impl Source for From {
     }
     fn stacks(&self) -> std::result::Result<Vec<Stack>, SourceError> {
         self.recording.stacks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_go_to_a_directory_that_nobody_else_may_write_to_and_through_no_link() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("own");
+        own_directory(&path).unwrap();
+        own_directory(&path).unwrap();
+        std::os::unix::fs::symlink(&path, here.path().join("link")).unwrap();
+        assert!(own_directory(&here.path().join("link")).is_err());
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(own_directory(&path).is_err());
     }
 }

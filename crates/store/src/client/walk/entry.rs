@@ -7,7 +7,7 @@ use std::time::Instant;
 /// One name of a directory.
 #[derive(Clone, Debug)]
 pub struct WalkEntry {
-    /// The name: bytes, not text.
+    /// The name: bytes, not text. What was listed is a [`crate::protocol::metadata::Name`].
     pub name: Vec<u8>,
     /// What it stands for.
     pub id: FileId,

@@ -8,11 +8,16 @@
 
 use super::ahead::Ahead;
 use super::{Walk, WalkEntry, WalkMode, Walker};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{FileId, FileKind, Place};
 use crate::sync::locked;
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
+
+/// The deepest directory that is gone into, and the longest path: several times what a path can name, since trees can be moved into
+/// trees. What is above it is in memory.
+const DEPTH_MOST: usize = 4096;
+const PATH_BYTES_MOST: usize = 16 * crate::limits::PATH_BYTES;
 
 /// How to walk a tree.
 #[derive(Clone, Debug)]
@@ -126,6 +131,9 @@ impl Tree {
                 }
             } else if let Some((path, entry)) = level.below.pop_front() {
                 let (id, parent) = (entry.id, level.id);
+                if let Some(error) = self.endless(&path, id) {
+                    return Some(Ok(TreeEntry { path, depth, parent, entry, visit: Visit::Unreadable(error) }));
+                }
                 let walk = (depth < self.options.depth_most).then(|| self.open(id, &path));
                 self.levels.push(Level { of: Some((path, entry)), id, parent, walk, below: VecDeque::new() });
             } else {
@@ -145,6 +153,18 @@ impl Tree {
             level.below.push_back((path.clone(), entry.clone()));
         }
         TreeEntry { path, depth, parent: level.id, entry, visit: Visit::Found }
+    }
+
+    /// Why a directory is not gone into: a tree has an end, and a server that says otherwise is not followed.
+    fn endless(&self, path: &[u8], id: FileId) -> Option<Error> {
+        let problem = if self.levels.iter().any(|level| level.of.is_some() && level.id == id) {
+            "a directory that is in itself: the metadata service is wrong".to_owned()
+        } else if self.levels.len() > DEPTH_MOST || path.len() > PATH_BYTES_MOST {
+            format!("deeper than {DEPTH_MOST} directories, or of a path of more than {PATH_BYTES_MOST} bytes")
+        } else {
+            return None;
+        };
+        Some(Error::new(ErrorKind::LinkLoop, problem))
     }
 
     /// The walk of a directory whose turn has come: perhaps it has begun already.

@@ -9,7 +9,7 @@ use super::core::{Core, STALE_NS, Taken, WalkId};
 use super::wires::{Waker, Wires};
 use super::{Known, WalkCounters, WalkEntry, WalkOptions};
 use crate::client::DataClient;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::metadata::{FileId, Place};
 use crate::sync::locked;
@@ -29,6 +29,8 @@ pub struct Walker {
 
 pub(super) struct Shared {
     data: Arc<DataClient>,
+    /// The metadata service's address, for messages.
+    address: String,
     options: WalkOptions,
     since: Instant,
     pub(super) state: Mutex<State>,
@@ -66,9 +68,11 @@ impl Walker {
     pub fn new(names: MetadataClient, data: Arc<DataClient>, options: WalkOptions) -> Walker {
         let since = Instant::now();
         let core = Core::new(data.map(), options.clone(), since);
+        let address = names.address().to_owned();
         let wires = Wires::new(names, Arc::clone(&data), options.timeout);
         let shared = Shared {
             data,
+            address,
             options,
             since,
             state: Mutex::new(State { core, driver: None, waiting: 0 }),
@@ -250,6 +254,8 @@ impl Walk {
             self.asked(tracer, asking);
         }
         match taken {
+            // What cannot be is the service's doing, wherever it was noticed.
+            Taken::Failed(error) if error.kind() == ErrorKind::Protocol => Err(error.at_server(&self.shared.address)),
             Taken::Failed(error) => Err(error),
             _ => Ok(()),
         }

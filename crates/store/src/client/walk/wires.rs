@@ -194,7 +194,13 @@ impl Wires {
             }
             let peer = peer_at(place);
             let answers = &mut came.answers;
-            let received = pipe.receive(tracer, span, &mut |arrived| answers.push((arrived.token, answer(peer, arrived))));
+            let (names, data) = (&self.names, &self.data);
+            let named = |error: Error| match peer {
+                Peer::Metadata => error.at_server(names.address()),
+                Peer::Io(server) => error.at_server(data.links()[server].name()),
+            };
+            let mut each = |arrived: Arrived<'_>| answers.push((arrived.token, answer(peer, arrived).map_err(named)));
+            let received = pipe.receive(tracer, span, &mut each);
             let received = received.and_then(|()| match (pipe.deadline(), peer, pipe.server()) {
                 (Some(deadline), ..) if deadline <= now => Err(pipe.silent()),
                 (_, Peer::Io(server), Some(name)) if name != self.data.links()[server].name() => {

@@ -1,19 +1,22 @@
 //! A tree of this machine as a target.
 //!
-//! Everything is made from the target's own descriptor, by the path below it, and nothing through a symbolic link: a link that the tree itself
-//! brings, or that was there, is never followed.
+//! Everything is made as a single name in a directory that was opened beneath the target's own ([`crate::copy::beneath`]): a link that the tree
+//! itself brings, or that was there, is never followed. Owners, modes and times are set by descriptor.
 
-use super::batch::{Batch, Entry, Kept, State, What, partial, shown};
+use super::batch::{Batch, Entry, Kept, State, What, shown};
 use super::workers::of_entry;
 use super::{Context, TreeSink, TreeSource, whole};
-use crate::copy::local::LocalSink;
+use crate::copy::beneath::{self, Parents, failure};
+use crate::copy::draft::{self, exists};
+use crate::copy::local::LocalPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
 use crate::sync::locked;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -28,15 +31,6 @@ pub(super) struct LocalTarget<'a> {
     directories: Mutex<Vec<(Vec<u8>, Kept)>>,
 }
 
-fn failure(error: Errno) -> Error {
-    let problem = Error::system("", error);
-    Error::new(problem.kind(), problem.message().trim_start_matches(": ").to_owned())
-}
-
-fn exists() -> Error {
-    Error::new(ErrorKind::Exists, "exists already: use --force to replace it")
-}
-
 impl<'a> LocalTarget<'a> {
     pub fn new(context: Context<'a>, path: &'a Path) -> LocalTarget<'a> {
         LocalTarget { context, path, root: OnceLock::new(), directories: Mutex::default() }
@@ -47,12 +41,13 @@ impl<'a> LocalTarget<'a> {
     }
 
     /// Makes a directory that we can fill; it gets its own mode when it is full.
-    fn make_directory(&self, path: &[u8], kept: Kept) -> Result<()> {
+    fn make_directory(&self, parents: &mut Parents<'_>, path: &[u8], kept: Kept) -> Result<()> {
         let wanted = self.context.mode_of(kept.mode);
-        match rustix::fs::mkdirat(self.root(), path, Mode::from_raw_mode((wanted | 0o700) & 0o777)) {
+        let (above, name) = parents.find(path)?;
+        match rustix::fs::mkdirat(above, name, Mode::from_raw_mode((wanted | 0o700) & 0o777)) {
             Ok(()) => {}
             Err(Errno::EXIST) if self.context.job.force => {
-                let found = rustix::fs::statat(self.root(), path, AtFlags::SYMLINK_NOFOLLOW).map_err(failure)?;
+                let found = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failure)?;
                 if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
                     return Err(Error::new(ErrorKind::NotDirectory, "something else has the name of this directory"));
                 }
@@ -66,23 +61,29 @@ impl<'a> LocalTarget<'a> {
         Ok(())
     }
 
-    /// Makes a small file under its `.partial` name. `false`: it has its own already.
-    fn write(&self, entry: &Entry, bytes: &[u8]) -> Result<bool> {
+    /// Makes a small file. What is to be synced has the name of a draft still, which is given back: it is not open any more, so many
+    /// can be synced together, and carries no mark, so no other copy takes it for one that was left behind.
+    fn write(&self, parents: &mut Parents<'_>, entry: &Entry, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         let (path, kept) = (&entry.item.path, entry.item.kept);
-        let partial = partial(path);
-        let mode = self.context.mode_of(kept.mode);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = match rustix::fs::openat(self.root(), partial.as_slice(), flags, Mode::from_raw_mode(mode & 0o777)) {
-            Ok(file) => file,
-            // Left by a copy that was killed, or of one that is under way: who looks at its lock.
-            Err(Errno::EXIST) => return self.write_slowly(entry, bytes).map(|()| false),
-            Err(e) => return Err(failure(e)),
-        };
-        let written = self.fill(&file, bytes, kept);
-        if written.is_err() {
-            let _ = rustix::fs::unlinkat(self.root(), partial.as_slice(), AtFlags::empty());
+        let (above, name) = parents.find(path)?;
+        let made = draft::make(above, name, self.context.mode_of(kept.mode))?;
+        if made.beside {
+            self.left_alone(path);
         }
-        written.map(|()| true)
+        if let Err(error) = self.fill(&made.file, bytes, kept) {
+            draft::remove(above, &made.name);
+            return Err(error);
+        }
+        draft::unmark(&made.file);
+        if self.context.job.sync {
+            return Ok(Some(made.name));
+        }
+        self.keep(parents, path, &made.name).map(|()| None)
+    }
+
+    /// What has the name `NAME.partial` and is not ours to write to is told.
+    fn left_alone(&self, path: &[u8]) {
+        self.context.observer.left_alone(&draft::name_of(path));
     }
 
     fn fill(&self, file: &OwnedFd, bytes: &[u8], kept: Kept) -> Result<()> {
@@ -94,85 +95,57 @@ impl<'a> LocalTarget<'a> {
                 Err(e) => return Err(failure(e)),
             }
         }
-        if self.context.job.preserve {
-            let mode = given_away(rustix::fs::fchown(file, owner(kept).0, owner(kept).1), kept.mode)?;
-            rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).and_then(|()| rustix::fs::futimens(file, &times(kept))).map_err(failure)?;
-        }
-        Ok(())
-    }
-
-    /// The same beside what is there under the `.partial` name, and under its own name when it returns.
-    fn write_slowly(&self, entry: &Entry, bytes: &[u8]) -> Result<()> {
-        use crate::client::flow::Sink;
-        let path = self.path.join(OsStr::from_bytes(&entry.item.path));
-        let mode = self.context.mode_of(entry.item.kept.mode);
-        let written = LocalSink::create(&path, Some(bytes.len() as u64), mode, self.context.job.force).and_then(|mut sink| {
-            sink.write(bytes, 0)?;
-            sink.keep(self.context.job.sync, bytes.len() as u64)
-        });
-        written.map_err(|e| of_entry(e, &entry.item.path))?;
-        self.set_attributes(&entry.item.path, entry.item.kept, false)
+        self.set_attributes(file, kept)
     }
 
     /// Gives a whole file its name.
-    fn keep(&self, path: &[u8]) -> Result<()> {
-        let partial = partial(path);
-        let done = match self.context.job.force {
-            true => rustix::fs::renameat(self.root(), partial.as_slice(), self.root(), path),
-            false => match rustix::fs::renameat_with(self.root(), partial.as_slice(), self.root(), path, RenameFlags::NOREPLACE) {
-                // Not every file system can.
-                Err(Errno::INVAL) => match rustix::fs::statat(self.root(), path, AtFlags::SYMLINK_NOFOLLOW) {
-                    Err(Errno::NOENT) => rustix::fs::renameat(self.root(), partial.as_slice(), self.root(), path),
-                    Err(e) => Err(e),
-                    Ok(_) => Err(Errno::EXIST),
-                },
-                done => done,
-            },
-        };
-        let error = match done {
-            Ok(()) => return Ok(()),
-            Err(Errno::EXIST) => exists(),
-            Err(e) => failure(e),
-        };
-        let _ = rustix::fs::unlinkat(self.root(), partial.as_slice(), AtFlags::empty());
-        Err(error)
+    fn keep(&self, parents: &mut Parents<'_>, path: &[u8], draft: &[u8]) -> Result<()> {
+        let (above, name) = parents.find(path)?;
+        let published = draft::publish(above, draft, name, self.context.job.force);
+        if published.is_err() {
+            draft::remove(above, draft);
+        }
+        published
     }
 
-    fn make_node(&self, path: &[u8], node: &NewNode, kept: Kept) -> Result<()> {
+    fn make_node(&self, parents: &mut Parents<'_>, path: &[u8], node: &NewNode, kept: Kept) -> Result<()> {
         let mode = Mode::from_raw_mode(self.context.mode_of(kept.mode) & 0o777);
+        let (above, name) = parents.find(path)?;
         let make = || match node {
-            NewNode::Symlink(target) => rustix::fs::symlinkat(target.as_slice(), self.root(), path),
-            NewNode::Fifo => rustix::fs::mknodat(self.root(), path, FileType::Fifo, mode, 0),
-            NewNode::Socket => rustix::fs::mknodat(self.root(), path, FileType::Socket, mode, 0),
-            NewNode::CharacterDevice(number) => rustix::fs::mknodat(self.root(), path, FileType::CharacterDevice, mode, device(*number)),
-            NewNode::BlockDevice(number) => rustix::fs::mknodat(self.root(), path, FileType::BlockDevice, mode, device(*number)),
+            NewNode::Symlink(target) => rustix::fs::symlinkat(target.as_slice(), above, name),
+            NewNode::Fifo => rustix::fs::mknodat(above, name, FileType::Fifo, mode, 0),
+            NewNode::Socket => rustix::fs::mknodat(above, name, FileType::Socket, mode, 0),
+            NewNode::CharacterDevice(number) => rustix::fs::mknodat(above, name, FileType::CharacterDevice, mode, device(*number)),
+            NewNode::BlockDevice(number) => rustix::fs::mknodat(above, name, FileType::BlockDevice, mode, device(*number)),
         };
         let made = match make() {
             // A directory stays: removing a file is all that may be done to make room.
             Err(Errno::EXIST) if self.context.job.force => {
-                rustix::fs::unlinkat(self.root(), path, AtFlags::empty()).and_then(|()| make()).map_err(failure)
+                rustix::fs::unlinkat(above, name, AtFlags::empty()).and_then(|()| make()).map_err(failure)
             }
             Err(Errno::EXIST) => Err(exists()),
             made => made.map_err(failure),
         };
         made?;
-        if self.context.job.preserve { self.set_attributes(path, kept, matches!(node, NewNode::Symlink(_))) } else { Ok(()) }
+        if self.context.job.preserve { set_node_attributes(above, name, kept, node) } else { Ok(()) }
     }
 
-    /// Sets what is to be kept, by name.
-    fn set_attributes(&self, path: &[u8], kept: Kept, is_link: bool) -> Result<()> {
+    /// Sets what is to be kept of a file or directory.
+    fn set_attributes(&self, file: &OwnedFd, kept: Kept) -> Result<()> {
         if !self.context.job.preserve {
             return Ok(());
         }
-        // The tree's own directory has no name below itself.
-        let path = if path.is_empty() { b"." } else { path };
-        let (uid, gid) = owner(kept);
-        let changed = rustix::fs::chownat(self.root(), path, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
-        let mode = given_away(changed, kept.mode)?;
-        if !is_link {
-            rustix::fs::chmodat(self.root(), path, Mode::from_raw_mode(mode), AtFlags::empty()).map_err(failure)?;
+        let mode = given_away(rustix::fs::fchown(file, owner(kept).0, owner(kept).1), kept.mode)?;
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).and_then(|()| rustix::fs::futimens(file, &times(kept))).map_err(failure)
+    }
+
+    /// Gives a directory that is full what it could not have before.
+    fn finish_directory(&self, path: &[u8], kept: Kept) -> Result<()> {
+        let opened = beneath::open(self.root(), path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map_err(failure)?;
+        if self.context.job.preserve {
+            return self.set_attributes(&opened, kept);
         }
-        rustix::fs::utimensat(self.root(), path, &times(kept), AtFlags::SYMLINK_NOFOLLOW).map_err(failure)
+        rustix::fs::fchmod(&opened, Mode::from_raw_mode(self.context.mode_of(kept.mode))).map_err(failure)
     }
 
     /// Puts everything on media that was written to this file system.
@@ -181,12 +154,48 @@ impl<'a> LocalTarget<'a> {
     }
 
     fn large(&self, tracer: &mut Tracer, entry: &mut Entry, source: &dyn TreeSource) -> Result<()> {
-        let path = self.path.join(OsStr::from_bytes(&entry.item.path));
-        let target = whole::Target::Local(&path, self.context.mode_of(entry.item.kept.mode));
+        let (above, name) = beneath::split(&entry.item.path);
+        let directory = beneath::open(self.root(), above, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map_err(failure)?;
+        let kept = entry.item.kept;
+        let target = LocalPlace {
+            directory,
+            name,
+            path: self.path.join(OsStr::from_bytes(&entry.item.path)),
+            mode: self.context.mode_of(kept.mode),
+            finish: &|file: &File| {
+                file.try_clone().map_err(|e| Error::system("", e)).and_then(|file| self.set_attributes(&file.into(), kept))
+            },
+            left_alone: &|| self.left_alone(&entry.item.path),
+        };
         let from = source.large(tracer, &entry.item)?;
-        entry.modified = whole::move_all(self.context, tracer, from, target)?;
-        self.set_attributes(&entry.item.path, entry.item.kept, false)
+        entry.modified = whole::move_all(self.context, tracer, from, whole::Target::Local(target))?;
+        Ok(())
     }
+}
+
+/// Sets what is to be kept of a node that was made a moment ago, by a descriptor of the node itself: whatever takes its name
+/// meanwhile is left alone.
+fn set_node_attributes(above: BorrowedFd<'_>, name: &[u8], kept: Kept, node: &NewNode) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(above, name, flags, Mode::empty()).map_err(failure)?;
+    let wanted = match node {
+        NewNode::Symlink(_) => FileType::Symlink,
+        NewNode::Fifo => FileType::Fifo,
+        NewNode::Socket => FileType::Socket,
+        NewNode::CharacterDevice(_) => FileType::CharacterDevice,
+        NewNode::BlockDevice(_) => FileType::BlockDevice,
+    };
+    if FileType::from_raw_mode(rustix::fs::fstat(&opened).map_err(failure)?.st_mode) != wanted {
+        return Err(Error::new(ErrorKind::Busy, "something else took its name meanwhile"));
+    }
+    let (uid, gid) = owner(kept);
+    let mode = given_away(rustix::fs::chownat(&opened, "", uid, gid, AtFlags::EMPTY_PATH), kept.mode)?;
+    if wanted != FileType::Symlink {
+        // A descriptor of a name alone has its mode changed through this; a link's mode means nothing.
+        let itself = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        rustix::fs::chmod(itself, Mode::from_raw_mode(mode)).map_err(failure)?;
+    }
+    rustix::fs::utimensat(&opened, "", &times(kept), AtFlags::EMPTY_PATH).map_err(failure)
 }
 
 fn owner(kept: Kept) -> (Option<Uid>, Option<Gid>) {
@@ -215,13 +224,15 @@ fn device(number: u32) -> u64 {
 impl TreeSink for LocalTarget<'_> {
     fn begin(&self, _: &mut Tracer) -> Result<()> {
         let on_it = |e: Errno| failure(e).on_file(self.path.display().to_string());
-        match rustix::fs::mkdir(self.path, Mode::from_raw_mode(0o777)) {
-            Ok(()) => {}
-            Err(Errno::EXIST) if self.context.job.force && self.path.is_dir() => {}
+        // A link that a person names is his; what was made here is no link.
+        let links = match rustix::fs::mkdir(self.path, Mode::from_raw_mode(0o777)) {
+            Ok(()) => OFlags::NOFOLLOW,
+            Err(Errno::EXIST) if self.context.job.force && self.path.is_dir() => OFlags::empty(),
             Err(Errno::EXIST) => return Err(exists().on_file(self.path.display().to_string())),
             Err(e) => return Err(on_it(e)),
-        }
-        let root = rustix::fs::open(self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(on_it)?;
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | links;
+        let root = rustix::fs::open(self.path, flags, Mode::empty()).map_err(on_it)?;
         self.root.get_or_init(|| root);
         Ok(())
     }
@@ -235,26 +246,25 @@ impl TreeSink for LocalTarget<'_> {
         made: &mut dyn FnMut(&mut Batch),
     ) -> Result<()> {
         let writing = tracer.begin();
+        let mut parents = Parents::of(self.root());
         for entry in batch.entries.iter_mut().filter(|entry| entry.item.what == What::Directory && entry.state == State::Found) {
-            entry.state = self.make_directory(&entry.item.path, entry.item.kept).map_or_else(State::Failed, |()| State::Done);
+            entry.state = self.make_directory(&mut parents, &entry.item.path, entry.item.kept).map_or_else(State::Failed, |()| State::Done);
         }
         made(batch);
         let mut unnamed = Vec::new();
         for (number, entry) in batch.entries.iter_mut().enumerate() {
             let done = match (&entry.item.what, &entry.state) {
-                (What::File(_), State::Loaded(range)) => self.write(entry, &batch.memory[range.clone()]).map(|is_partial| {
-                    if is_partial {
-                        unnamed.push(number);
-                    }
-                }),
-                (What::Node(node), State::Found) => self.make_node(&entry.item.path, node, entry.item.kept),
+                (What::File(_), State::Loaded(range)) => self
+                    .write(&mut parents, entry, &batch.memory[range.clone()])
+                    .map(|draft| unnamed.extend(draft.map(|draft| (number, draft)))),
+                (What::Node(node), State::Found) => self.make_node(&mut parents, &entry.item.path, node, entry.item.kept),
                 _ => continue,
             };
             entry.state = done.map_or_else(State::Failed, |()| State::Done);
         }
         let about = About { parent: span, size_bytes: Some(batch.size_bytes), count: Some(batch.entries.len() as u32), ..About::default() };
         tracer.end(writing, SpanKind::FileWrite, about);
-        let unsynced = if self.context.job.sync && !unnamed.is_empty() {
+        let unsynced = if !unnamed.is_empty() {
             let syncing = tracer.begin();
             let synced = self.sync();
             tracer.end(syncing, SpanKind::FileSync, About { parent: span, ..About::default() });
@@ -262,12 +272,14 @@ impl TreeSink for LocalTarget<'_> {
         } else {
             self.context.check().err()
         };
-        for number in unnamed {
+        for (number, draft) in unnamed {
             let entry = &mut batch.entries[number];
             let kept = match &unsynced {
-                None => self.keep(&entry.item.path),
+                None => self.keep(&mut parents, &entry.item.path, &draft),
                 Some(error) => {
-                    let _ = rustix::fs::unlinkat(self.root(), partial(&entry.item.path).as_slice(), AtFlags::empty());
+                    if let Ok((above, _)) = parents.find(&entry.item.path) {
+                        draft::remove(above, &draft);
+                    }
                     Err(error.clone())
                 }
             };
@@ -291,12 +303,7 @@ impl TreeSink for LocalTarget<'_> {
         let mut directories = std::mem::take(&mut *locked(&self.directories));
         directories.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (path, kept) in directories {
-            let done = if self.context.job.preserve {
-                self.set_attributes(&path, kept, false)
-            } else {
-                let mode = Mode::from_raw_mode(self.context.mode_of(kept.mode));
-                rustix::fs::chmodat(self.root(), path.as_slice(), mode, AtFlags::empty()).map_err(failure)
-            };
+            let done = self.finish_directory(&path, kept);
             if let Err(error) = done {
                 failed(&path, &error);
             }

@@ -1,18 +1,20 @@
 //! A tree of this machine as a source.
 //!
 //! The walk holds one open directory and the names of those on the way down to it. Everything is found from the tree's own descriptor, by the
-//! path below it, so that it does not matter what becomes of the names above.
+//! path below it, so that it does not matter what becomes of the names above. Unless links are to be followed, none is, wherever in the
+//! path: a directory that becomes a link while the tree is copied leads nowhere.
 
 use super::batch::{Batch, Item, Kept, State, What, shown};
 use super::workers::of_entry;
 use super::{SMALL_BYTES, TreeSource, whole};
+use crate::copy::beneath::{self, failure};
 use crate::copy::local::LocalSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
 use crate::sync::locked;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -41,11 +43,6 @@ struct Level {
     below: Vec<(Item, (u64, u64))>,
 }
 
-fn failure(error: Errno) -> Error {
-    let problem = Error::system("", error);
-    Error::new(problem.kind(), problem.message().trim_start_matches(": ").to_owned())
-}
-
 impl LocalTree {
     /// A directory of this machine.
     pub fn open(path: &Path, follow: bool) -> Result<LocalTree> {
@@ -61,12 +58,31 @@ impl LocalTree {
         rustix::fs::statat(&self.root, path, if self.follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW })
     }
 
+    fn open_entry(&self, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        if self.follow {
+            return rustix::fs::openat(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty());
+        }
+        beneath::open(self.root.as_fd(), path, flags, Mode::empty())
+    }
+
+    /// Opening a pipe that has taken a file's place must not wait for a writer.
+    fn open_file(&self, path: &[u8]) -> Result<OwnedFd> {
+        self.open_entry(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|e| match e {
+            Errno::NOENT => Error::new(ErrorKind::SourceChanged, "was removed while the tree was copied"),
+            Errno::LOOP => Error::new(ErrorKind::SourceChanged, "became a symbolic link while the tree was copied"),
+            e => failure(e),
+        })
+    }
+
+    fn read_link(&self, path: &[u8]) -> rustix::io::Result<Vec<u8>> {
+        let (above, name) = beneath::split(path);
+        let directory = self.open_entry(if above.is_empty() { b"." } else { above }, OFlags::PATH | OFlags::DIRECTORY)?;
+        rustix::fs::readlinkat(directory, name, Vec::new()).map(std::ffi::CString::into_bytes)
+    }
+
     /// Goes down into a directory; nothing: it cannot be read, which is noted.
     fn enter(&self, item: &Item, identity: (u64, u64), batch: &mut Batch) -> Option<Level> {
-        let links = if self.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | links;
-        let opened = rustix::fs::openat(&self.root, item.path.as_slice(), flags, Mode::empty()).and_then(Dir::new);
-        match opened {
+        match self.open_entry(&item.path, OFlags::RDONLY | OFlags::DIRECTORY).and_then(Dir::new) {
             Ok(open) => Some(Level { path: item.path.clone(), identity, open: Some(open), names: Vec::new(), below: Vec::new() }),
             Err(e) => {
                 batch.unread.push((item.path.clone(), failure(e)));
@@ -114,14 +130,7 @@ impl LocalTree {
 
     /// Reads a small file whole.
     fn read(&self, item: &mut Item, size_bytes: u64, memory: &mut [u8]) -> Result<usize> {
-        let links = if self.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        // Opening a pipe that has taken its place must not wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | links;
-        let file = rustix::fs::openat(&self.root, item.path.as_slice(), flags, Mode::empty()).map_err(|e| match e {
-            Errno::NOENT => Error::new(ErrorKind::SourceChanged, "was removed while the tree was copied"),
-            Errno::LOOP => Error::new(ErrorKind::SourceChanged, "became a symbolic link while the tree was copied"),
-            e => failure(e),
-        })?;
+        let file = self.open_file(&item.path)?;
         let mut have = 0;
         while have < memory.len() {
             match rustix::io::read(&file, &mut memory[have..]) {
@@ -230,8 +239,8 @@ impl TreeSource for LocalTree {
                     };
                     at += size as usize;
                 }
-                What::Node(NewNode::Symlink(target)) => match rustix::fs::readlinkat(&self.root, entry.item.path.as_slice(), Vec::new()) {
-                    Ok(found) => *target = found.into_bytes(),
+                What::Node(NewNode::Symlink(target)) => match self.read_link(&entry.item.path) {
+                    Ok(found) => *target = found,
                     Err(e) => entry.state = State::Failed(failure(e)),
                 },
                 _ => {}
@@ -244,8 +253,8 @@ impl TreeSource for LocalTree {
 
     fn large(&self, _: &mut Tracer, item: &Item) -> Result<whole::Source> {
         let path = self.path.join(std::ffi::OsStr::from_bytes(&item.path));
-        let mut source = LocalSource::open(&path).map_err(|e| of_entry(e, &item.path))?;
-        source.object = None;
+        let file = std::fs::File::from(self.open_file(&item.path)?);
+        let source = LocalSource::of(file, &path).map_err(|e| of_entry(e, &item.path))?;
         Ok(whole::Source::Local(source))
     }
 

@@ -118,6 +118,8 @@ pub trait TreeObserver: Sync {
     fn moved(&self, _size_bytes: u64) {}
     /// An entry was not copied. Its path is below the tree; that of the tree itself is empty.
     fn failed(&self, _path: &[u8], _error: &Error) {}
+    /// What had this name (`NAME.partial`, below the tree) was not made by a copy: it was left alone.
+    fn left_alone(&self, _path: &[u8]) {}
     /// Whether to stop.
     fn cancelled(&self) -> bool {
         false

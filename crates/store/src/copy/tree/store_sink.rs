@@ -93,8 +93,8 @@ impl<'a> StoreTarget<'a> {
             }
             What::File(_) => {
                 let place = self.place(&partial(&entry.item.path));
-                // What a copy that was killed has left is in nobody's way.
-                let new = self.store.names.new_file(place, self.owner(mode), Existing::Replace, &self.context.job.layout);
+                // What a copy that was killed has left is in nobody's way; what is no copy's stays.
+                let new = self.store.names.new_file(place, self.owner(mode), Existing::Draft, &self.context.job.layout);
                 Some(Small::Create(new))
             }
             What::Node(ref node) => {
@@ -137,6 +137,8 @@ impl<'a> StoreTarget<'a> {
                 Err(error) if error.breaks_connection() => fatal = Some(error),
                 Err(error) if error.kind() == ErrorKind::Exists => match (&entry.item.what, self.context.job.force) {
                     (What::Node(_), true) => in_the_way.push(number),
+                    // Of the name that it has until it is whole.
+                    (What::File(_), _) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
                     _ => entry.state = State::Failed(exists()),
                 },
                 Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),

@@ -4,13 +4,12 @@ use super::Context;
 use crate::client::{FileHandle, Store};
 use crate::copy::ends::{From, OpenSource, StoreEnd, To};
 use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};
-use crate::copy::local::{LocalSink, LocalSource};
+use crate::copy::local::{Finish, LocalPlace, LocalSink, LocalSource};
 use crate::copy::run::large;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::OpenFile;
 use crate::protocol::metadata::LayoutChoice;
 use std::cell::Cell;
-use std::path::Path;
 use std::sync::Arc;
 use thalweg_trace::{ObjectKind, Tracer};
 
@@ -33,8 +32,8 @@ impl Source {
 
 /// Where it goes.
 pub(super) enum Target<'a> {
-    /// A name of this machine, and the bits to make it with.
-    Local(&'a Path, u32),
+    /// A name of this machine.
+    Local(LocalPlace<'a>),
     /// A file that was made, and gets its name from whoever made it.
     Store(&'a Store, Box<FileHandle>),
 }
@@ -45,7 +44,7 @@ pub(super) enum Target<'a> {
 /// Names server and file. A local target is as it was before.
 pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source, target: Target<'_>) -> Result<bool> {
     let path = match &target {
-        Target::Local(path, _) => path.display().to_string(),
+        Target::Local(place) => place.path.display().to_string(),
         Target::Store(_, handle) => handle.path().to_owned(),
     };
     // Held open until all is done.
@@ -62,8 +61,16 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     let chosen = Chosen::new(&job, direct)?;
     let object = context.mode.object(ObjectKind::File, &path, &[("size_bytes", size_bytes.to_string())]);
     let source = OpenSource { end: from, size_bytes: Some(size_bytes), mode: 0, object };
+    let mut finish: Option<Finish<'_>> = None;
     let mut to = match target {
-        Target::Local(path, mode) => To::Local(Arc::new(LocalSink::create(path, Some(size_bytes), mode, context.job.force)?)),
+        Target::Local(LocalPlace { directory, name, path, mode, finish: attributes, left_alone }) => {
+            let sink = LocalSink::create_in(directory, name, &path, Some(size_bytes), (mode, context.job.force))?;
+            if sink.left_alone.is_some() {
+                left_alone();
+            }
+            finish = Some(attributes);
+            To::Local(Arc::new(sink))
+        }
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
     let watch = Watch { context, seen_bytes: Cell::new(0) };
@@ -73,6 +80,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     let modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
     if let To::Local(sink) = &mut to {
         let sink = Arc::get_mut(sink).ok_or_else(|| Error::new(ErrorKind::Io, "the sink is still being written: a bug"))?;
+        finish.map_or(Ok(()), |finish| finish(sink.file()))?;
         sink.keep(context.job.sync, moved)?;
     }
     Ok(modified)

@@ -152,6 +152,18 @@ impl Inner {
         }
     }
 
+    /// Makes the connection again on which a file is open for writing, if it has ended; that says what is open. Nothing where it is in
+    /// use: then somebody else finds out.
+    pub(super) fn keep_alive(&self, file: FileId) {
+        for slot in &self.slots {
+            let Ok(mut slot) = slot.try_lock() else { continue };
+            if slot.open.get(&file).is_some_and(|uses| uses.writing > 0) {
+                let _ = self.ready(&mut slot);
+                return;
+            }
+        }
+    }
+
     /// Tells what is closed on every connection that has something to tell.
     pub(super) fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
         for slot in &self.slots {

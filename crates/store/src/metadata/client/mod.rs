@@ -12,6 +12,7 @@ mod unusual;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
+use crate::protocol::checked;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
     After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
@@ -120,6 +121,7 @@ impl MetadataClient {
     pub fn refresh_map(&self, tracer: &mut Tracer) -> Result<Arc<StoreMap>> {
         match self.ask(tracer, Operation::StoreMap)? {
             MetadataReply::Map(map) => {
+                checked::map(&map).map_err(|e| e.at_server(&self.inner.address))?;
                 let map = Arc::new(map);
                 *locked(&self.inner.map) = Arc::clone(&map);
                 Ok(map)
@@ -148,8 +150,9 @@ impl MetadataClient {
             let MetadataReply::Many(many) = self.ask(tracer, Operation::Stat { places: some, sizes })? else {
                 return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question"));
             };
-            if many.is_empty() {
-                return Err(Error::new(ErrorKind::Protocol, "an empty answer"));
+            if many.is_empty() || found.len() + many.len() > places.len() {
+                let problem = format!("{} answers to {} questions", many.len(), places.len() - found.len());
+                return Err(Error::new(ErrorKind::Protocol, problem).at_server(&self.inner.address));
             }
             found.extend(many.into_iter().map(|one| one.map_err(|r| Error::new(ErrorKind::from_errno(r.errno), r.message))));
         }
@@ -170,7 +173,15 @@ impl MetadataClient {
     ) -> Result<(Vec<DirectoryEntry>, bool)> {
         let operation = Operation::List { place: place.clone(), after: After::name(after), most, detail, walk: 0 };
         match self.ask(tracer, operation)? {
-            MetadataReply::Page { entries, more } => Ok((entries, more)),
+            MetadataReply::Page { entries, more } => {
+                // So that who asks page after page comes to an end.
+                let last = after.into_iter().chain(entries.iter().map(|entry| entry.name.as_bytes()));
+                if entries.len() > most as usize || !last.is_sorted_by(|one, next| one < next) {
+                    let problem = "a page whose names are not in order, or more than were asked for";
+                    return Err(Error::new(ErrorKind::Protocol, problem).at_server(&self.inner.address));
+                }
+                Ok((entries, more))
+            }
             other => Err(self.strange(&other)),
         }
     }
@@ -183,7 +194,7 @@ impl MetadataClient {
         let detail = if attributes { Detail::Attributes } else { Detail::Names };
         let mut all: Vec<DirectoryEntry> = Vec::new();
         loop {
-            let after = all.last().map(|e| e.name.clone());
+            let after = all.last().map(|e| e.name.to_vec());
             let (page, more) = self.list(tracer, place, after.as_deref(), PAGE_NAMES, detail)?;
             let ended = page.is_empty() || !more;
             all.extend(page);

@@ -4,6 +4,7 @@ use super::connections::Kept;
 use super::{MetadataClient, OpenFile};
 use crate::client::Names;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::metadata::names::shown;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
@@ -85,6 +86,10 @@ impl Names for MetadataClient {
         Some(self.inner.service())
     }
 
+    fn keep_alive(&self, file: FileId) {
+        self.inner.keep_alive(file);
+    }
+
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         MetadataClient::with_connection(self, work)
     }
@@ -105,6 +110,9 @@ impl MetadataClient {
             let mut followed = 0;
             let mut found = None;
             while let Some(name) = rest.pop_front() {
+                if rest.len() + at.len() > limits::PATH_BYTES {
+                    return Err(Error::new(ErrorKind::NameTooLong, "symbolic links make it longer than any path can be"));
+                }
                 if name == b".." {
                     at.pop().ok_or_else(|| outside(path))?;
                     found = None;

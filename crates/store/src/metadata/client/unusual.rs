@@ -2,8 +2,12 @@
 
 use super::MetadataClient;
 use crate::error::Result;
-use crate::protocol::metadata::{Attributes, FileId, FileKind, LayoutChoice, MetadataReply, NewNode, Operation, Owner, Place, SetExtended};
+use crate::limits;
+use crate::protocol::metadata::{
+    Attributes, DraftEntry, FileId, FileKind, LayoutChoice, MetadataReply, NewNode, Operation, Owner, Place, SetExtended,
+};
 use crate::{Error, ErrorKind};
+use std::time::Duration;
 use thalweg_trace::Tracer;
 
 impl MetadataClient {
@@ -15,13 +19,50 @@ impl MetadataClient {
         self.attributes(tracer, Operation::MakeNode { place: place.clone(), node: NewNode::Symlink(target.to_vec()), owner })
     }
 
+    /// Files that copies have made and not finished, in order of number.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn drafts(&self, tracer: &mut Tracer) -> Result<Vec<DraftEntry>> {
+        let mut all: Vec<DraftEntry> = Vec::new();
+        loop {
+            let after = all.last().map(|draft| draft.file);
+            let (page, more) = match self.ask(tracer, Operation::Drafts { after })? {
+                MetadataReply::Drafts { drafts, more } => (drafts, more),
+                other => return Err(self.strange(&other)),
+            };
+            // So that there is an end to it.
+            let numbers = after.into_iter().chain(page.iter().map(|draft| draft.file));
+            if !numbers.is_sorted_by(|one, next| one < next) || page.is_empty() && more {
+                return Err(Error::new(ErrorKind::Protocol, "partial copies that are not in order").at_server(self.address()));
+            }
+            all.extend(page);
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Removes a file that a copy has made and not finished, if nobody has written it for so long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when somebody has; [`ErrorKind::NotFound`] when it is none any more.
+    pub fn remove_draft(&self, tracer: &mut Tracer, file: FileId, abandoned_for: Duration) -> Result<()> {
+        let abandoned_for_ns = u64::try_from(abandoned_for.as_nanos()).unwrap_or(u64::MAX);
+        self.done(tracer, Operation::RemoveDraft { file, abandoned_for_ns })
+    }
+
     /// A symbolic link's target.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for what is no symbolic link, [`ErrorKind::NotFound`], ...
     pub fn read_symlink(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<u8>> {
         match self.ask(tracer, Operation::ReadSymlink { place: place.clone() })? {
-            MetadataReply::Bytes(target) => Ok(target),
+            MetadataReply::Bytes(target) if target.len() <= limits::SYMLINK_BYTES => Ok(target),
+            MetadataReply::Bytes(target) => {
+                let problem = format!("a symbolic link's target of {} bytes: at most {} are possible", target.len(), limits::SYMLINK_BYTES);
+                Err(Error::new(ErrorKind::Protocol, problem).at_server(self.address()))
+            }
             other => Err(self.strange(&other)),
         }
     }

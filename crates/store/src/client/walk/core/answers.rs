@@ -68,17 +68,17 @@ impl Core {
         walk.depth = depth;
         let mut from = walk.first + walk.items.len() as u64;
         for listed in entries {
-            if walk.cursor.as_ref().is_some_and(|cursor| *cursor >= listed.name) {
+            let name = listed.name.into_bytes();
+            if walk.cursor.as_ref().is_some_and(|cursor| *cursor >= name) {
                 // In order, each name comes once. One that does not follow the last one has come before.
                 walk.fail(Error::new(ErrorKind::Protocol, "a page whose names are not in order"));
                 break;
             }
             match &mut walk.cursor {
-                Some(cursor) => cursor.clone_from(&listed.name),
-                None => walk.cursor = Some(listed.name.clone()),
+                Some(cursor) => cursor.clone_from(&name),
+                None => walk.cursor = Some(name.clone()),
             }
-            let entry =
-                WalkEntry { name: listed.name, id: listed.id, kind: listed.kind, attributes: listed.attributes, size: None, asked: moment };
+            let entry = WalkEntry { name, id: listed.id, kind: listed.kind, attributes: listed.attributes, size: None, asked: moment };
             let mut item = Item::new(entry, Stage::Done, depth, sent_ns);
             item.is_missed = std::mem::take(&mut walk.is_first_missed);
             if self.options.detail != Detail::Names {

@@ -10,7 +10,7 @@ mod promises;
 use super::*;
 use crate::client::walk::{Size, WalkEntry};
 use crate::error::ErrorKind;
-use crate::protocol::metadata::{FileKind, FileLayout, ServerEntry, TargetEntry, TargetId};
+use crate::protocol::metadata::{FileKind, FileLayout, Name, ServerEntry, TargetEntry, TargetId};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -375,14 +375,14 @@ impl World {
                 there.sort_by(|a, b| a.name.cmp(&b.name));
                 let more = there.len() > *most as usize;
                 let entry = |file: &&File| DirectoryEntry {
-                    name: file.name.clone(),
+                    name: Name::new(file.name.clone()).unwrap(),
                     id: file.attributes.id,
                     kind: file.attributes.kind,
                     attributes: (*detail != Detail::Names).then(|| self.attributes(file, *detail == Detail::Sizes)),
                 };
                 let page: Vec<_> = there.iter().take(*most as usize).map(entry).collect();
                 let many = page.len() as u64;
-                let last = page.last().filter(|_| more).map(|last| last.name.clone());
+                let last = page.last().filter(|_| more).map(|last| last.name.to_vec());
                 self.continued.insert((connection, *walk), last);
                 (Ok(Answer::Page(page, more)), many)
             }

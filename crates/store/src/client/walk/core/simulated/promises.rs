@@ -315,7 +315,7 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
             };
             let to = (from + u64::from(most)).min(names);
             let entry = |number: u64| DirectoryEntry {
-                name: format!("{number:08}").into_bytes(),
+                name: Name::new(format!("{number:08}")).unwrap(),
                 id: FileId(1000 + number),
                 kind: FileKind::File,
                 attributes: Some(Attributes { id: FileId(1000 + number), layout: Some(Arc::clone(&layout)), ..plain_attributes() }),

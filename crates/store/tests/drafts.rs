@@ -1,0 +1,114 @@
+//! Drafts of copies at the metadata service: what is one, what ends it, and who is waited for.
+
+use std::path::Path;
+use std::time::Duration;
+use thalweg_store::ErrorKind;
+use thalweg_store::client::Names;
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
+
+fn off() -> Tracer {
+    Tracer::off()
+}
+
+fn connect(store: &RunningStore) -> MetadataClient {
+    MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &Connect::default()).unwrap()
+}
+
+/// A store on an address of its own, which it has again after a restart.
+fn store_in(directory: &Path) -> RunningStore {
+    let process = std::process::id();
+    let host = format!("127.{}.{}.78", 1 + (process >> 8) % 250, process % 250);
+    up(&UpOptions { servers: Some(1), targets: Some(1), host, ..UpOptions::new([directory]) }).unwrap()
+}
+
+fn make(names: &MetadataClient, path: &str) {
+    Names::create(names, &mut off(), path, 0o644, Existing::Draft, &LayoutChoice::default()).unwrap();
+}
+
+/// Path, and whether it is abandoned.
+fn drafts(names: &MetadataClient) -> Vec<(String, bool)> {
+    let drafts = names.drafts(&mut off()).unwrap();
+    drafts.into_iter().map(|d| (String::from_utf8(d.path.unwrap()).unwrap(), d.abandoned_for_ns.is_some())).collect()
+}
+
+#[track_caller]
+fn eventually(mut holds: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(std::time::Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_draft_is_one_until_it_has_another_name_and_takes_the_place_of_drafts_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(directory.path());
+    let (names, t) = (connect(&store), &mut off());
+    names.make_directory(t, &Place::at("/a"), OWNER, false).unwrap();
+    names.make_directory(t, &Place::at("/a/b"), OWNER, false).unwrap();
+    for name in ["renamed", "linked", "exchanged", "removed", "stays"] {
+        make(&names, &format!("/a/b/{name}.partial"));
+    }
+    let create = |path: &str, existing| names.make_file(&mut off(), &Place::at(path), OWNER, existing, &LayoutChoice::default());
+    create("/own.partial", Existing::Refuse).unwrap();
+    assert_eq!(create("/own.partial", Existing::Draft).unwrap_err().kind(), ErrorKind::Exists);
+    make(&names, "/a/b/stays.partial");
+    assert_eq!(drafts(&names).len(), 5);
+    let at = |name: &str| Place::at(format!("/a/b/{name}"));
+    MetadataClient::rename(&names, t, &at("renamed.partial"), &at("renamed"), false, &SetAttributes::default()).unwrap();
+    names.link(t, &at("linked.partial"), &at("linked")).unwrap();
+    names.exchange(t, &at("exchanged.partial"), &Place::at("/own.partial")).unwrap();
+    MetadataClient::unlink(&names, t, &at("removed.partial")).unwrap();
+    // A directory above it may move.
+    MetadataClient::rename(&names, t, &Place::at("/a"), &Place::at("/c"), false, &SetAttributes::default()).unwrap();
+    assert_eq!(drafts(&names), [("/c/b/stays.partial".to_owned(), false)]);
+}
+
+#[test]
+fn nobody_removes_a_draft_whose_maker_is_there_or_has_been_until_lately() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(directory.path());
+    let (names, maker) = (connect(&store), connect(&store));
+    make(&maker, "/f.partial");
+    let id = names.drafts(&mut off()).unwrap()[0].file;
+    let remove = |age| names.remove_draft(&mut off(), id, age).map_err(|e| e.kind());
+    assert_eq!(remove(Duration::ZERO), Err(ErrorKind::Busy));
+    drop(maker);
+    eventually(|| drafts(&names) == [("/f.partial".to_owned(), true)]);
+    assert_eq!(remove(Duration::from_secs(3600)), Err(ErrorKind::Busy));
+    assert_eq!(remove(Duration::ZERO), Ok(()));
+    assert_eq!(remove(Duration::ZERO), Err(ErrorKind::NotFound));
+    assert!(drafts(&names).is_empty() && names.entries(&mut off(), &Place::at("/"), false).unwrap().is_empty());
+}
+
+#[test]
+fn the_maker_of_a_draft_comes_back_after_a_restart_without_having_anything_to_ask() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(directory.path());
+    let (maker, gone) = (connect(&store), connect(&store));
+    make(&maker, "/f.partial");
+    make(&gone, "/gone.partial");
+    let id = maker.drafts(&mut off()).unwrap()[0].file;
+    drop(gone);
+    eventually(|| drafts(&maker).contains(&("/gone.partial".to_owned(), true)));
+    store.stop().unwrap();
+    let store = store_in(directory.path());
+    let names = connect(&store);
+    let expected = [("/f.partial".to_owned(), false), ("/gone.partial".to_owned(), true)];
+    assert_eq!(drafts(&names), expected, "whose maker is not known to be gone is waited for");
+    assert_eq!(names.remove_draft(&mut off(), id, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
+    eventually(|| {
+        maker.keep_alive(id);
+        names.status(&mut off()).unwrap().open_files == 1
+    });
+    assert_eq!(drafts(&names), expected);
+    drop(maker);
+    eventually(|| drafts(&names).iter().all(|(_, is_abandoned)| *is_abandoned));
+}
