@@ -17,6 +17,7 @@ mod listing_trouble;
 mod mount;
 mod namespaces;
 mod record_command;
+mod record_confined;
 mod record_hard;
 mod record_methods;
 mod record_mounted;

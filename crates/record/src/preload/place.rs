@@ -337,7 +337,9 @@ mod tests {
 
     #[test]
     fn names_of_rings_are_numbers_and_nothing_else() {
-        for (name, expected) in [("1.2.ring", true), ("1.2.new", true), ("1.ring", false), ("a.2.ring", false), ("1.2.ring.x", false), ("..ring", false)] {
+        for (name, expected) in
+            [("1.2.ring", true), ("1.2.new", true), ("1.ring", false), ("a.2.ring", false), ("1.2.ring.x", false), ("..ring", false)]
+        {
             assert_eq!(is_ring(name), expected, "{name}");
         }
     }
