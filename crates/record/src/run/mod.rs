@@ -17,7 +17,7 @@ mod active;
 mod attributes;
 mod signals;
 
-pub use attributes::{boot_id, host_here};
+pub use attributes::host_here;
 
 use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
