@@ -1,7 +1,7 @@
 //! Programs that give up rights, system calls, their session or their file system do the same when they are recorded, with each recorder:
 //! the same output on both streams, the same exit code, the same signal.
 
-use crate::common::{THALWEG, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{Running, THALWEG, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -187,6 +187,54 @@ fn a_program_with_limits_meets_none_of_them_earlier() {
         let ended = the_same_with_each_recorder(&["sh", "-c", &format!("{limit}; {copy}; echo $?")]);
         assert_eq!(ended.out.trim() == "0", limit != "ulimit -f 1", "{limit}: {ended:?}");
     }
+}
+
+#[test]
+fn a_recorder_removes_what_a_killed_one_left_and_nothing_that_is_not_its_own() {
+    let here = scratch();
+    // As a store, or anything else, may be called: by a number that is no process.
+    let nobodys = ["thalweg-4194303-store", "thalweg-preload-4194303-1"]
+        .map(|name| Path::new("/dev/shm").join(format!("{name}-{}", std::process::id())));
+    for directory in &nobodys {
+        std::fs::create_dir(directory).unwrap();
+        file(directory, "data", b"precious");
+    }
+    let mut command = thalweg([
+        "record",
+        "--method",
+        "preload",
+        "-o",
+        text(&here.path().join("killed.thw")),
+        "--",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 1000",
+    ]);
+    command.stderr(Stdio::null());
+    let mut killed = Running::start(command);
+    let sleeper: i32 = killed.line().trim().parse().expect("its number");
+    let of_killed = || {
+        let prefix = format!("thalweg-preload-{}-", killed.pid());
+        let found = std::fs::read_dir("/dev/shm").unwrap().flatten().find(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+        found.map(|entry| entry.path())
+    };
+    let directory = of_killed();
+    let record = |name: &str| run(["record", "--method", "preload", "-o", text(&here.path().join(name)), "--", "true"]).done();
+    record("beside.thw");
+    let lived = directory.as_ref().is_none_or(|directory| directory.join("recorder").exists());
+    killed.signal(libc::SIGKILL);
+    killed.wait();
+    record("after.thw");
+    let left = directory.as_ref().is_some_and(|directory| directory.exists());
+    // SAFETY: a signal to the process that the recorded shell became, which nobody has waited for but init.
+    unsafe { libc::kill(sleeper, libc::SIGKILL) };
+    let kept: Vec<bool> = nobodys.iter().map(|directory| directory.join("data").exists()).collect();
+    nobodys.iter().for_each(|directory| drop(std::fs::remove_dir_all(directory)));
+    if directory.is_none() {
+        return skipped("the recorder's directory is not in /dev/shm here");
+    }
+    assert!(lived && !left, "a living recorder's stays, a dead one's goes");
+    assert_eq!(kept, [true, true]);
 }
 
 /// A daemon that a recorded command leaves behind: what it says when it goes on after the recording.
