@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_exactly_of_our_making_is_left_with_all_that_is_in_it() {
-        let harms: [(&str, fn(&Path)); 9] = [
+        type Harm = fn(&Path);
+        let harms: [(&str, Harm); 9] = [
             ("no marker", |d| fs::remove_file(d.join(MARKER)).unwrap()),
             ("another's marker", |d| fs::write(d.join(MARKER), "mine").unwrap()),
             ("a marker that is a link", |d| {

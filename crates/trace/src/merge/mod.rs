@@ -101,6 +101,7 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     }
     let mut notes = place::notes(parts, &placed);
     notes.extend(identities.notes());
+    let existed = out.exists();
     let writer = RecordingWriter::create(out, merged_meta(parts))?;
     let written = write(parts, &placed, &mut identities, &passes, writer.as_ref());
     let ending = ending(parts, &notes);
@@ -110,7 +111,7 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     });
     if let Err(error) = done {
         // Half a merged recording would be taken for a whole one.
-        let _ = std::fs::remove_dir_all(out);
+        writer.discard(!existed);
         return Err(error);
     }
     Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| told(part, placed)).collect(), notes })
