@@ -547,7 +547,10 @@ int stop_recording(void) {
 }
 
 /* It could not. */
-void resume_recording(void) { enabled = 1; }
+void resume_recording(void) {
+    enabled = 1;
+    if (acquainted()) atomic_fetch_and_explicit(&header->unseen, ~UNSEEN_CONFINED, memory_order_relaxed);
+}
 
 /* Whether the clock may be read here: where the processor's counter may not, neither may the clock that the kernel maps into programs.
  * A kernel that does not say is asked for the time only. */

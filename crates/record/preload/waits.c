@@ -347,7 +347,7 @@ EXPORT int prctl(int option, ...) {
     va_end(more);
     int stopped = confines(option, a[0]) ? stop_recording() : 0;
     int result = REAL(prctl)(option, a[0], a[1], a[2], a[3]);
-    if (stopped && result != 0) resume_recording();
+    if (stopped && result < 0) resume_recording();
     return result;
 }
 
@@ -374,7 +374,8 @@ EXPORT long syscall(long number, ...) {
         if (number == SYS_execve) return execve((char *)a[0], (char **)a[1], (char **)a[2]);
         int stopped = call_confines(number, a) ? stop_recording() : 0;
         long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-        if (stopped && result != 0) resume_recording();
+        /* A number above 0 is a descriptor: the filter is there. */
+        if (stopped && result < 0) resume_recording();
         return result;
     }
     struct call call;

@@ -79,11 +79,12 @@ fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<b
 /// Places `source` by what it has in common with a recording that is placed.
 fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result<Option<Placed>, TraceError> {
     let same = same_boot(reference, source);
-    let one_name = same.is_some();
+    let mut apart = false;
     if let Some((host, ahead_ns)) = same {
         match on_one_clock(reference, host, ahead_ns, there, source)? {
             OneClock::Is(placed) => return Ok(Some(placed)),
-            OneClock::IsNot => {}
+            OneClock::IsNot => apart = true,
+            OneClock::CannotBeTold => {}
             OneClock::NothingCommon => return Ok(None),
         }
     }
@@ -92,7 +93,7 @@ fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result
     let more_ns = there.error_ns();
     let clocks = found.clocks.iter().map(|c| Clock { error_ns: c.error_ns.saturating_add(more_ns), ..*c }).collect();
     let by = ClockFrom::Connections { connections: found.connections, one_way: found.one_way, contradictions: found.contradictions };
-    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart: one_name }))
+    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart }))
 }
 
 /// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
@@ -106,6 +107,8 @@ enum OneClock {
     Is(Placed),
     /// Bytes, or wall clocks, contradict.
     IsNot,
+    /// The one is on the axis by way of two others.
+    CannotBeTold,
     /// There are no bytes to tell, and the recordings were made at different times.
     NothingCommon,
 }
@@ -128,7 +131,7 @@ fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Plac
     let clocks = match (there.clocks.is_empty(), is_axis) {
         (true, _) => moved.clone(),
         (false, true) => there.clocks.iter().map(shift).collect(),
-        (false, false) => return Ok(OneClock::IsNot),
+        (false, false) => return Ok(OneClock::CannotBeTold),
     };
     let bytes = seen_by_both(reference, source)?;
     let is_one = match bytes.is_empty() {
