@@ -3,7 +3,7 @@
 A node is a network namespace on a bridge, an ext4 over a loop device that serves each request for exactly as long as its rate
 says, one I/O server over it, and whatever client is started there. The disks and links are the laboratory's. What is made has our
 process number in its name, and is removed when the cluster is left, also after Ctrl-C; what one that was killed has left is
-removed when the next one begins.
+removed when the next one begins, where its marker is locked by nobody.
 """
 
 import glob
@@ -14,13 +14,14 @@ import signal
 import subprocess
 from contextlib import ExitStack
 
-from laboratory import shell
+from laboratory import claim, shell
 from laboratory.bridge import Bridge
 from laboratory.disks import Disk
 from servers.process import Server
 
 BASE = "/dev/shm"
 PREFIX = "thalweg-layout"
+KIND = "the layout bench"
 # So that times taken before a kill belong to the store that is set up after it: its disks and links are alike.
 STORE = "1a7e000000000001"
 METADATA_PORT = 7400
@@ -67,7 +68,7 @@ class Cluster:
         return self
 
     def _set_up(self):
-        os.makedirs(self.directory)
+        self.undo.callback(claim.Claim(self.directory, KIND).release)
         os.chmod(self.directory, 0o755)
         self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.undo.enter_context(self.bridge)
@@ -130,9 +131,12 @@ class InNetwork:
 def remove_leftovers():
     """Remove what clusters whose process is gone have left."""
 
+    abandoned = [directory for directory in glob.glob(f"{BASE}/{PREFIX}-*") if claim.abandoned(directory, KIND)]
+    names = {os.path.basename(directory) for directory in abandoned}
+
     def is_dead(name):
-        found = re.search(rf"{PREFIX}-(\d+)", name)
-        return found is not None and not os.path.exists(f"/proc/{found.group(1)}")
+        found = re.search(rf"{PREFIX}-\d+", name)
+        return found is not None and found.group(0) in names
 
     def number(name):
         return re.search(rf"{PREFIX}-(\d+)", name).group(1)
@@ -143,7 +147,7 @@ def remove_leftovers():
             subprocess.run(["kill", "-KILL", pid], capture_output=True, check=False)
         shell.run("ip", "netns", "delete", namespace, check=False)
         shell.run("ip", "link", "delete", f"b{number(namespace)}", check=False)
-    for directory in filter(is_dead, glob.glob(f"{BASE}/{PREFIX}-*")):
+    for directory in abandoned:
         for line in reversed((shell.read("/proc/self/mounts") or "").splitlines()):
             device, mount_point = line.split()[:2]
             if mount_point.startswith(f"{directory}/"):

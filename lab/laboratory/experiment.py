@@ -95,7 +95,9 @@ class Experiment:
         if self.keep and recordings and (self.keep_all or state == "failed"):
             os.makedirs(self.keep, exist_ok=True)
             target = os.path.join(self.keep, f"{scenario.name}.thw")
-            shutil.rmtree(target, ignore_errors=True)
+            # An earlier recording of the scenario, and nothing else of that name, is replaced.
+            if os.path.isfile(os.path.join(target, "meta.json")):
+                shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(recordings[-1], target)
         for recording in recordings:
             shutil.rmtree(recording, ignore_errors=True)

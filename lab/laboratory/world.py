@@ -1,7 +1,7 @@
 """What all scenarios share: where things are, the disks, the control groups; and that nothing of it is left behind.
 
 Everything has the laboratory's process number in its name. What it made is removed when it is left, also after Ctrl-C; what one
-that was killed has left is found by its name, and removed, when the next one begins.
+that was killed has left is removed when the next one begins: found by its name, and by a marker that nobody holds any more.
 """
 
 import glob
@@ -10,13 +10,14 @@ import re
 import shutil
 import subprocess
 
-from laboratory import shell
+from laboratory import claim, shell
 from laboratory.disks import Disk
 from laboratory.errors import NotRun
 from laboratory.groups import CPU_V1, V2, Group
 
 BASE = "/dev/shm"
 PREFIX = "thalweg-lab"
+KIND = "the laboratory"
 DISKS = ("source", "sink", "server", "server-1", "server-2", "server-3")
 
 
@@ -39,7 +40,8 @@ class World:
         if os.geteuid() != 0:
             raise NotRun("only root may make network namespaces, disks and control groups")
         remove_leftovers()
-        os.makedirs(self.recordings)
+        self.claim = claim.Claim(self.directory, KIND)
+        os.mkdir(self.recordings)
         # Servers that become `nobody` must reach their disk.
         os.chmod(self.directory, 0o755)
         return self
@@ -50,6 +52,7 @@ class World:
         for group in self.groups.values():
             group.remove()
         shutil.rmtree(self.directory, ignore_errors=True)
+        self.claim.release()
 
     def disk(self, name):
         """A disk by its name, made when first asked for."""
@@ -78,25 +81,29 @@ class World:
 def remove_leftovers():
     """Remove what laboratories that no longer run have left."""
 
+    abandoned = [directory for directory in glob.glob(f"{BASE}/{PREFIX}-*") if claim.abandoned(directory, KIND)]
+    names = {os.path.basename(directory) for directory in abandoned}
+
     def is_dead(name):
-        found = re.search(rf"{PREFIX}-(\d+)", name)
-        return found is not None and not os.path.exists(f"/proc/{found.group(1)}")
+        found = re.search(rf"{PREFIX}-\d+", name)
+        return found is not None and found.group(0) in names
 
     for path in filter(is_dead, glob.glob(f"/run/netns/{PREFIX}-*")):
         for pid in shell.run("ip", "netns", "pids", os.path.basename(path), check=False).split():
             subprocess.run(["kill", "-KILL", pid], capture_output=True, check=False)
         shell.run("ip", "netns", "delete", os.path.basename(path), check=False)
-    for directory in filter(is_dead, glob.glob(f"{BASE}/{PREFIX}-*")):
-        for name in DISKS:
-            disk = Disk(name, directory, [], "")
-            disk.device = _mounted_device(disk.path)
-            disk.remove()
-        shutil.rmtree(directory, ignore_errors=True)
     for root in (CPU_V1, *V2):
         for path in filter(is_dead, glob.glob(f"{root}/{PREFIX}-*")):
             group = Group(os.path.basename(path))
             group.path = path
             group.remove()
+    # The marker goes last: until then what is left is known for what it is.
+    for directory in abandoned:
+        for name in DISKS:
+            disk = Disk(name, directory, [], "")
+            disk.device = _mounted_device(disk.path)
+            disk.remove()
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _mounted_device(path):

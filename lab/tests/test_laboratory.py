@@ -8,9 +8,27 @@ import unittest
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [LAB, os.path.join(os.path.dirname(LAB), "bench")]
 
-from laboratory import page, result, scenario, score, units  # noqa: E402
+from laboratory import claim, page, result, scenario, score, units  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
+
+
+class Leftovers(unittest.TestCase):
+    def test_only_what_was_made_by_one_that_is_gone_is_taken_for_left_behind(self):
+        with tempfile.TemporaryDirectory() as base:
+            made, mine, link = (os.path.join(base, name) for name in ("thalweg-lab-4194303", "thalweg-lab-4194302", "thalweg-lab-4194301"))
+            held = claim.Claim(made, "the laboratory")
+            os.mkdir(mine)
+            os.symlink(made, link)
+            self.assertFalse(claim.abandoned(made, "the laboratory"), "its maker lives")
+            held.release()
+            self.assertTrue(claim.abandoned(made, "the laboratory"))
+            self.assertFalse(claim.abandoned(made, "another kind"))
+            for other in (mine, link, os.path.join(base, "nowhere")):
+                self.assertFalse(claim.abandoned(other, "the laboratory"), other)
+            with open(os.path.join(mine, claim.MARKER), "w") as out:
+                out.write("mine\n")
+            self.assertFalse(claim.abandoned(mine, "the laboratory"), "its marker says otherwise")
 
 
 class Scenarios(unittest.TestCase):

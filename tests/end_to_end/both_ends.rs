@@ -120,12 +120,26 @@ fn recorded_server(server: &Server, recording: &Path, work: impl FnOnce()) {
 
 /// The same recording as if it had been made on another machine, whose clock is seven seconds off and runs 100 ppm fast.
 fn elsewhere(recording: &Path, out: &Path) {
+    copied_with(
+        recording,
+        out,
+        |host| (host.name, host.clock) = ("elsewhere".into(), "monotonic:another-boot".into()),
+        |ns| ns + 7_000_000_000 + ns / 10_000,
+    );
+}
+
+/// The same recording with its host named otherwise, and with its times on another clock.
+fn copied_with(recording: &Path, out: &Path, rename: impl Fn(&mut thalweg_trace::Host), clock: impl Fn(i64) -> i64) {
     use thalweg_trace::{CounterName, Ending, Event, Host, Meta, Recording, RecordingWriter, Sink, Source, Time};
     let source = Recording::open(recording).expect("a recording");
-    let shifted = |at: Time| Time::from_monotonic_ns(at.ns() + 7_000_000_000 + at.ns() / 10_000);
+    let shifted = |at: Time| Time::from_monotonic_ns(clock(at.ns()));
     let meta = source.meta().clone();
     let writer = RecordingWriter::create(out, Meta { start: shifted(meta.start), ..meta.clone() }).expect("a place for it");
-    let other = |host: &Host| Event::Host(Host { name: "elsewhere".into(), clock: "monotonic:another-boot".into(), ..host.clone() });
+    let other = |host: &Host| {
+        let mut host = host.clone();
+        rename(&mut host);
+        Event::Host(host)
+    };
     let mut events: Vec<Event> = source.hosts().iter().map(other).collect();
     events.extend(source.tracks().iter().cloned().map(Event::Track));
     events.extend(source.objects().iter().cloned().map(Event::Object));
@@ -197,4 +211,96 @@ fn a_server_that_nobody_asks_anything_is_recorded_until_it_is_enough() {
     wait_until("it has ended", || std::fs::read_to_string(recording.join("meta.json")).is_ok_and(|m| !m.contains("\"end\": null")));
     let nobody = run(["record", "--server", "--port", "1", "--for", "1s", "-o", text(&here.path().join("b.thw"))]);
     nobody.failed(2, &["port 1"]);
+}
+
+#[test]
+fn recordings_of_two_runs_are_refused_with_the_command_that_compares_them() {
+    let here = scratch();
+    let at = |name: &str| here.path().join(name);
+    for name in ["before.thw", "after.thw"] {
+        run(["record", "--method", "proc", "-o", text(&at(name)), "--", "true"]).done();
+    }
+    let (before, after, both) = (at("before.thw"), at("after.thw"), at("both.thw"));
+    let compare = format!("thalweg explain {} --after {}", text(&after), text(&before));
+    for (one, other) in [(&before, &after), (&after, &before)] {
+        run(["explain", text(one), text(other)]).failed(1, &["nothing connects them", &compare]);
+        run(["merge", text(one), text(other), "-o", text(&both)]).failed(1, &["nothing connects them", &compare]);
+        assert!(!both.exists());
+    }
+}
+
+const CONVERSATION: &str = r#"
+import socket, sys, time
+if sys.argv[1] == "server":
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    print(listener.getsockname()[1], flush=True)
+    connection, _ = listener.accept()
+    while True:
+        left = 1000
+        while left > 0:
+            got = len(connection.recv(left))
+            if got == 0:
+                sys.exit(0)
+            left -= got
+        time.sleep(0.002)
+        connection.sendall(b"r" * 100)
+else:
+    connection = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    for _ in range(150):
+        connection.sendall(b"q" * 1000)
+        left = 100
+        while left > 0:
+            left -= len(connection.recv(left))
+"#;
+
+#[test]
+fn a_server_recorded_in_a_time_namespace_is_put_on_the_clients_clock() {
+    if !is_root() {
+        return skipped("a time namespace needs root");
+    }
+    let apart = ["--time", "--monotonic", "5000", "--boottime", "5000"];
+    if !Command::new("unshare").args(apart).arg("true").stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success()) {
+        return skipped("no time namespace can be made here");
+    }
+    let methods = if no_bpf().is_some() { vec!["preload"] } else { vec!["preload", "bpf"] };
+    for method in methods {
+        let here = scratch();
+        let at = |name: &str| -> PathBuf { here.path().join(name) };
+        let script = file(here.path(), "conversation.py", CONVERSATION.as_bytes());
+        let (client, server) = (at("client.thw"), at("server.thw"));
+        let mut command = Command::new("unshare");
+        command.args(apart).args([crate::common::THALWEG, "record", "--method", method, "-o", text(&server), "--"]);
+        command.args(["/usr/bin/python3", text(&script), "server"]).stderr(std::process::Stdio::null());
+        let mut process = Running::start(command);
+        let port = process.line();
+        let python = ["/usr/bin/python3", text(&script), "client", port.trim()];
+        run([&["record", "--method", method, "-o", text(&client), "--"], &python[..]].concat()).done();
+        assert_eq!(process.wait(), Some(0), "{method}");
+
+        let placed = run(["merge", text(&client), text(&server), "--json", "-o", text(&at("both.thw"))]).done().json();
+        let part = &placed["parts"][1];
+        assert_eq!(
+            (&part["clock_from"], &part["offset_ns"]),
+            (&"same_boot".into(), &(-5_000_000_000_000_i64).into()),
+            "{method}: {placed}"
+        );
+        assert!(placed["notes"].to_string().contains("time namespace"), "{method}: {placed}");
+        // Most of the time the client waits for the server, which sleeps: that is seen only where both are on one clock.
+        let document = explained(&[&client, &server]);
+        let told = serde_json::to_string(&document["critical_path"]).unwrap();
+        assert!(told.contains("server.think"), "{method}: {told}");
+
+        // The same as a recorder that knew nothing of time namespaces would have left it: the bytes tell.
+        let old = at("old.thw");
+        let own = |host: &mut thalweg_trace::Host| host.clock = host.clock.split('@').next().unwrap().to_owned();
+        copied_with(&server, &old, own, |ns| ns);
+        let placed = run(["merge", text(&client), text(&old), "--json", "-o", text(&at("mended.thw"))]).done().json();
+        let part = &placed["parts"][1];
+        let (offset_ns, error_ns) = (part["offset_ns"].as_i64().unwrap(), part["error_ns"].as_i64().unwrap());
+        assert_eq!(part["clock_from"], "connections", "{method}: {placed}");
+        assert!((offset_ns + 5_000_000_000_000).abs() <= error_ns && error_ns < 20_000_000, "{method}: {placed}");
+        assert!(placed["notes"].to_string().contains("contradict"), "{method}: {placed}");
+    }
 }

@@ -20,6 +20,7 @@ mod mount;
 mod namespaces;
 mod partials;
 mod record_command;
+mod record_confined;
 mod record_hard;
 mod record_methods;
 mod record_mounted;

@@ -13,11 +13,16 @@ impl Temporary {
     pub fn new() -> Result<Temporary, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("thalweg-{}-{}-recording", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|e| Failure::failed(format!("{}: cannot be made, for the recording: {e}", path.display())))?;
-        Ok(Temporary(path))
+        loop {
+            let name = format!("thalweg-{}-{}-recording", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                // Of a process that had our number, or has it in another namespace.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::failed(format!("{}: cannot be made, for the recording: {error}", path.display()))),
+                Ok(()) => return Ok(Temporary(path)),
+            }
+        }
     }
 
     /// Where a recording goes in it.

@@ -92,7 +92,10 @@ impl Scratch {
         }
         let direct = OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).custom_flags(direct).open(&path).map_err(|e| {
-            let _ = std::fs::remove_file(&path);
+            // Where direct I/O is refused the file has been made all the same. One that was there before is not ours.
+            if e.kind() != std::io::ErrorKind::AlreadyExists {
+                let _ = std::fs::remove_file(&path);
+            }
             Error::file(&path, "cannot be made for direct I/O")(e)
         })?;
         Ok(Scratch { path, file, length })

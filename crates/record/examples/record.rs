@@ -124,7 +124,7 @@ mod recording {
             host: HostId(0),
             name: name.clone(),
             node: name,
-            clock: format!("monotonic:{}", text("/proc/sys/kernel/random/boot_id")),
+            clock: thalweg_trace::boot::clock_here(),
             kernel: text("/proc/sys/kernel/osrelease"),
             cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         };

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -103,7 +104,16 @@ static char *append_number(char *to, uint64_t number) {
     return to;
 }
 
+/* Whether the process may have a file so large, and a mapping of it, without meeting a limit earlier than it would have: beyond the one
+ * there is a signal, and the other is the program's to use up. */
+static int affordable(void) {
+    struct rlimit file = {0, 0}, space = {0, 0};
+    return raw(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&file, 0, 0) == 0 && file.rlim_cur >= FILE_BYTES &&
+           raw(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&space, 0, 0) == 0 && space.rlim_cur == RLIM_INFINITY;
+}
+
 static int make_file(void) {
+    if (!affordable()) return 0;
     uint64_t created = now_ns();
     uint32_t pid = (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
     char hidden[sizeof file_path + 8];
@@ -184,6 +194,7 @@ static void notice_fork(void) {
 
 /* Gives the calling thread a slot; 0: there is none. */
 int attach(void) {
+    if (!enabled) return 0;
     if (me.generation != *generation || *generation == 0) notice_fork();
     if (me.over || me.busy || !have_file()) return 0;
     me.busy = 1;
@@ -199,7 +210,7 @@ int attach(void) {
     struct slot *slot = slot_at(index);
     slot->tid = (uint32_t)raw(SYS_gettid, 0, 0, 0, 0, 0, 0);
     slot->pid = header->pid;
-    prctl(PR_GET_NAME, slot->name);
+    REAL(prctl)(PR_GET_NAME, slot->name);
     memset(slot->runs, 0, sizeof slot->runs);
     atomic_store(&slot->call_kind, 0);
     slot->anchor_ticks = ticks();
@@ -455,7 +466,7 @@ static int is_usual(uint32_t kind, uint64_t took) {
 
 /* Ends a call: `size` are bytes, or -errno. errno itself is kept by the caller. */
 void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context) {
-    if (!call->on) return;
+    if (!call->on || unlikely(!enabled)) return;
     uint64_t now = ticks();
     uint64_t took = now - call->start;
     int is_long = took >= long_ticks;
@@ -488,7 +499,7 @@ static void thread_ends(void *unused) {
 
 /* Hands over what the calling thread has, and gives its slot to the reader. */
 void detach(void) {
-    if (me.slot == NULL || me.generation != *generation || !enter_slot()) return;
+    if (!enabled || me.slot == NULL || me.generation != *generation || !enter_slot()) return;
     uint64_t tick_now, ns;
     set_anchor(&tick_now, &ns);
     uint64_t cpu = cpu_time_ns(), before = me.slot->covered_ns, first = flush_runs(ns);
@@ -500,48 +511,87 @@ void detach(void) {
     me.busy = 0;
 }
 
+/* Hands over the calling thread's runs. */
+static void hand_over(void) {
+    if (me.slot == NULL || me.generation != *generation || !enter_slot()) return;
+    uint64_t tick_now, ns;
+    set_anchor(&tick_now, &ns);
+    flush_runs(ns);
+    me.busy = 0;
+}
+
 /* Before `exec`: this image's file has ended, unless the call fails. */
 void became_another_program(int failed) {
     if (!acquainted()) return;
-    if (!failed && me.slot != NULL && enter_slot()) {
-        uint64_t tick_now, ns;
-        set_anchor(&tick_now, &ns);
-        flush_runs(ns);
-        me.busy = 0;
-    }
+    if (!failed) hand_over();
     atomic_store(&header->ended, failed ? 0 : BECAME_ANOTHER);
 }
 
-/* Takes the settings in. */
-static int read_setting(const char *text) {
-    uint64_t scale;
-    if (!keep_setting(text, directory, sizeof directory, &scale)) return 0;
+/* Before the process gives up calls that we need, for good: nothing is recorded from here on. 0: nothing was anyway. */
+int stop_recording(void) {
+    if (!enabled) return 0;
+    int saved = errno;
+    /* A forked child that does this first of all is told of too. */
+    if (!acquainted() || me.slot == NULL) attach();
+    note_unseen(UNSEEN_CONFINED);
+    hand_over();
+    enabled = 0;
+    int others = 0;
+    for (uint32_t index = 0; acquainted() && index < SLOTS; index++)
+        others += atomic_load_explicit(&header->states[index], memory_order_relaxed) == SLOT_USED;
+    /* A filter may be for all threads: let those that are in the middle of ours come out. */
+    struct timespec moment = {.tv_nsec = 1000000};
+    if (others > 1) raw(SYS_nanosleep, (long)&moment, 0, 0, 0, 0, 0);
+    errno = saved;
+    return 1;
+}
+
+/* It could not. */
+void resume_recording(void) {
+    enabled = 1;
+    if (acquainted()) atomic_fetch_and_explicit(&header->unseen, ~UNSEEN_CONFINED, memory_order_relaxed);
+}
+
+/* Whether the clock may be read here: where the processor's counter may not, neither may the clock that the kernel maps into programs.
+ * A kernel that does not say is asked for the time only. */
+static int may_read_clock(uint64_t *scale) {
 #if defined(__x86_64__)
     int allowed = 0;
-    if (prctl(PR_GET_TSC, &allowed) != 0 || allowed != PR_TSC_ENABLE) scale = 0;
+    if (REAL(prctl)(PR_GET_TSC, &allowed) != 0) *scale = 0;
+    else return allowed == PR_TSC_ENABLE;
 #endif
+    (void)scale;
+    return 1;
+}
+
+static void begin_recording(uint64_t scale) {
+    void *page = REAL(mmap)(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || madvise(page, PAGE, MADV_WIPEONFORK) != 0 || pthread_key_create(&at_thread_end, thread_ends) != 0) return;
     if (scale != 0) {
         tick_scale = scale;
         use_counter = 1;
         long_ticks = (uint64_t)(((unsigned __int128)LONG_NS << 32) / scale);
         run_ticks = (uint64_t)(((unsigned __int128)RUN_NS << 32) / scale);
     }
-    return 1;
+    generation = page;
+    *generation = generations = 1;
+    enabled = 1;
+    me.generation = 1;
+    attach();
 }
 
-__attribute__((constructor)) static void start(void) {
+/* A program that runs under a filter of system calls from its start is left alone: until that is known, only what the loader itself
+ * has just done is done. */
+__attribute__((constructor)) static void start(int argc, char **argv, char **environment) {
+    (void)argc, (void)argv;
     int saved = errno;
+    uint64_t scale;
+    long filters;
     for (struct real *real = __start_thalweg_real; real < __stop_thalweg_real; real++)
         if (real->function == NULL) resolve(real);
-    const char *text = getenv("THALWEG_PRELOAD");
-    void *page = REAL(mmap)(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (text != NULL && page != MAP_FAILED && madvise(page, PAGE, MADV_WIPEONFORK) == 0 && read_setting(text) &&
-        pthread_key_create(&at_thread_end, thread_ends) == 0) {
-        generation = page;
-        *generation = generations = 1;
-        enabled = 1;
-        me.generation = 1;
-        attach();
+    if (keep_setting(directory, sizeof directory, &scale, &filters)) {
+        hide(environment);
+        if (may_call(filters) && may_read_clock(&scale)) begin_recording(scale);
     }
     errno = saved;
 }

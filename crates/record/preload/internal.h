@@ -80,6 +80,7 @@ struct call {
 
 extern __thread struct thread me __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct descriptor descriptors[DESCRIPTORS] __attribute__((visibility("hidden")));
+/* 0: nothing is recorded (any longer), and no system call is made that the program did not ask for. */
 extern int enabled __attribute__((visibility("hidden")));
 extern uint64_t long_ticks __attribute__((visibility("hidden")));
 /* Wiped to 0 by the kernel in a forked child. */
@@ -97,12 +98,20 @@ void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint
 uint32_t tid_of(pthread_t thread);
 void became_another_program(int failed);
 void note_unseen(uint32_t bit);
+int stop_recording(void);
+void resume_recording(void);
 long raw(long number, long a, long b, long c, long d, long e, long f);
 
 /* environment.c */
-int keep_setting(const char *text, char *directory, size_t directory_bytes, uint64_t *scale);
-char **with_library(char *const environment[], char **room, size_t strings_bytes, char *strings);
+int keep_setting(char *directory, size_t directory_bytes, uint64_t *scale, long *filters);
+void hide(char **environment);
+char **with_library(char *const environment[], char **room, char *strings);
 size_t environment_room(char *const environment[], size_t *strings_bytes);
+int lend(void);
+void take_back(int was_lent);
+
+/* confine.c */
+int may_call(long filters);
 
 /* objects.c */
 struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in);

@@ -51,7 +51,7 @@ static void end_transfer_slow(struct call *call, int fd, int out, int64_t size, 
 }
 
 static inline void end_transfer(struct call *call, int fd, int out, int64_t size, uint64_t at) {
-    if (likely(call->on)) end_transfer_slow(call, fd, out, size, at);
+    if (likely(call->on && enabled)) end_transfer_slow(call, fd, out, size, at);
 }
 
 /* Bytes that a call moved besides, on another descriptor, in no time of their own. */

@@ -198,7 +198,7 @@ static void name_connection(int fd, struct descriptor *d, int64_t moved_out, int
 /* What `fd` is, for a call that has just moved so many bytes out or in. NULL: out of bounds. The thread has a slot or is to get
  * one: names go into its ring. */
 struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in) {
-    if ((unsigned)fd >= DESCRIPTORS) return NULL;
+    if ((unsigned)fd >= DESCRIPTORS || !enabled) return NULL;
     struct descriptor *d = &descriptors[fd];
     if (likely(atomic_load_explicit(&d->object, memory_order_acquire) != 0)) return d;
     if (d->class == CLASS_UNKNOWN) classify(fd, d);
@@ -225,7 +225,7 @@ void listens(int fd) {
 
 /* Tells TCP's figures of a connection, not too often. */
 void look_at_tcp(int fd, struct descriptor *d) {
-    if (me.slot == NULL || me.generation != *generation || me.busy) return;
+    if (!enabled || me.slot == NULL || me.generation != *generation || me.busy) return;
     uint64_t now = now_ns(), before = atomic_load_explicit(&d->looked_ns, memory_order_relaxed);
     uint32_t object = atomic_load_explicit(&d->object, memory_order_relaxed);
     if (object == 0 || now - before < TCP_NS || !atomic_compare_exchange_strong(&d->looked_ns, &before, now)) return;

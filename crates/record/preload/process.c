@@ -3,6 +3,7 @@
 #include <alloca.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -39,7 +40,7 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
 EXPORT int pthread_setname_np(pthread_t thread, const char *name) {
     int result = REAL(pthread_setname_np)(thread, name);
     if (result == 0 && enabled && pthread_equal(thread, pthread_self()) && me.slot != NULL && me.generation == *generation) {
-        prctl(PR_GET_NAME, me.slot->name);
+        REAL(prctl)(PR_GET_NAME, me.slot->name);
     }
     return result;
 }
@@ -48,7 +49,7 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name) {
 #define ENVIRONMENT(environment)                                                                                     \
     size_t strings_bytes = 0;                                                                                        \
     size_t room = environment_room(environment, &strings_bytes);                                                     \
-    char **with = with_library(environment, alloca(room * sizeof(char *)), strings_bytes, alloca(strings_bytes))
+    char **with = with_library(environment, alloca(room * sizeof(char *)), alloca(strings_bytes))
 
 #define BECOME(expression)                                                                                           \
     if (!enabled) return (expression);                                                                               \
@@ -124,4 +125,22 @@ EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const po
                         const posix_spawnattr_t *restrict attributes, char *const arguments[restrict], char *const environment[restrict]) {
     ENVIRONMENT(environment);
     return REAL(posix_spawnp)(pid, file, actions, attributes, arguments, with);
+}
+
+/* These start their shell inside the C library, where it asks none of the above. */
+EXPORT int system(const char *command) {
+    int was_lent = command != NULL && enabled ? lend() : 0;
+    int result = REAL(system)(command);
+    int saved = errno;
+    take_back(was_lent);
+    errno = saved;
+    return result;
+}
+EXPORT FILE *popen(const char *command, const char *mode) {
+    int was_lent = enabled ? lend() : 0;
+    FILE *result = REAL(popen)(command, mode);
+    int saved = errno;
+    take_back(was_lent);
+    errno = saved;
+    return result;
 }

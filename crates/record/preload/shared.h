@@ -143,6 +143,7 @@ struct header {
 #define UNSEEN_MAPPED 1u
 #define UNSEEN_URING 2u
 #define UNSEEN_AIO 4u
+#define UNSEEN_CONFINED 8u
 
 _Static_assert(sizeof(struct record) == 64, "a record is 64 bytes");
 _Static_assert(sizeof(struct run) == 40, "a run is 40 bytes");

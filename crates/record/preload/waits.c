@@ -2,12 +2,14 @@
 #include "internal.h"
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <netdb.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -52,7 +54,7 @@ static void end_wait(struct call *call, uint32_t kind, uint32_t object, uint32_t
     errno = saved;
 }
 
-static int was_long(const struct call *call) { return call->on && ticks() - call->start >= long_ticks; }
+static int was_long(const struct call *call) { return call->on && enabled && ticks() - call->start >= long_ticks; }
 
 /* ---- descriptors ---- */
 
@@ -327,7 +329,29 @@ EXPORT int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restr
 EXPORT int flock(int fd, int operation) { LOCKED(0, REAL(flock)(fd, operation)); }
 EXPORT int lockf(int fd, int operation, off_t n) { LOCKED(0, REAL(lockf)(fd, operation, n)); }
 
-/* Runtimes that wait on futexes themselves. */
+/* ---- what takes system calls or the clock away ---- */
+
+static int confines(long option, long value) {
+    return option == PR_SET_SECCOMP || (option == PR_SET_TSC && value != PR_TSC_ENABLE);
+}
+static int call_confines(long number, const long *a) {
+    if (number == SYS_prctl) return confines(a[0], a[1]);
+    return number == SYS_seccomp && (a[0] == SECCOMP_SET_MODE_STRICT || a[0] == SECCOMP_SET_MODE_FILTER);
+}
+
+EXPORT int prctl(int option, ...) {
+    long a[4];
+    va_list more;
+    va_start(more, option);
+    for (int n = 0; n < 4; n++) a[n] = va_arg(more, long);
+    va_end(more);
+    int stopped = confines(option, a[0]) ? stop_recording() : 0;
+    int result = REAL(prctl)(option, a[0], a[1], a[2], a[3]);
+    if (stopped && result < 0) resume_recording();
+    return result;
+}
+
+/* Runtimes that wait on futexes themselves, and what has no function of its own. */
 EXPORT long syscall(long number, ...) {
     long a[6];
     va_list more;
@@ -346,7 +370,14 @@ EXPORT long syscall(long number, ...) {
         note_unseen(UNSEEN_URING);
         kind = KIND_WAIT_DISK;
     }
-    if (likely(kind == KIND_NONE)) return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (likely(kind == KIND_NONE)) {
+        if (number == SYS_execve) return execve((char *)a[0], (char **)a[1], (char **)a[2]);
+        int stopped = call_confines(number, a) ? stop_recording() : 0;
+        long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+        /* A number above 0 is a descriptor: the filter is there. */
+        if (stopped && result < 0) resume_recording();
+        return result;
+    }
     struct call call;
     begin(&call, kind, -1);
     long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -158,7 +158,7 @@ fn ten_thousand_short_processes_are_recorded_and_leave_nothing_behind() {
 fn the_private_directory_is_gone_when_the_recording_is() {
     let ours = |pid: u32| {
         let bases = ["/dev/shm", "/tmp"].into_iter().filter_map(|base| std::fs::read_dir(base).ok());
-        bases.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&format!("thalweg-{pid}-")))
+        bases.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&format!("thalweg-preload-{pid}-")))
     };
     let directory = directory();
     let (mut command, _) = common::command(directory.path(), &PRELOAD, &["true"]);

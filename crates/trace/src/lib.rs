@@ -8,6 +8,7 @@
 
 pub mod align;
 pub mod axis;
+pub mod boot;
 pub mod codec;
 pub mod error;
 pub mod export;

@@ -209,6 +209,108 @@ fn recordings_of_one_boot_need_no_alignment_and_their_threads_are_one() {
     drop(client);
 }
 
+/// A recording of one machine with one process, made between two instants of the truth.
+fn of_one_machine(clock: fn(i64) -> i64, pid: u32, from_s: i64, to_s: i64) -> Made {
+    let mut made = Made::new("same", clock);
+    made.meta.start = Time::from_monotonic_ns(clock(from_s * SECOND));
+    made.meta.end = Some(Time::from_monotonic_ns(clock(to_s * SECOND)));
+    made.track(1, TrackKind::Thread, Role::Client, pid, "cp");
+    made.span(1, SpanKind::FileRead, from_s * SECOND, (from_s + 1) * SECOND);
+    made
+}
+
+#[test]
+fn two_runs_one_after_the_other_on_one_machine_are_refused_with_what_would_compare_them() {
+    let (before, after) = (of_one_machine(unshifted, 5, 100, 110), of_one_machine(unshifted, 6, 112, 120));
+    let (before, after) = (before.source(), after.source());
+    for (one, other) in [(&before, &after), (&after, &before)] {
+        let (told, directory) = merged(one, other);
+        let message = told.unwrap_err().to_string();
+        assert!(message.contains("nothing connects them") && message.contains("2.0 s") && message.contains("--after"), "{message}");
+        assert!(!directory.path().join("merged.thw").exists());
+    }
+    // Their wall clocks do not make them one either.
+    let told = |seconds: i64, pid, from_s, to_s| {
+        let mut made = of_one_machine(unshifted, pid, from_s, to_s);
+        made.meta.attributes.push(("realtime_ns".into(), (seconds * SECOND).to_string()));
+        made.source()
+    };
+    assert!(merged(&told(7_000, 5, 100, 110), &told(7_000, 6, 112, 120)).0.is_err());
+}
+
+#[test]
+fn what_only_ran_at_the_same_time_on_the_same_machine_is_merged_and_that_is_said() {
+    let (told, _directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &of_one_machine(unshifted, 6, 105, 120).source());
+    let told = told.unwrap();
+    assert_eq!(told.parts[1].clock, ClockFrom::SameBoot);
+    assert!(told.notes.iter().any(|note| note.contains("no connection and no process")), "{:?}", told.notes);
+}
+
+/// A clock in a time namespace that is 5,000 s ahead.
+fn ahead(ns: i64) -> i64 {
+    ns + 5_000 * SECOND
+}
+
+#[test]
+fn a_recording_from_a_time_namespace_is_put_where_the_kernel_says() {
+    let mut inside = of_one_machine(ahead, 6, 102, 108);
+    for event in &mut inside.events {
+        if let Event::Host(host) = event {
+            host.clock.push_str("@+5000000000000");
+        }
+    }
+    let inside = inside.source();
+    let (told, directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &inside);
+    let told = told.unwrap();
+    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns, told.parts[1].error_ns), (ClockFrom::SameBoot, -5_000 * SECOND, 0));
+    assert!(told.notes.iter().any(|note| note.contains("time namespace") && note.contains("+5000.000 s")), "{:?}", told.notes);
+    let starts: HashSet<i64> = spans(&open(&directory)).iter().map(|span| span.0).collect();
+    assert_eq!(starts, [100 * SECOND, 102 * SECOND].into());
+    // The other way round, it is the one outside that is moved.
+    let told = merged(&inside, &of_one_machine(unshifted, 5, 100, 110).source()).0.unwrap();
+    assert_eq!(told.parts[1].offset_ns, 5_000 * SECOND);
+}
+
+#[test]
+fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the_bytes() {
+    for clock in [ahead, |ns: i64| ns - SECOND, |ns: i64| ns + 3_000_000] {
+        // Both say that they are on the same clock, as recordings did that knew nothing of time namespaces.
+        let (client, server) = conversation(clock, "client");
+        let (told, directory) = merged(&client, &server);
+        let told = told.unwrap();
+        let part = &told.parts[1];
+        assert!(matches!(part.clock, ClockFrom::Connections { connections: 1, one_way: false, .. }), "{told:?}");
+        let truth_ns = -(clock(100 * SECOND) - 100 * SECOND);
+        assert!(part.offset_ns.abs_diff(truth_ns) <= part.error_ns.max(LEAST_DELAY_NS as u64), "{told:?}");
+        assert!(told.notes.iter().any(|note| note.contains("contradict")), "{:?}", told.notes);
+        let merged = open(&directory);
+        let requests = spans(&merged).into_iter().filter(|span| span.2.kind == SpanKind::FileWrite);
+        let truth: Vec<i64> = spans(&conversation(unshifted, "client").1)
+            .iter()
+            .filter(|span| span.2.kind == SpanKind::FileWrite)
+            .map(|span| span.0)
+            .collect();
+        let worst = requests.zip(truth).map(|(here, there)| (here.0 - there).abs()).max().unwrap();
+        assert!(worst <= LEAST_DELAY_NS, "{worst} ns off");
+    }
+    // On one clock they are left where they are.
+    let (client, server) = conversation(unshifted, "client");
+    assert_eq!(merged(&client, &server).0.unwrap().parts[1].clock, ClockFrom::SameBoot);
+}
+
+#[test]
+fn clocks_of_one_name_whose_wall_clocks_contradict_are_not_taken_as_one() {
+    let machine = |clock: fn(i64) -> i64, realtime: i64, pid, from_s, to_s| {
+        let mut made = of_one_machine(clock, pid, from_s, to_s);
+        made.meta.attributes.push(("realtime_ns".into(), (realtime * SECOND).to_string()));
+        made.source()
+    };
+    let (told, _directory) = merged(&machine(unshifted, 9_000, 5, 100, 110), &machine(ahead, 4_000, 6, 102, 108));
+    let told = told.unwrap();
+    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns), (ClockFrom::WallClock, -5_000 * SECOND));
+    assert!(told.notes.iter().any(|note| note.contains("contradict")), "{:?}", told.notes);
+}
+
 #[test]
 fn without_a_common_connection_each_is_told_what_the_others_saw() {
     let (client, _) = conversation(unshifted, "client");

@@ -11,7 +11,8 @@ use thalweg_trace::merge::{ClockFrom, Merged, MergedPart, Part, merge};
 #[derive(clap::Args)]
 #[command(
     after_help = "The first recording is the one to explain, and its clock is the axis. The others are placed by the bytes that both ends of their\n\
-connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once."
+connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
+Recordings of two runs are refused: `thalweg explain AFTER --after BEFORE` holds one against the other."
 )]
 pub struct Arguments {
     /// The recordings: the client's first, then the servers'
@@ -86,6 +87,9 @@ fn sentence(part: &Placed) -> String {
     let name = &part.recording;
     match part.clock_from {
         "reference" => format!("{name}: the axis\n"),
+        "same_boot" if part.offset_ns != 0 => {
+            format!("{name}: of a machine that is on the axis already, {:+.6} s in its time namespace\n", part.offset_ns as f64 / 1e9)
+        }
         "same_boot" => format!("{name}: of a machine that is on the axis already\n"),
         by => {
             let by = if by == "wall_clock" { "wall clocks".to_owned() } else { format!("{} connections", part.connections) };

@@ -4,6 +4,7 @@
 //! Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
+use super::output;
 use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
 use super::syscalls::Calls;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{CounterOf, MarkKind, Role, Sink, Time, TrackId, TrackKind};
+use thalweg_trace::{CounterOf, MarkKind, Role, Sink, TrackId, TrackKind};
 
 /// Between two records of TCP's state of one connection.
 const TCP_GAP_NS: u32 = 1_000_000;
@@ -244,7 +245,7 @@ impl Work {
         let lost = self.programs.lost();
         if lost > self.lost {
             let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
-            let now = u64::try_from(Time::now().ns()).unwrap_or(0);
+            let now = output::now_ns();
             output.mark(self.track, MarkKind::Lost, now, None, Some(value));
             self.lost = lost;
         }
@@ -260,7 +261,7 @@ impl Work {
         self.snapshots.look(translator, system);
         for (pid, quota) in &mut self.quotas {
             let Some(throttled_ns) = quota.changed() else { continue };
-            let now = u64::try_from(Time::now().ns()).unwrap_or(0);
+            let now = output::now_ns();
             if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
                 translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
             }

@@ -152,7 +152,7 @@ impl Live {
         let mut out = Out::new(Arc::clone(sink), options.host, options.space);
         let read = |path: &str| std::fs::read_to_string(path).map(|t| t.trim().to_owned()).unwrap_or_default();
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let clock = format!("monotonic:{}", read("/proc/sys/kernel/random/boot_id"));
+        let clock = thalweg_trace::boot::clock_here();
         out.host(&read("/proc/sys/kernel/hostname"), clock, read("/proc/sys/kernel/osrelease"), cpus);
         self.table = Some(Table::new(out, options));
     }

@@ -1,9 +1,13 @@
 //! A library in the program's own processes, for whoever may not ask the kernel.
 //!
 //! The library (`preload/*.c`) stands in front of the C library's calls and writes what blocked, and what was merged, into
-//! rings: one file for each process, in a private directory that the environment names. Here they are drained, and turned into
+//! rings: one file for each process, in a private directory ([`place`]). Here they are drained, and turned into
 //! tracks, objects and spans. Nothing in the program waits for us; when we are gone its rings fill, and it goes on.
+//!
+//! The program does not see that it is recorded: the library's settings are written into its file, it takes itself out of the environment,
+//! and puts itself back for what the program executes, where that can use it. A process under a filter of system calls is left alone.
 
+mod place;
 mod process;
 mod shared;
 mod translate;
@@ -13,12 +17,12 @@ use crate::proc::recorder::thread_cpu;
 use crate::proc::system::System;
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
+use place::Place;
 use process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,13 +39,16 @@ const SYSTEM_PART: Duration = Duration::from_millis(50);
 const CALIBRATION: Duration = Duration::from_millis(10);
 
 const NOT_SEEN: &str = "The program was watched from within: page faults and memory-mapped files, writeback by the kernel, who in the \
-    kernel woke a thread, static programs and direct system calls of the command's children, io_uring and other users' processes were not seen.";
+    kernel woke a thread, static programs and direct system calls of the command's children, io_uring, processes under a filter of system calls \
+    (seccomp) or in a file system of their own (chroot, container) and other users' processes were not seen.";
+
+/// Bit of what a process used: it gave up system calls or the clock.
+const CONFINED: u32 = 8;
 
 /// The recorder `preload`.
 #[derive(Debug)]
 pub struct PreloadRecorder {
-    directory: PathBuf,
-    environment: Vec<(OsString, OsString)>,
+    place: Place,
     running: Option<Worker>,
 }
 
@@ -53,12 +60,9 @@ impl PreloadRecorder {
     pub fn new() -> Result<PreloadRecorder, RecordError> {
         let mut problems = Vec::new();
         for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
-            remove_abandoned(&base);
-            match place_library(&base) {
-                Ok((directory, library)) => {
-                    let environment = environment(&directory, &library);
-                    return Ok(PreloadRecorder { directory, environment, running: None });
-                }
+            place::remove_abandoned(&base);
+            match with_library(&base) {
+                Ok(place) => return Ok(PreloadRecorder { place, running: None }),
                 Err(problem) => problems.push(format!("{}: {problem}", base.display())),
             }
         }
@@ -66,51 +70,52 @@ impl PreloadRecorder {
     }
 }
 
-/// Makes a private directory in `base` with the library in it, if code may be run from there.
-fn place_library(base: &Path) -> Result<(PathBuf, PathBuf), String> {
+/// Makes a directory in `base` with the library in it, if code may be run from there.
+fn with_library(base: &Path) -> Result<Place, String> {
     let text = |error: std::io::Error| error.to_string();
     let plain = base.to_str().is_some_and(|path| !path.contains([':', ' ', '|']));
     if !plain {
         return Err("its name has a character that LD_PRELOAD cannot have".to_owned());
     }
-    let unique = Time::now().ns();
-    let directory = base.join(format!("thalweg-{}-{unique}", std::process::id()));
-    fs::DirBuilder::new().mode(0o700).create(&directory).map_err(text)?;
-    let library = directory.join("libthalweg-preload.so");
-    let placed = fs::write(&library, LIBRARY)
-        .and_then(|()| fs::set_permissions(&library, fs::Permissions::from_mode(0o500)))
-        .map_err(text)
-        .and_then(|()| if shared::may_run(&library) { Ok(()) } else { Err("code may not be run from there (noexec)".to_owned()) });
-    if let Err(problem) = placed {
-        let _ = fs::remove_dir_all(&directory);
-        return Err(problem);
-    }
-    Ok((directory, library))
+    let place = Place::make(base).map_err(text)?;
+    place.place_library(&library_with_settings(&place)?).map_err(text)?;
+    if shared::may_run(&place.library()) { Ok(place) } else { Err("code may not be run from there (noexec)".to_owned()) }
 }
 
-/// Directories of recorders that were killed.
-fn remove_abandoned(base: &Path) {
-    let ours = rustix::process::geteuid().as_raw();
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("thalweg-")?.split('-').next()?.parse::<u32>().ok()) else {
-            continue;
-        };
-        let is_ours = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == ours);
-        if is_ours && !Path::new(&format!("/proc/{pid}")).exists() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
+/// What stands in the library's file before its settings.
+const SETTING_MARK: &[u8] = b"thalweg-preload-setting:";
+/// Room for the settings after it.
+const SETTING_BYTES: usize = 1024 - SETTING_MARK.len();
+
+/// The library as it goes into the program: with where its rings are, where it is itself, the scale of the processor's counter, and how
+/// many filters of system calls we are under.
+fn library_with_settings(place: &Place) -> Result<Vec<u8>, String> {
+    let setting =
+        format!("{}|{}|{}|{}", place.rings().display(), place.library().display(), tick_scale().unwrap_or(0), filters_here().unwrap_or(0));
+    let mut library = LIBRARY.to_vec();
+    let mark = library.windows(SETTING_MARK.len()).position(|window| window == SETTING_MARK);
+    let at = mark.ok_or("the library has no room for its settings")? + SETTING_MARK.len();
+    // The last byte stays the end of the text.
+    if setting.len() >= SETTING_BYTES {
+        return Err("its name is too long".to_owned());
     }
+    library[at..at + setting.len()].copy_from_slice(setting.as_bytes());
+    Ok(library)
 }
 
-fn environment(directory: &Path, library: &Path) -> Vec<(OsString, OsString)> {
+/// How many filters of system calls (seccomp) this process is under; `None`: the kernel does not tell.
+fn filters_here() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
+}
+
+fn environment(library: &Path) -> Vec<(OsString, OsString)> {
     let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
     }
-    let setting = format!("{}|{}|{}", directory.display(), library.display(), tick_scale().unwrap_or(0));
-    vec![("LD_PRELOAD".into(), preload), ("THALWEG_PRELOAD".into(), setting.into())]
+    vec![("LD_PRELOAD".into(), preload)]
 }
 
 /// Nanoseconds of a tick of the processor's counter, times 2³²; `None` where the kernel does not trust the counter, so that
@@ -144,11 +149,11 @@ impl Recorder for PreloadRecorder {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.environment.clone()
+        environment(&self.place.library())
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let mut drain = Drain::new(&watched, self.directory.clone());
+        let mut drain = Drain::new(&watched, self.place.rings());
         let pause = watched.drain;
         self.running = Some(Worker::start("drain", move |stop| drain.work(stop, pause))?);
         Ok(())
@@ -162,12 +167,12 @@ impl Recorder for PreloadRecorder {
 impl Drop for PreloadRecorder {
     fn drop(&mut self) {
         let _ = self.finish();
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// Drains the rings of all processes.
 struct Drain {
+    /// Of the rings.
     directory: PathBuf,
     mode: Mode,
     sink: Arc<dyn Sink>,
@@ -320,13 +325,24 @@ impl Drain {
         self.sink.take(&mut self.batch);
         let mut notes = Vec::new();
         if self.seen == 0 {
-            notes.push("The program never loaded our library, so nothing of it was seen; try `--method proc`.".to_owned());
+            notes.push(
+                "The program never loaded our library, or runs under a filter of system calls (seccomp) where the library steps aside, so nothing of it was seen; \
+                 try `--method proc`."
+                    .to_owned(),
+            );
         }
         let unseen = [(1, "memory-mapped files"), (2, "io_uring"), (4, "asynchronous I/O of the kernel")];
         for (bit, what) in unseen {
             if self.unseen & bit != 0 {
                 notes.push(format!("The program uses {what}, whose waits this recorder cannot see; record as root to see them."));
             }
+        }
+        if self.unseen & CONFINED != 0 {
+            notes.push(
+                "A process gave up system calls or the clock (seccomp, PR_SET_TSC): from there on it and what it started were not recorded; record as \
+                 root, or with `--method proc`, to see it."
+                    .to_owned(),
+            );
         }
         if self.untracked > 0 {
             notes.push(format!(

@@ -9,11 +9,6 @@ use std::fs;
 use std::path::Path;
 use thalweg_trace::{Host, HostId};
 
-/// What identifies this boot of this machine; `unknown` where the kernel does not tell.
-pub fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
-}
-
 /// This machine, as a row of a recording.
 pub fn host_here(host: HostId, node: &str) -> Host {
     let uname = rustix::system::uname();
@@ -21,7 +16,7 @@ pub fn host_here(host: HostId, node: &str) -> Host {
         host,
         name: uname.nodename().to_string_lossy().into_owned(),
         node: node.to_owned(),
-        clock: format!("monotonic:{}", boot_id()),
+        clock: thalweg_trace::boot::clock_here(),
         kernel: uname.release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
     }

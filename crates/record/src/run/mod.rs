@@ -17,7 +17,7 @@ mod active;
 mod attributes;
 mod signals;
 
-pub use attributes::{boot_id, host_here};
+pub use attributes::host_here;
 
 use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
@@ -154,11 +154,7 @@ pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     let started = Session::start(options, &mut active, others, &writer);
     let session = started.inspect_err(|_| {
         // Nothing was run: leave nothing behind.
-        let made = std::fs::read_dir(&options.output).into_iter().flatten().flatten();
-        made.for_each(|entry| drop(std::fs::remove_file(entry.path()).or_else(|_| std::fs::remove_dir_all(entry.path()))));
-        if !existed {
-            let _ = std::fs::remove_dir(&options.output);
-        }
+        writer.discard(!existed);
     })?;
     Ok(session.finish(options, active, &writer, ceilings))
 }

@@ -106,9 +106,9 @@ impl Drop for Working {
     }
 }
 
-/// What identifies this boot of this machine, and so its monotonic clock.
+/// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead.
 pub fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+    thalweg_trace::boot::boot_here()
 }
 
 /// This machine, as a row of a recording.
@@ -118,7 +118,7 @@ pub fn host_here(host: HostId, node: &str) -> Host {
         host,
         name: uname.nodename().to_string_lossy().into_owned(),
         node: node.to_owned(),
-        clock: format!("monotonic:{}", boot_id()),
+        clock: thalweg_trace::boot::clock_here(),
         kernel: uname.release().to_string_lossy().into_owned(),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
     }

@@ -114,8 +114,9 @@ pub fn remove(directory: &Path) {
     let mut below = vec![directory.to_owned()];
     // Deep enough that there are many of about the same size: server, target, datafiles, and the directories of those.
     for _ in 0..4 {
-        let deeper = below.iter().flat_map(|at| std::fs::read_dir(at).into_iter().flatten().flatten().map(|entry| entry.path()));
-        let deeper: Vec<PathBuf> = deeper.filter(|path| path.is_dir()).collect();
+        let deeper = below.iter().flat_map(|at| std::fs::read_dir(at).into_iter().flatten().flatten());
+        // Not through symbolic links.
+        let deeper: Vec<PathBuf> = deeper.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir())).map(|entry| entry.path()).collect();
         if deeper.is_empty() {
             break;
         }

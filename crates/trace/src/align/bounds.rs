@@ -44,6 +44,21 @@ impl Bounds {
         self.lower.best.is_empty() != self.upper.best.is_empty()
     }
 
+    /// By how much an offset breaks the bounds of a side, where it breaks most of them by more than that: a few are stamps that were late.
+    pub(crate) fn broken_by(&self, offset_ns: i64, tolerated_ns: i64) -> Option<i64> {
+        let broken = |side: &Tightest| {
+            let mut by: Vec<i64> = side.best.values().map(|held| held.1.saturating_sub(offset_ns).saturating_mul(side.sign)).collect();
+            by.sort_unstable();
+            by.get(by.len() / 2).copied().filter(|by| *by > tolerated_ns)
+        };
+        broken(&self.lower).max(broken(&self.upper))
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lower.best.is_empty() && self.upper.best.is_empty()
+    }
+
     /// All bounds in order of time. Where one side has none, it is made of the other's and an assumed delay.
     pub(super) fn limits(&self, assumed_delay_ns: i64) -> Vec<Limit> {
         let of = |side: &Tightest, upper, more| {
@@ -95,6 +110,21 @@ impl Tightest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offset_that_would_have_bytes_received_before_they_were_sent_is_told_by_how_much() {
+        let mut bounds = Bounds::default();
+        for i in 0..100_i64 {
+            // The other clock is 5 s ahead; bytes take 1 ms, and one stamp is a second late.
+            let at_ns = i * 20_000_000;
+            bounds.from_reference(at_ns + if i == 50 { 1_000_000_000 } else { 0 }, at_ns + 5_001_000_000);
+            bounds.to_reference(at_ns + 5_002_000_000, at_ns + 3_000_000);
+        }
+        assert_eq!(bounds.broken_by(-5_000_000_000, 0), None);
+        assert_eq!(bounds.broken_by(0, 1_000_000), Some(4_999_000_000));
+        assert_eq!(bounds.broken_by(-10_000_000_000, 1_000_000), Some(4_999_000_000));
+        assert!(Bounds::default().broken_by(0, 0).is_none() && Bounds::default().is_empty());
+    }
 
     #[test]
     fn memory_is_bounded_and_the_tightest_stay() {

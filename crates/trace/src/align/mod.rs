@@ -67,6 +67,11 @@ pub fn align(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<
     Ok(align_bounds(&bounds, covers).map(|alignment| Alignment { connections, ..alignment }))
 }
 
+/// What the bytes that both saw say of how `other`'s clock stands to the reference's own.
+pub(crate) fn seen_by_both(reference: &dyn Source, other: &dyn Source) -> Result<Bounds, TraceError> {
+    Ok(evidence::gather(reference, &Axis::default(), other)?.0)
+}
+
 /// Aligns by bounds that are known already; `None` where there are none. `covers`: what the map is to hold for, on the clock that is aligned.
 pub fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignment> {
     let one_way = bounds.is_one_way();

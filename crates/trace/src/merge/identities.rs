@@ -48,6 +48,8 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Pass {
     number: usize,
+    /// Its clock is not the one that another recording calls by the same name.
+    apart: bool,
     hosts: HashMap<HostId, HostId>,
     /// Hosts that an earlier recording has placed.
     hosts_known: HashSet<HostId>,
@@ -104,10 +106,10 @@ impl Survey {
 }
 
 impl Identities {
-    /// Takes in one recording's rows.
-    pub fn add(&mut self, source: &dyn Source, first: bool) -> Result<Pass, TraceError> {
+    /// Takes in one recording's rows. `apart`: its clock is not the one that another recording calls by the same name.
+    pub fn add(&mut self, source: &dyn Source, first: bool, apart: bool) -> Result<Pass, TraceError> {
         let survey = Survey::of(source)?;
-        let mut pass = Pass { number: self.recordings, ..Pass::default() };
+        let mut pass = Pass { number: self.recordings, apart, ..Pass::default() };
         self.recordings += 1;
         self.add_hosts(source, &mut pass);
         self.add_tracks(source, &survey, first, &mut pass);
@@ -123,7 +125,7 @@ impl Identities {
 
     fn add_hosts(&mut self, source: &dyn Source, pass: &mut Pass) {
         for host in source.hosts() {
-            let key = (axis_of(source, host.host, pass.number), host.name.clone(), host.node.clone());
+            let key = (axis_of(source, host.host, pass), host.name.clone(), host.node.clone());
             let next = HostId(self.hosts.len() as u16);
             let number = *self.host_numbers.entry(key).or_insert(next);
             if number == next {
@@ -145,7 +147,7 @@ impl Identities {
             let has_spans = survey.with_spans.contains(&number);
             let serves = !first && track.role == Role::Client && track.pid.is_some() && accepting.contains(&(track.host, track.pid));
             let role = if serves { Role::Server } else { track.role };
-            let identity = identity(source, track, pass.number);
+            let identity = identity(source, track, pass);
             let known = identity.as_ref().and_then(|key| self.threads.get(key).copied()).filter(|known| taken.insert(known.row));
             let row = match known {
                 Some(known) => {
@@ -191,7 +193,7 @@ impl Identities {
     fn add_objects(&mut self, source: &dyn Source, pass: &mut Pass) {
         let mut taken = HashSet::new();
         for object in source.objects() {
-            let clock = axis_of(source, object.host, pass.number);
+            let clock = axis_of(source, object.host, pass);
             let end = object.attributes.iter().find(|(name, _)| name == "end").map_or(String::new(), |(_, value)| value.clone());
             let key = (clock, object.kind as u8, object.name.clone(), end);
             let known = self.object_numbers.get(&key).copied().filter(|row| taken.insert(*row));
@@ -230,14 +232,14 @@ impl Identities {
 
 /// The clock that a host's times are on when its recording hands them out. Where the recording has put them on its reference host's
 /// clock, they are on no clock that another recording has.
-fn axis_of(source: &dyn Source, host: HostId, recording: usize) -> String {
+fn axis_of(source: &dyn Source, host: HostId, pass: &Pass) -> String {
     let clock = source.hosts().iter().find(|row| row.host == host).map_or("", |row| row.clock.as_str());
     let moved = source.clocks().iter().any(|row| row.host == host && (row.offset_ns != 0 || row.drift_ppb != 0));
-    if moved { format!("{clock} in {recording}") } else { clock.to_owned() }
+    if moved || pass.apart { format!("{clock} in {}", pass.number) } else { clock.to_owned() }
 }
 
-fn identity(source: &dyn Source, track: &Track, recording: usize) -> Option<Identity> {
-    let clock = axis_of(source, track.host, recording);
+fn identity(source: &dyn Source, track: &Track, pass: &Pass) -> Option<Identity> {
+    let clock = axis_of(source, track.host, pass);
     match track.kind {
         TrackKind::Thread => Some((clock, track.kind, Some(track.pid?), Some(track.tid?), String::new())),
         TrackKind::Device | TrackKind::Cpu | TrackKind::Link => Some((clock, track.kind, None, None, track.name.clone())),

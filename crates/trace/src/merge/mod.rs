@@ -1,8 +1,10 @@
 //! Several recordings of one run (the client's, the servers') become one, on one time axis.
 //!
 //! **In:** recordings. **Out:** one recording. The first one's first host is the reference, and its interval is what is explained.
-//! The others' clocks are put on its axis: machines that booted as one have one clock; others are aligned by the bytes that both
-//! ends of their connections saw ([`crate::align()`]); failing that, and only with an error bar that says so, by wall clocks.
+//! The others' clocks are put on its axis: recordings of one boot of one machine have one clock (but for what their time namespaces add); others
+//! are aligned by the bytes that both ends of their connections saw ([`crate::align()`]); failing that, and only with an error bar that says
+//! so, by wall clocks. Where bytes would have been received before they were sent, clocks of one name are not one, and the bytes
+//! count. What has nothing in common with the others, neither bytes nor time, is refused.
 //!
 //! Identifiers are given anew ([`identities`]). What two recordings of one machine both saw (a thread, a device, an end of a connection)
 //! becomes one row; its spans are the first's that has any. In every recording but the first, a process that has the accepting end of a
@@ -39,7 +41,7 @@ impl std::fmt::Debug for Part<'_> {
 pub enum ClockFrom {
     /// It is the reference.
     Reference,
-    /// Its machine booted as one with a machine that is on the axis.
+    /// It was made in one boot of a machine that is on the axis. The offset is what its time namespace adds.
     SameBoot,
     /// By the bytes of connections.
     Connections {
@@ -85,8 +87,8 @@ pub struct Merged {
 /// Merges recordings into one at `out`, which must not exist or be an empty directory.
 ///
 /// # Errors
-/// Fewer than two recordings; one that has no host; one that shares no connection with the others and says nothing of its wall clock (the
-/// message says which connections each saw); a recording that cannot be read; `out` that cannot be written.
+/// Fewer than two recordings; one that has no host; one that was made at another time than the others and shares no bytes with them; one that
+/// shares no connection with the others and says nothing of its wall clock (the message says which connections each saw); a recording that cannot be read; `out` that cannot be written.
 pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     if parts.len() < 2 {
         return Err(TraceError::new(out, "two recordings or more are needed to merge"));
@@ -94,11 +96,12 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     let placed = place::place(parts)?;
     let mut identities = Identities::default();
     let mut passes = Vec::with_capacity(parts.len());
-    for (number, part) in parts.iter().enumerate() {
-        passes.push(identities.add(part.source, number == 0)?);
+    for (number, (part, placed)) in parts.iter().zip(&placed).enumerate() {
+        passes.push(identities.add(part.source, number == 0, placed.apart)?);
     }
     let mut notes = place::notes(parts, &placed);
     notes.extend(identities.notes());
+    let existed = out.exists();
     let writer = RecordingWriter::create(out, merged_meta(parts))?;
     let written = write(parts, &placed, &mut identities, &passes, writer.as_ref());
     let ending = ending(parts, &notes);
@@ -108,7 +111,7 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     });
     if let Err(error) = done {
         // Half a merged recording would be taken for a whole one.
-        let _ = std::fs::remove_dir_all(out);
+        writer.discard(!existed);
         return Err(error);
     }
     Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| told(part, placed)).collect(), notes })

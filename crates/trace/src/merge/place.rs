@@ -1,8 +1,9 @@
 //! Which recording's clock stands how to the first one's.
 
-use super::{ClockFrom, Part};
-use crate::align::{align, connections, largest_error_ns};
-use crate::{Axis, Clock, HostId, Source, TraceError};
+use super::{ClockFrom, Part, last_instant};
+use crate::align::{align, connections, largest_error_ns, seen_by_both};
+use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, boot};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 
@@ -11,6 +12,9 @@ const WALL_CLOCK_ERROR_NS: u64 = 1_000_000_000;
 
 /// The attribute of a recording that says what its wall clock is ahead of its monotonic clock.
 pub(super) const REALTIME: &str = "realtime_ns";
+
+/// By how much stamps of one clock may contradict the order of sending and receiving.
+const TOLERATED_NS: i64 = 1_000_000;
 
 /// Connections named in a message at most.
 const NAMED: usize = 5;
@@ -23,6 +27,8 @@ pub(super) struct Placed {
     pub clocks: Vec<Clock>,
     /// Where bytes of connections bound it; elsewhere the error is larger.
     pub bounded: Option<Range<i64>>,
+    /// Its clock has the name of another recording's and is not the same.
+    pub apart: bool,
 }
 
 impl Placed {
@@ -48,7 +54,7 @@ pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
         return Err(TraceError::new(Path::new(&part.name), "says of no machine that it was recorded on: there is nothing to merge"));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; parts.len()];
-    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new(), bounded: None });
+    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new(), bounded: None, apart: false });
     while place_one_more(parts, &mut placed)? {}
     placed.into_iter().enumerate().map(|(number, placed)| placed.map_or_else(|| by_wall_clock(parts, number), Ok)).collect()
 }
@@ -72,51 +78,141 @@ fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<b
 
 /// Places `source` by what it has in common with a recording that is placed.
 fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result<Option<Placed>, TraceError> {
-    let own = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first());
-    let same = reference.hosts().iter().find(|host| own.is_some_and(|own| own.clock == host.clock && is_told(&own.clock)));
-    match same {
-        // Times come on the reference axis of each recording: where its reference host is the machine, the two axes are one.
-        Some(host) if host.host == HostId(0) || of_host(reference, host.host).is_empty() => {
-            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: there.clocks.clone(), bounded: there.bounded.clone() }));
+    let same = same_boot(reference, source);
+    let mut apart = false;
+    if let Some((host, ahead_ns)) = same {
+        match on_one_clock(reference, host, ahead_ns, there, source)? {
+            OneClock::Is(placed) => return Ok(Some(placed)),
+            OneClock::IsNot => apart = true,
+            OneClock::CannotBeTold => {}
+            OneClock::NothingCommon => return Ok(None),
         }
-        Some(host) if there.clocks.is_empty() => {
-            return Ok(Some(Placed { by: ClockFrom::SameBoot, clocks: of_host(reference, host.host), bounded: None }));
-        }
-        _ => {}
     }
     let Some(found) = align(reference, &there.axis(), source)? else { return Ok(None) };
     // What is not known of the other's place is not known of this one's either.
     let more_ns = there.error_ns();
     let clocks = found.clocks.iter().map(|c| Clock { error_ns: c.error_ns.saturating_add(more_ns), ..*c }).collect();
     let by = ClockFrom::Connections { connections: found.connections, one_way: found.one_way, contradictions: found.contradictions };
-    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded) }))
+    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart }))
+}
+
+/// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
+fn same_boot<'a>(reference: &'a dyn Source, source: &dyn Source) -> Option<(&'a Host, i64)> {
+    let own = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first())?;
+    reference.hosts().iter().find_map(|host| Some((host, boot::between(&host.clock, &own.clock)?)))
+}
+
+/// Whether two clocks that ought to be one are.
+enum OneClock {
+    Is(Placed),
+    /// Bytes, or wall clocks, contradict.
+    IsNot,
+    /// The one is on the axis by way of two others.
+    CannotBeTold,
+    /// There are no bytes to tell, and the recordings were made at different times.
+    NothingCommon,
+}
+
+fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Placed, source: &dyn Source) -> Result<OneClock, TraceError> {
+    let shift = |clock: &Clock| Clock {
+        host: HostId(0),
+        from_ns: clock.from_ns.saturating_add(ahead_ns),
+        offset_ns: clock.offset_ns.saturating_sub(ahead_ns),
+        ..*clock
+    };
+    let nothing = Clock { host: HostId(0), from_ns: 0, offset_ns: 0, drift_ppb: 0, error_ns: 0 };
+    // Times come on the reference axis of each recording: where its reference host is the machine, the two axes are one.
+    let is_axis = host.host == HostId(0) || of_host(reference, host.host).is_empty();
+    let moved: Vec<Clock> = match (is_axis, ahead_ns) {
+        (true, 0) => Vec::new(),
+        (true, _) => vec![shift(&nothing)],
+        (false, _) => of_host(reference, host.host).iter().map(shift).collect(),
+    };
+    let clocks = match (there.clocks.is_empty(), is_axis) {
+        (true, _) => moved.clone(),
+        (false, true) => there.clocks.iter().map(shift).collect(),
+        (false, false) => return Ok(OneClock::CannotBeTold),
+    };
+    let bytes = seen_by_both(reference, source)?;
+    let is_one = match bytes.is_empty() {
+        // Another machine's clock is on the axis by a line, not by one offset.
+        false => !is_axis || bytes.broken_by(-ahead_ns, TOLERATED_NS).is_none(),
+        true => {
+            let axis = Axis::new(&moved, &[], &[]);
+            let (ours, theirs) = (interval(reference), interval(source));
+            let theirs = axis.to_reference(HostId(0), theirs.start)..axis.to_reference(HostId(0), theirs.end);
+            let wall_clocks = realtime_ns(reference).zip(realtime_ns(source));
+            // What the wall clock is ahead of one clock is one number, as long as nobody sets it.
+            let differ = |(one, other): (i64, i64)| one.abs_diff(other.saturating_add(ahead_ns)) > WALL_CLOCK_ERROR_NS;
+            if is_axis && wall_clocks.is_some_and(differ) {
+                return Ok(OneClock::IsNot);
+            }
+            if !overlap(&ours, &theirs) {
+                return Ok(OneClock::NothingCommon);
+            }
+            true
+        }
+    };
+    let bounded = there.bounded.as_ref().map(|bounded| bounded.start.saturating_add(ahead_ns)..bounded.end.saturating_add(ahead_ns));
+    let placed = Placed { by: ClockFrom::SameBoot, clocks, bounded, apart: false };
+    Ok(if is_one { OneClock::Is(placed) } else { OneClock::IsNot })
 }
 
 fn of_host(source: &dyn Source, host: HostId) -> Vec<Clock> {
     source.clocks().iter().filter(|clock| clock.host == host).map(|clock| Clock { host: HostId(0), ..*clock }).collect()
 }
 
-/// Whether a clock is named by what is unique to one boot of one machine.
-fn is_told(clock: &str) -> bool {
-    clock.strip_prefix("monotonic:").is_some_and(|boot| boot.len() >= 8 && boot != "unknown")
+/// From when to when a recording was made, on its own axis.
+fn interval(source: &dyn Source) -> Range<i64> {
+    source.meta().start.ns()..source.meta().end.unwrap_or_else(|| last_instant(source)).ns()
+}
+
+fn overlap(one: &Range<i64>, other: &Range<i64>) -> bool {
+    one.start <= other.end && other.start <= one.end
+}
+
+fn realtime_ns(source: &dyn Source) -> Option<i64> {
+    source.meta().attributes.iter().find(|(name, _)| name == REALTIME)?.1.parse().ok()
 }
 
 fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError> {
-    let realtime = |part: &Part<'_>| {
-        let value = part.source.meta().attributes.iter().find(|(name, _)| name == REALTIME).map(|(_, value)| value.clone());
-        value.and_then(|value| value.parse::<i64>().ok())
+    let part = &parts[number];
+    let refused = |why: String| Err(TraceError::new(Path::new(&part.name), why));
+    let named_alike = parts.iter().enumerate().any(|(other, there)| other != number && same_boot(there.source, part.source).is_some());
+    let (ours, theirs) = (interval(parts[0].source), interval(part.source));
+    let wall_clocks = realtime_ns(parts[0].source).zip(realtime_ns(part.source));
+    let Some(offset_ns) = wall_clocks.map(|(ours, theirs)| theirs.saturating_sub(ours)) else {
+        return refused(match same_boot(parts[0].source, part.source) {
+            Some((_, ahead_ns)) => at_another_time(parts, number, &ours, &theirs, -ahead_ns),
+            None => nothing_common(parts),
+        });
     };
-    let (Some(ours), Some(theirs)) = (realtime(&parts[0]), realtime(&parts[number])) else {
-        return Err(TraceError::new(Path::new(&parts[number].name), nothing_common(parts)));
+    let error_ns = WALL_CLOCK_ERROR_NS as i64;
+    let within = theirs.start.saturating_add(offset_ns - error_ns)..theirs.end.saturating_add(offset_ns + error_ns);
+    let one_clock = same_boot(parts[0].source, part.source)
+        .filter(|(_, ahead_ns)| offset_ns.abs_diff(-ahead_ns) <= WALL_CLOCK_ERROR_NS)
+        .map(|(_, ahead_ns)| -ahead_ns);
+    // On one clock it is known to the nanosecond that they did not overlap.
+    if one_clock.is_some() || !overlap(&ours, &within) {
+        return refused(at_another_time(parts, number, &ours, &theirs, one_clock.unwrap_or(offset_ns)));
+    }
+    let clock = Clock { host: HostId(0), from_ns: theirs.start, offset_ns, drift_ppb: 0, error_ns: WALL_CLOCK_ERROR_NS };
+    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock], bounded: None, apart: named_alike })
+}
+
+/// The sentence that says that two recordings are of two runs.
+fn at_another_time(parts: &[Part<'_>], number: usize, ours: &Range<i64>, theirs: &Range<i64>, offset_ns: i64) -> String {
+    let (first, name) = (&parts[0].name, &parts[number].name);
+    let (start, end) = (theirs.start.saturating_add(offset_ns), theirs.end.saturating_add(offset_ns));
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    let (when, earlier, later) = match start > ours.end {
+        true => (format!("begins {:.1} s after {first} has ended", seconds(start.saturating_sub(ours.end))), first, name),
+        false => (format!("ends {:.1} s before {first} begins", seconds(ours.start.saturating_sub(end))), name, first),
     };
-    let clock = Clock {
-        host: HostId(0),
-        from_ns: parts[number].source.meta().start.ns(),
-        offset_ns: theirs.saturating_sub(ours),
-        drift_ppb: 0,
-        error_ns: WALL_CLOCK_ERROR_NS,
-    };
-    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock], bounded: None })
+    format!(
+        "{when}, and no connection is in both: nothing connects them, so they are not merged. What is merged was recorded at the same time, at both \
+         ends of one run. To hold a run against an earlier one: `thalweg explain {later} --after {earlier}`"
+    )
 }
 
 /// The sentence that says that there is nothing to align by, and what each recording saw.
@@ -149,7 +245,15 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
     let mut notes = Vec::new();
     for (part, placed) in parts.iter().zip(placed) {
         let error_ms = placed.error_ns() as f64 / 1e6;
+        notes.extend(placed.apart.then(|| {
+            format!(
+                "{}: says that it was recorded on a clock that another recording has, and its times contradict that one's (a time namespace, or a \
+                 wall clock that was set): it was placed apart.",
+                part.name
+            )
+        }));
         match placed.by {
+            ClockFrom::SameBoot => notes.extend(of_one_machine(parts, part, placed)),
             ClockFrom::WallClock => {
                 notes.push(format!("{}: placed by wall clocks, which may be {error_ms:.0} ms off: {}.", part.name, nothing_common(parts)))
             }
@@ -165,4 +269,42 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What a person should know of a recording that was made on the machine of another.
+fn of_one_machine(parts: &[Part<'_>], part: &Part<'_>, placed: &Placed) -> Vec<String> {
+    let mut notes = Vec::new();
+    let ahead_ns =
+        parts.iter().find_map(|other| same_boot(other.source, part.source).filter(|_| other.name != part.name)).map_or(0, |same| same.1);
+    if ahead_ns != 0 && !placed.clocks.is_empty() {
+        notes.push(format!(
+            "{}: was recorded in a time namespace whose clock is {:+.3} s off that of the others; that was taken off its times.",
+            part.name,
+            ahead_ns as f64 / 1e9
+        ));
+    }
+    let others = || parts.iter().filter(|other| other.name != part.name);
+    if others().all(|other| !is_connected(other.source, part.source)) {
+        notes.push(format!(
+            "{}: was recorded on the same machine at the same time as the others, and shares no connection and no process with them.",
+            part.name
+        ));
+    }
+    notes
+}
+
+/// Whether a connection, a process that is no mere bystander, or an MPI job is in both.
+fn is_connected(one: &dyn Source, other: &dyn Source) -> bool {
+    let names: HashSet<String> = connections(one).into_iter().collect();
+    let actors = |source: &dyn Source| -> HashSet<u32> {
+        source.tracks().iter().filter(|t| matches!(t.role, Role::Client | Role::Server)).filter_map(|t| t.pid).collect()
+    };
+    let mpi = |source: &dyn Source| source.meta().attributes.iter().any(|(name, _)| name == "mpi.library");
+    let (ours, theirs) = (actors(one), actors(other));
+    let everybody =
+        |source: &dyn Source, actors: &HashSet<u32>| source.tracks().iter().any(|t| t.pid.is_some_and(|pid| actors.contains(&pid)));
+    connections(other).iter().any(|name| names.contains(name))
+        || everybody(other, &ours)
+        || everybody(one, &theirs)
+        || (mpi(one) && mpi(other))
 }

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub(super) const BLOCK_BYTES: usize = 16 << 10;
-const NAME: &str = "checksums.json";
+pub(super) const NAME: &str = "checksums.json";
 
 /// The checksums of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

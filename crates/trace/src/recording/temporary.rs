@@ -11,10 +11,16 @@ impl TemporaryDirectory {
     /// Makes one.
     pub fn new() -> Result<TemporaryDirectory, TraceError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).map_err(|e| TraceError::new(&path, format!("cannot be made, to sort in: {e}")))?;
-        Ok(TemporaryDirectory(path))
+        loop {
+            let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&path) {
+                // Of a process that had our number, or has it in another namespace.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(TraceError::new(&path, format!("cannot be made, to sort in: {error}"))),
+                Ok(()) => return Ok(TemporaryDirectory(path)),
+            }
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -1,6 +1,7 @@
 //! The recorder's end of a recording.
 
-use super::convert::convert;
+use super::checksums;
+use super::convert::{convert, remove_tables};
 use super::segment::{SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
 use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError};
@@ -115,6 +116,24 @@ impl RecordingWriter {
         state.meta.dropped_events = state.meta.dropped_events.saturating_add(state.loss.elsewhere);
         write_meta(&self.root, &state.meta)?;
         std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
+    }
+
+    /// Removes what was written: nothing is to be kept of it. Of the directory only what a recording has goes, and the directory itself where
+    /// nothing else is in it and `with_directory` says so.
+    pub fn discard(&self, with_directory: bool) {
+        self.lock().segments = None;
+        let directory = self.root.join(SEGMENTS);
+        for path in segment_paths(&directory).unwrap_or_default() {
+            let _ = std::fs::remove_file(path);
+        }
+        let _ = std::fs::remove_dir(directory);
+        remove_tables(&self.root);
+        for file in [meta_path(&self.root), self.root.join(checksums::NAME)] {
+            let _ = std::fs::remove_file(file);
+        }
+        if with_directory {
+            let _ = std::fs::remove_dir(&self.root);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
