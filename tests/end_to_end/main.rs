@@ -22,5 +22,6 @@ mod record_methods;
 mod record_mounted;
 mod recordings;
 mod rpcstat;
+mod silence;
 mod terminal;
 mod trees;

@@ -12,6 +12,7 @@
 mod connection;
 mod exchange;
 mod header;
+pub(crate) mod patience;
 pub(crate) mod pipe;
 mod recorded;
 mod server;
@@ -21,5 +22,6 @@ pub(crate) mod socket;
 pub use connection::{Connect, Connection, Reply, unexpected};
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
+pub use patience::Operation;
 pub use server::{Running, ServeOptions, Service, Session, serve};
 pub use sessions::{boot_id, host_here};

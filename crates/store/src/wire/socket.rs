@@ -154,7 +154,8 @@ fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
     }
 }
 
-fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
+/// Waits until something can be received, or for so long.
+pub fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
     let timeout = rustix::event::Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
     loop {
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
 use crate::sync::locked;
+use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,6 +28,7 @@ pub(super) struct Inner {
     pub(super) one_connection: AtomicBool,
     /// Files opened by path ([`Names`]), oldest first.
     pub(super) kept: Mutex<VecDeque<Kept>>,
+    silence: Silence,
 }
 
 /// A file that is open on a connection.
@@ -113,6 +115,7 @@ impl Inner {
             unsynced: Mutex::new(None),
             one_connection: AtomicBool::new(false),
             kept: Mutex::default(),
+            silence: Silence::default(),
         }
     }
 
@@ -189,6 +192,14 @@ impl Inner {
 
     /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
+        // Somebody else may have waited on this connection for as long as we waited for it.
+        self.silence.check()?;
+        let reply = self.call_anyway(slot, tracer, operation, only_asks);
+        self.silence.asked(&reply);
+        reply
+    }
+
+    fn call_anyway(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.ready(slot)?;
         let told = slot.closed.len().min(limits::CLOSED);
         let mut request = MetadataRequest { closed: slot.closed.drain(..told).collect(), operation };
