@@ -12,6 +12,7 @@ mod copies;
 mod demo;
 mod failures;
 mod interrupts;
+mod limits;
 mod listing;
 mod listing_trouble;
 mod mount;

@@ -91,6 +91,23 @@ pub fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Resu
     stream.read_exact(buffer)
 }
 
+/// Fills `buffer` from the socket by a moment, however slowly the bytes come; `false`: the peer has closed the connection before the
+/// first one.
+pub fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
+    let mut have = 0;
+    while have < buffer.len() {
+        wait_readable(stream, by.saturating_duration_since(Instant::now()))?;
+        match rustix::net::recv(stream, &mut buffer[have..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, 0)) if have == 0 => return Ok(false),
+            Ok((_, 0)) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, many)) => have += many,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(true)
+}
+
 /// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
 pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
     if buffer.len() < limits::WAKE_BYTES / 4 {
