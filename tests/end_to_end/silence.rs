@@ -39,7 +39,15 @@ impl Mounted {
     }
 
     fn all(&mut self, names: &[&str], signal: i32) {
-        names.iter().for_each(|name| self.servers.process(name).signal(signal));
+        for name in names {
+            let process = self.servers.process(name);
+            process.signal(signal);
+            let is_stopped = |stat: std::io::Result<String>| stat.map_or(true, |stat| stat.contains(") T "));
+            let threads = || fs::read_dir(format!("/proc/{}/task", process.pid())).unwrap().flatten();
+            if signal == libc::SIGSTOP {
+                wait_until("it is stopped", || threads().all(|thread| is_stopped(fs::read_to_string(thread.path().join("stat")))));
+            }
+        }
     }
 }
 

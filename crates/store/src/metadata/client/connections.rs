@@ -5,11 +5,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
 use crate::sync::locked;
+use crate::wire;
 use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use thalweg_trace::Tracer;
 
 /// Closed files are told with the next request, or at once when there are this many.
@@ -147,6 +149,8 @@ impl Inner {
 
     /// Tells what is closed on every connection that has something to tell.
     pub(super) fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
+        // Others wait for these connections: a silent service is not waited for on one after the other.
+        let _operation = wire::Operation::begin(Instant::now(), Arc::default());
         for slot in &self.slots {
             let mut slot = locked(slot);
             if !slot.closed.is_empty() {
