@@ -13,7 +13,7 @@ use crate::interrupts::UnderWay;
 use crate::open::SyncHabit;
 use crate::options::Options;
 use crate::recent::{Recent, Touched};
-use crate::silence::Silence;
+use crate::silence::{Calls, Silence};
 use crate::table::{Node, Table};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,7 @@ use thalweg_store::client::{DataClient, View};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::LockClient;
 use thalweg_store::protocol::metadata::Place;
+use thalweg_store::wire::Operation as OneOperation;
 use thalweg_trace::{Mode, Tracer};
 
 /// A store as a file system.
@@ -53,6 +54,8 @@ pub struct FileSystem {
     pub recent: Recent,
     /// Servers that did not answer lately.
     pub silence: Silence,
+    /// Programs' calls that have waited for them.
+    pub calls: Calls,
     /// What the kernel has asked.
     pub asked: Asked,
     /// Whether programs here sync what they write.
@@ -134,7 +137,55 @@ pub enum Answer {
     View(View),
 }
 
+/// What an answer gives to the kernel, which gives it back one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// Nothing, or (a page of a directory) what is not worth the trouble.
+    Nothing,
+    /// A file that it knows from then on.
+    Entry,
+    /// An open file.
+    Open,
+    /// Both.
+    EntryAndOpen,
+    /// An open directory.
+    OpenDirectory,
+}
+
+impl Gives {
+    /// What the answer to this gives.
+    pub fn by(operation: &Operation<'_>) -> Gives {
+        use Operation as O;
+        match operation {
+            O::Lookup { .. } | O::MakeNode { .. } | O::MakeDirectory { .. } | O::Symlink { .. } | O::Link { .. } => Gives::Entry,
+            O::Create { .. } => Gives::EntryAndOpen,
+            O::Open { .. } => Gives::Open,
+            O::OpenDirectory => Gives::OpenDirectory,
+            _ => Gives::Nothing,
+        }
+    }
+}
+
 impl FileSystem {
+    /// An answer, which is in the worker's `out`, has not come: what it gives is as if it had been given back.
+    pub fn take_back(&self, w: &mut Worker, node: u64, gives: Gives) {
+        let number = |at: usize| w.out.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        let (entry, handle) = match gives {
+            Gives::Nothing => (None, None),
+            Gives::Entry => (Some(number(0)), None),
+            Gives::Open | Gives::OpenDirectory => (None, Some(number(0))),
+            Gives::EntryAndOpen => (Some(number(0)), Some(number(reply::ENTRY_BYTES))),
+        };
+        match handle {
+            Some(handle) if gives == Gives::OpenDirectory => drop(self.release_directory(node, handle)),
+            Some(handle) => drop(self.release(w, handle, None)),
+            None => {}
+        }
+        if let Some(entry) = entry.filter(|entry| *entry != 0) {
+            self.table.forget_all(vec![(entry, 1)]);
+        }
+    }
+
     /// How long the kernel may rely on what it is told.
     pub fn lifetimes(&self) -> Lifetimes {
         let lifetime = self.options.lifetime();
@@ -160,14 +211,19 @@ impl FileSystem {
     }
 
     /// Answers a request. One that is not offered is refused before it comes here.
-    pub fn serve(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
+    pub fn serve(&self, w: &mut Worker, header: &Header, asked: Operation<'_>, under_way: &UnderWay) -> Answered<Answer> {
         self.asked.one(header.opcode);
-        let touched = Touched::by(header, &operation);
-        if matches!(operation, Operation::Release { .. }) {
+        let began = self.calls.begin(header.pid);
+        let operation = OneOperation::begin(began, under_way.is_left());
+        let touched = Touched::by(header, &asked);
+        if matches!(asked, Operation::Release { .. }) {
             // Its program has gone on: whoever looks meanwhile must not be told of the time before it was written.
             self.recent.note(&touched, |node| self.table.id(node));
         }
-        let answer = self.answer(w, header, operation, under_way);
+        let answer = self.answer(w, header, asked, under_way);
+        if operation.gave_up() {
+            self.calls.gave_up(header.pid, began);
+        }
         if !touched.is_empty() {
             // Also where it failed: a part may have been done.
             self.recent.note(&touched, |node| self.table.id(node));

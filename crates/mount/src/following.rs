@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_store::client::walk::{Walk, WalkEntry, Walker};
 use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_store::wire::Operation;
 use thalweg_trace::Tracer;
 
 /// Directories of which it is remembered that they were listed.
@@ -121,7 +122,7 @@ impl Follow {
         }
         let mut brought = 0;
         while brought < FAR {
-            let batch = self.walk.as_mut()?.next_batch(tracer, BATCH).unwrap_or_default();
+            let batch = self.walk.as_mut()?.next_batch(tracer, BATCH).inspect_err(Operation::met).unwrap_or_default();
             if batch.is_empty() {
                 // It has ended, or an error that who asks for a name by itself is told.
                 self.walk = None;

@@ -6,9 +6,16 @@
 //! that reads from a silent server could not be ended before the server is given up. Which of the two it is the kernel does not say;
 //! but a thread that is going to end has SIGKILL pending, whatever signal it was. That may come after another signal, of
 //! which alone the kernel tells; so requests that were interrupted once are looked at every [`LOOK`] until they end.
+//!
+//! A program that was killed closes its files while it ends. Of that the kernel tells nothing more, so what is asked when a file is closed
+//! is looked at from its beginning.
+//!
+//! What was asked goes on when its program has left, and may still change something, as what a program asked of a server before its machine
+//! lost power may. It knows that nobody waits ([`UnderWay::is_left`]), and what it gives (a file that is open) is taken back.
 
 use crate::fuse::device::Device;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +31,19 @@ pub struct UnderWay {
     pid: u32,
     device: Arc<Device>,
     state: Mutex<State>,
-    /// Whether an answer before the end may be given: what was asked changes nothing.
-    may_be_left: bool,
+    leave: Leave,
+    is_left: Arc<AtomicBool>,
+}
+
+/// Whether a program that ends may be answered before a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// No: nobody waits for it, or nobody could take back what it gives.
+    Never,
+    /// When the kernel says that a signal has come.
+    WhenTold,
+    /// Whenever it ends: the program may be ending when it asks.
+    Always,
 }
 
 #[derive(Default)]
@@ -44,13 +62,22 @@ impl UnderWay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers it, unless that has been done: nobody waits any more then.
-    pub fn answer(&self, errno: i32, bytes: &[u8]) {
+    /// Answers it, unless that has been done: nobody waits any more then. Whether somebody got the answer.
+    pub fn answer(&self, errno: i32, bytes: &[u8]) -> bool {
         let mut state = self.state();
-        if !std::mem::replace(&mut state.answered, true) {
-            // The program or the mount has gone.
-            let _ = self.device.answer(self.unique, errno, bytes);
-        }
+        // An error: the program or the mount has gone.
+        !std::mem::replace(&mut state.answered, true) && self.device.answer(self.unique, errno, bytes).is_ok()
+    }
+
+    /// Whether its program has left; for whoever works on it.
+    pub fn is_left(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_left)
+    }
+
+    /// Its program ends, and waits no more.
+    fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+        self.answer(libc::EINTR, &[]);
     }
 
     /// From now on a signal calls `cancel`; at once if there was one.
@@ -68,7 +95,7 @@ impl UnderWay {
         if let Some(cancel) = &state.cancel {
             cancel();
         }
-        state.cancel.is_none() && self.may_be_left && !state.answered
+        state.cancel.is_none() && self.leave == Leave::WhenTold && !state.answered
     }
 }
 
@@ -84,6 +111,8 @@ struct Requests {
     under_way: HashMap<u64, Arc<UnderWay>>,
     early: Vec<u64>,
     watched: Vec<Arc<UnderWay>>,
+    /// The watcher looks again by itself.
+    looks: bool,
     ended: bool,
 }
 
@@ -93,9 +122,13 @@ impl Interrupts {
     }
 
     /// Enters a request.
-    pub fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, may_be_left: bool) -> Arc<UnderWay> {
-        let one = Arc::new(UnderWay { unique, pid, device: Arc::clone(device), state: Mutex::default(), may_be_left });
+    pub fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, leave: Leave) -> Arc<UnderWay> {
+        let (device, is_left) = (Arc::clone(device), Arc::default());
+        let one = Arc::new(UnderWay { unique, pid, device, state: Mutex::default(), leave, is_left });
         let mut requests = self.requests();
+        if leave == Leave::Always {
+            self.watch_in(&mut requests, &one);
+        }
         requests.under_way.insert(unique, Arc::clone(&one));
         if let Some(at) = requests.early.iter().position(|u| *u == unique) {
             requests.early.swap_remove(at);
@@ -126,7 +159,13 @@ impl Interrupts {
 
     fn interrupt_in(&self, requests: &mut Requests, one: &Arc<UnderWay>) {
         if one.interrupt() {
-            requests.watched.push(Arc::clone(one));
+            self.watch_in(requests, one);
+        }
+    }
+
+    fn watch_in(&self, requests: &mut Requests, one: &Arc<UnderWay>) {
+        requests.watched.push(Arc::clone(one));
+        if !requests.looks {
             self.looking.notify_one();
         }
     }
@@ -135,24 +174,28 @@ impl Interrupts {
     pub fn watch(&self) {
         let mut requests = self.requests();
         while !requests.ended {
-            if requests.watched.is_empty() {
+            requests.looks = !requests.watched.is_empty();
+            if !requests.looks {
                 requests = self.looking.wait(requests).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
+            // Most are answered by then.
+            requests = self.looking.wait_timeout(requests, LOOK).unwrap_or_else(PoisonError::into_inner).0;
             let watched = std::mem::take(&mut requests.watched);
             drop(requests);
             let still = watched.into_iter().filter(|one| {
-                if !one.state().answered && is_ending(one.pid) {
-                    one.answer(libc::EINTR, &[]);
+                if one.state().answered {
+                    return false;
                 }
-                !one.state().answered
+                let ends = is_ending(one.pid);
+                if ends {
+                    one.leave();
+                }
+                !ends
             });
             let still: Vec<_> = still.collect();
             requests = self.requests();
             requests.watched.extend(still);
-            if !requests.watched.is_empty() {
-                requests = self.looking.wait_timeout(requests, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-            }
         }
     }
 
@@ -163,15 +206,28 @@ impl Interrupts {
     }
 }
 
-/// Whether a thread has a signal pending that will end it. One that is gone is ending.
+/// Whether a thread has a signal pending that will end it, or is being ended by one. One that is gone is ending.
 fn is_ending(tid: u32) -> bool {
     if tid == 0 {
         return false;
     }
     match std::fs::read_to_string(format!("/proc/{tid}/status")) {
-        Ok(status) => status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))).any(has_kill),
+        Ok(status) => {
+            let pending = |line: &str| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")).is_some_and(has_kill);
+            status.lines().any(pending) || std::fs::read_to_string(format!("/proc/{tid}/stat")).is_ok_and(|stat| is_killed(&stat))
+        }
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
+}
+
+/// Whether the thread of a line of /proc ends, and by a signal. (One that ends by itself is waited for: whoever waits for it may
+/// look at what it wrote.)
+fn is_killed(stat: &str) -> bool {
+    const PF_EXITING: u64 = 0x4;
+    // What comes after the name, which may have anything in it: the state is field 3, flags 9, the exit code 52.
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    field(9) & PF_EXITING != 0 && field(52) & 0x7f != 0
 }
 
 fn has_kill(mask: &str) -> bool {
@@ -189,6 +245,9 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(is_ending(child.id()));
+        let stat = |flags: u32, code: u32| format!("7 (a ) b) D 1 7 7 0 -1 {flags} {} {code}", ["0"; 42].join(" "));
+        assert!(is_killed(&stat(0x0040_0004, 9)) && is_killed(&stat(4, 15 | 0x80)));
+        assert!(!is_killed(&stat(0x0040_0000, 9)) && !is_killed(&stat(4, 0x100)) && !is_killed("nonsense"));
         assert!(has_kill("\t0000000000000100") && !has_kill("\t0000000000004002"));
     }
 }

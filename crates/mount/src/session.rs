@@ -7,14 +7,14 @@
 use crate::attributes::kind_bits;
 use crate::data::Handles;
 use crate::errors::{Answered, Log, MountError, Refusal, Result};
-use crate::filesystem::{Answer, FileSystem, Walkers, Worker};
+use crate::filesystem::{Answer, FileSystem, Gives, Walkers, Worker};
 use crate::found::Retries;
 use crate::fuse::abi;
 use crate::fuse::device::Device;
 use crate::fuse::handshake::{Agreed, shake_hands};
 use crate::fuse::mounting::{self, How};
 use crate::fuse::request::{Header, Operation, decode};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, Leave};
 use crate::options::Options;
 use crate::recent::Recent;
 use crate::record::{self, Recording};
@@ -99,6 +99,7 @@ impl Mount {
             following: Default::default(),
             recent: Recent::new(options.lifetime()),
             silence: Default::default(),
+            calls: Default::default(),
             asked: Default::default(),
             habit: Default::default(),
             log,
@@ -325,7 +326,8 @@ impl Inner {
             Some(Operation::Destroy) => return drop(device.answer(header.unique, 0, &[])),
             Some(operation) => operation,
         };
-        let under_way = self.interrupts.begin(header.unique, header.pid, device, may_be_left(&operation));
+        let under_way = self.interrupts.begin(header.unique, header.pid, device, leave(&operation));
+        let gives = Gives::by(&operation);
         let tracing = record::begin(&mut worker.tracer, &operation);
         let serve = std::panic::AssertUnwindSafe(|| self.files.serve(worker, header, operation, &under_way));
         let answer: Answered<Answer> = std::panic::catch_unwind(serve).unwrap_or_else(|_| {
@@ -346,30 +348,26 @@ impl Inner {
             }
         };
         let moved_bytes = bytes.len();
-        under_way.answer(errno, bytes);
+        let has_come = under_way.answer(errno, bytes);
         self.interrupts.end(header.unique);
+        if !has_come && errno == 0 {
+            self.files.take_back(worker, header.node, gives);
+        }
         record::end(&self.files, &mut worker.tracer, tracing, header, errno, moved_bytes);
     }
 }
 
-/// Whether a program that is ending may be answered before a request has ended: it changes nothing.
-fn may_be_left(operation: &Operation<'_>) -> bool {
+/// Whether a program that is ending may be answered before a request has ended.
+fn leave(operation: &Operation<'_>) -> Leave {
     use Operation as O;
-    matches!(
-        operation,
-        O::Lookup { .. }
-            | O::GetAttributes { .. }
-            | O::ReadLink
-            | O::Read { .. }
-            | O::ReadDirectory { .. }
-            | O::Statfs
-            | O::GetExtended { .. }
-            | O::ListExtended { .. }
-            | O::Seek { .. }
-            | O::Sync { .. }
-            | O::SyncDirectory
-            | O::SyncFileSystem
-    )
+    match operation {
+        O::Flush { .. } => Leave::Always,
+        // A lock that comes when its program has gone would be freed by nobody.
+        O::Lock(_) => Leave::Never,
+        O::Forget { .. } | O::Release { .. } | O::ReleaseDirectory { .. } => Leave::Never,
+        O::Interrupt { .. } | O::Init { .. } | O::Destroy => Leave::Never,
+        _ => Leave::WhenTold,
+    }
 }
 
 impl FileSystem {

@@ -3,12 +3,16 @@
 //! A program that asks for the attributes of ten thousand files, one after the other, would wait as many timeouts when a server of them
 //! is silent, and a second or two for each when it refuses. So for a little while after one, the sizes of files on that server are
 //! errors at once.
+//!
+//! One call of a program can be several requests of the kernel: a read that fails is asked once more, page by page. So what a thread asks
+//! just after it has waited in vain is a part of the same call, and does not wait for that server again ([`Calls`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_store::client::walk::WalkEntry;
+use thalweg_store::wire::Operation;
 use thalweg_store::{Error, ErrorKind};
 
 /// How long a server that was silent is not asked for sizes.
@@ -27,6 +31,7 @@ pub struct Silence {
 impl Silence {
     /// A server's answer was waited for in vain, or refused; any other error says nothing.
     pub fn heard(&self, error: &Error) {
+        Operation::met(error);
         let pause = match error.kind() {
             ErrorKind::TimedOut => AFTER_SILENCE,
             ErrorKind::Refused | ErrorKind::Reset => AFTER_REFUSAL,
@@ -72,9 +77,57 @@ impl Silence {
     }
 }
 
+/// How soon after a request another one of the same thread belongs to the same call.
+const SAME_CALL: Duration = Duration::from_millis(500);
+
+/// Calls of programs that have given up a server just now.
+#[derive(Default)]
+pub struct Calls {
+    any: AtomicBool,
+    /// By thread: when the call began, and when it gave up.
+    threads: Mutex<HashMap<u32, (Instant, Instant)>>,
+}
+
+impl Calls {
+    /// A thread asks for something: when the call began that it is a part of.
+    pub fn begin(&self, thread: u32) -> Instant {
+        let now = Instant::now();
+        if !self.any.load(Ordering::Acquire) {
+            return now;
+        }
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|_, (_, gave_up)| now.saturating_duration_since(*gave_up) < SAME_CALL);
+        self.any.store(!threads.is_empty(), Ordering::Release);
+        threads.get(&thread).map_or(now, |(began, _)| *began)
+    }
+
+    /// What a thread asked for has given up a server. If that took no time it was a part of a call that is known.
+    pub fn gave_up(&self, thread: u32, began: Instant) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.get(&thread).is_none_or(|(before, _)| *before != began) {
+            threads.insert(thread, (began, Instant::now()));
+            self.any.store(true, Ordering::Release);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_thread_asks_just_after_it_gave_up_is_a_part_of_the_same_call_and_nothing_else_is() {
+        let calls = Calls::default();
+        let began = calls.begin(7);
+        calls.gave_up(7, began);
+        assert_eq!(calls.begin(7), began);
+        assert!(calls.begin(8) > began, "another thread");
+        let given_up = calls.threads.lock().unwrap()[&7];
+        calls.gave_up(7, began);
+        assert_eq!(calls.threads.lock().unwrap()[&7], given_up, "asking again and again does not make the call longer");
+        calls.threads.lock().unwrap().insert(7, (began, Instant::now() - SAME_CALL));
+        assert!(calls.begin(7) > began, "that was long ago");
+    }
 
     #[test]
     fn a_server_that_does_not_answer_is_left_alone_for_a_while_and_no_other() {

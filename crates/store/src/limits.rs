@@ -15,8 +15,18 @@ pub const SERVER_MEMORY_BYTES: u64 = 64 << 20;
 pub const WAKE_BYTES: usize = 512 << 10;
 /// Text of an error.
 pub const ERROR_TEXT_BYTES: usize = 8 << 10;
-/// Connections that one server serves at a time.
+/// Connections of clients that one server serves at a time.
 pub const CONNECTIONS: usize = 1024;
+/// Connections of one server that have not said hello, at a time.
+pub const NEWCOMERS: usize = 256;
+/// How long a connection may take to say hello.
+pub const HELLO: Duration = Duration::from_secs(10);
+/// How long it may take when others wait for its place.
+pub const HELLO_GRACE: Duration = Duration::from_millis(100);
+/// Body of a hello.
+pub const HELLO_BYTES: u32 = 16 << 10;
+/// Connections that the kernel keeps until a server takes them; it may have a lower limit (`net.core.somaxconn`).
+pub const BACKLOG: i32 = 4096;
 /// Silence in the middle of a message after which a server gives the connection up.
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
 /// Silence after which a client gives a server up, unless told otherwise.
@@ -32,6 +42,8 @@ pub const REFUSED: Duration = Duration::from_millis(500);
 pub const SESSIONS: usize = 16;
 /// Events that one server keeps for one session; past it they are counted as lost.
 pub const SESSION_EVENTS: usize = 1 << 20;
+/// Memory for the events of all sessions of all servers of a process; past it they are counted as lost.
+pub const RECORDING_BYTES: u64 = 512 << 20;
 /// Events in one page of a session's fetch.
 pub const FETCH_EVENTS: usize = 1 << 14;
 /// How long a fetch waits for requests of its session that are still being worked on.

@@ -207,3 +207,139 @@ fn stopping_finishes_and_closes() {
     assert_eq!((error.kind(), error.server()), (ErrorKind::Reset, Some("echo")));
     assert!(connection.is_broken());
 }
+
+/// Connections that say this much, and no more.
+fn strangers(server: &Running, many: usize, say: &[u8]) -> Vec<TcpStream> {
+    let one = |_| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        // The first ones may be closed before the last ones are there.
+        let _ = stream.write_all(say);
+        stream
+    };
+    (0..many).map(one).collect()
+}
+
+fn is_closed(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    !matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn connections_that_do_not_say_hello_take_no_clients_place_and_the_oldest_make_room() {
+    let server = start(4);
+    let mut before = connect(&server);
+    for say in [&b""[..], &b"TLWG"[..], &[0; 32]] {
+        let idle = strangers(&server, 600, say);
+        assert_eq!(echo(&mut connect(&server), "a", &[]).unwrap().0, "a");
+        let closed = idle.iter().filter(|stream| is_closed(stream)).count();
+        assert!(closed >= 600 - thalweg_store::limits::NEWCOMERS, "{closed} are closed");
+    }
+    assert_eq!(echo(&mut before, "b", &[]).unwrap().0, "b");
+}
+
+#[test]
+fn who_takes_long_to_say_hello_is_closed_however_often_a_byte_comes() {
+    let server = start(4);
+    let mut slow = strangers(&server, 1, b"TL").remove(0);
+    let begun = std::time::Instant::now();
+    while slow.write_all(b"W").is_ok() && !is_closed(&slow) {
+        slow.set_nonblocking(false).unwrap();
+        assert!(begun.elapsed() < 3 * thalweg_store::limits::HELLO, "still open");
+        // A byte now and then is what is tested.
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    assert!(begun.elapsed() > thalweg_store::limits::HELLO / 2, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_first_message_that_is_no_hello_or_larger_than_one_is_refused() {
+    let server = start(4);
+    for (payload, body) in [(1_u64, 0_u32), (0, thalweg_store::limits::HELLO_BYTES + 1)] {
+        let header = thalweg_store::wire::Header {
+            kind: Kind::Common,
+            reply: false,
+            status: 0,
+            request: 1,
+            body_bytes: body,
+            payload_bytes: payload,
+            payload_crc: 0,
+            session: 0,
+        };
+        let mut bytes = vec![0; thalweg_store::wire::HEADER_BYTES];
+        header.encode_into(&mut bytes);
+        let mut peer = strangers(&server, 1, &bytes).remove(0);
+        let mut answer = Vec::new();
+        peer.read_to_end(&mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.contains("must be a hello"), "{text}");
+    }
+}
+
+#[test]
+fn a_job_that_connects_all_at_once_from_one_address_gets_every_connection() {
+    let server = start(1024);
+    let at_once = std::sync::Barrier::new(64);
+    std::thread::scope(|scope| {
+        for rank in 0..64 {
+            let (server, at_once) = (&server, &at_once);
+            scope.spawn(move || {
+                let options = Connect { client: format!("rank {rank}"), ..Connect::default() };
+                at_once.wait();
+                let all: Vec<_> = (0..15).map(|_| Connection::connect(&server.address().to_string(), &options)).collect();
+                for connection in all {
+                    assert_eq!(echo(&mut connection.unwrap(), "a", &[]).unwrap().0, "a");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn one_client_cannot_take_every_connection() {
+    let server = start(8);
+    let _some: Vec<_> = (0..6).map(|_| connect(&server)).collect();
+    let error = Connection::connect(&server.address().to_string(), &Connect::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::TooMany, "{error}");
+    let other = Connect { client: "another".into(), ..Connect::default() };
+    Connection::connect(&server.address().to_string(), &other).unwrap();
+}
+
+#[test]
+fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted() {
+    const BUDGET_BYTES: u64 = 2 << 20;
+    let budget = Arc::new(thalweg_store::wire::Budget::new(BUDGET_BYTES));
+    let options = ServeOptions { connections: 64, recordings: Arc::clone(&budget), ..ServeOptions::new("echo", "here") };
+    let servers: Vec<Running> = (0..2)
+        .map(|_| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            serve(listener, Arc::new(Echo(BootVerifier::random())), options.clone()).unwrap()
+        })
+        .collect();
+    let mut all = Vec::new();
+    let mut fullest = 0;
+    for number in 0..2 * thalweg_store::limits::SESSIONS {
+        let mut connection = connect(&servers[number % 2]);
+        let space = |n| IdSpace(2 * number as u16 + n);
+        let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();
+        let sink = Arc::new(Memory::new(10));
+        let mode = Mode::on(sink.clone(), HostId(0), Role::Client, space(1));
+        connection.record(&mode, session);
+        let mut tracer = mode.thread("main");
+        // The first fill what there is; the others must find something left.
+        for _ in 0..if number < 4 { 3000 } else { 300 } {
+            let _: (String, Vec<u8>) = connection.call_with(&mut tracer, Kind::Io, &"x", &[]).unwrap();
+        }
+        fullest = fullest.max(budget.used_bytes());
+        all.push((connection, session));
+    }
+    assert!(fullest > BUDGET_BYTES / 2 && fullest <= BUDGET_BYTES, "{fullest}");
+    for (number, (connection, session)) in all.iter_mut().enumerate() {
+        let mut events = Vec::new();
+        let lost = connection.record_fetch(*session, &mut |page| events.extend(page)).unwrap();
+        let told = |e: &Event| if let Event::Mark(mark) = e { mark.value.unwrap_or(0) } else { 0 };
+        let lost = lost + events.iter().map(told).sum::<i64>() as u64;
+        assert!(events.len() > 100, "session {number} has {} events", events.len());
+        assert!(number >= 4 || lost > 0, "session {number} has {} events and lost none", events.len());
+    }
+    assert_eq!(budget.used_bytes(), 0, "what was fetched is given back");
+}

@@ -3,6 +3,9 @@
 use crate::{CounterOf, Event, Mark, MarkKind, Time, TrackId};
 use std::collections::BTreeMap;
 
+/// Tracks whose losses are told apart; of more, only how many there were in all.
+const TRACKS: usize = 1 << 12;
+
 /// Events that could not be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
@@ -27,12 +30,16 @@ impl Loss {
             },
             Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) => return self.elsewhere += 1,
         };
-        let lost = self.tracks.entry(track).or_insert((0, at));
         // A lost mark of loss stands for the events it counted.
         let more = match event {
             Event::Mark(Mark { kind: MarkKind::Lost, value, .. }) => value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0),
             _ => 1,
         };
+        if self.tracks.len() >= TRACKS && !self.tracks.contains_key(&track) {
+            self.elsewhere = self.elsewhere.saturating_add(more);
+            return;
+        }
+        let lost = self.tracks.entry(track).or_insert((0, at));
         lost.0 = lost.0.saturating_add(more);
         lost.1 = lost.1.max(at);
     }

@@ -87,6 +87,8 @@ impl Arguments {
 
 /// Is the mount.
 fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
+    // Each program that waits has a connection.
+    thalweg_store::wire::raise_descriptors();
     let interrupt = Interrupt::listen()?;
     let mount = match Mount::start(options) {
         Ok(mount) => mount,

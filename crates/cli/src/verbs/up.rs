@@ -8,6 +8,7 @@ use thalweg_store::start::{self, RunningStore, StartOptions, UpOptions};
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
+#[command(after_help = crate::output::NO_CREDENTIALS)]
 pub struct Arguments {
     /// One I/O server for each directory; or a single directory, divided by --servers
     #[arg(required = true, value_name = "DIR")]
@@ -24,7 +25,7 @@ pub struct Arguments {
     /// The address to listen on
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     host: String,
-    /// Listen on an address that others than this machine can reach; nobody is asked for a credential
+    /// Listen on an address that others than this machine can reach: whoever reaches a port can do everything there
     #[arg(long)]
     beyond_loopback: bool,
     #[command(flatten)]
@@ -85,6 +86,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..UpOptions::new(&arguments.directories)
     };
     let store = start::up(&options).map_err(Failure::failed)?;
+    if arguments.beyond_loopback {
+        output::note(output::NO_CREDENTIALS);
+    }
     let address = store.address();
     output::line(&address.to_string())?;
     store.notes().iter().for_each(|note| output::note(note));

@@ -47,6 +47,9 @@ fn attr(out: &mut Vec<u8>, a: &Attr) {
     u32s(out, &[rest(a.accessed_ns), rest(a.modified_ns), rest(a.changed_ns), a.mode, a.links, a.uid, a.gid, a.device, a.block_bytes, 0]);
 }
 
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 128;
+
 /// Appends an entry: a name's file and its attributes. Number 0: the name is there, its attributes are not known.
 pub fn entry(out: &mut Vec<u8>, node: u64, attributes: &Attr, lifetimes: Lifetimes) {
     u64s(out, &[node, 0, lifetimes.entry.as_secs(), lifetimes.attributes.as_secs()]);

@@ -23,6 +23,7 @@ use super::window::{Sent, ask, chunk_bytes, overlap, spread};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::sync::locked;
+use crate::wire::patience;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -197,6 +198,10 @@ impl WriteBehind {
                 state.open(inner, at / wanted * wanted, memory);
             } else if !state.sent.is_empty() {
                 state = inner.wait(state, tracer);
+                if patience::is_left() {
+                    // What others write from here on must not be overtaken by these bytes.
+                    return Err(Error::new(ErrorKind::Cancelled, "whoever wrote it has gone").on_file(path));
+                }
             } else if !state.open.is_empty() {
                 state.send_all(inner);
             } else {
@@ -229,6 +234,7 @@ impl WriteBehind {
             state = inner.wait(state, tracer);
         }
         let failed = state.error.take().map_or(Ok(()), Err);
+        let _ = failed.as_ref().inspect_err(|error| patience::met(error));
         drop(state);
         tracer.end(whole, SpanKind::AppRequest, About::default());
         let lost = inner.file.verifiers().take_lost();

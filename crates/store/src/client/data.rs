@@ -11,7 +11,7 @@ use crate::limits;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::io::{DatafileId, DatafileSize, IoReply, IoRequest, TargetId, TargetSpace};
 use crate::protocol::metadata::StoreMap;
-use crate::wire::{Connect, Connection, Kind, unexpected};
+use crate::wire::{Connect, Connection, Kind, patience, unexpected};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::atomic::AtomicU32;
@@ -124,14 +124,42 @@ impl DataClient {
         Ok(batches.filter_map(|(server, ids)| Some((server, request(ids)?))).collect())
     }
 
+    /// A connection to each of these servers. Those that must be made are made at the same time: several that are silent cost one
+    /// timeout.
+    pub(super) fn lend_each(&self, servers: impl Iterator<Item = usize>) -> Vec<Result<Lent<'_>>> {
+        let look = |server: usize| {
+            let link = &self.links[server];
+            (link, link.silence().check().map(|()| link.idle()))
+        };
+        let found: Vec<_> = servers.map(look).collect();
+        if found.iter().filter(|(_, idle)| matches!(idle, Ok(None))).count() <= 1 {
+            return found.into_iter().map(|(link, idle)| idle?.map_or_else(|| link.lend(), Ok)).collect();
+        }
+        std::thread::scope(|scope| {
+            let each: Vec<_> = found
+                .into_iter()
+                .map(|(link, idle)| match idle {
+                    Ok(None) => match std::thread::Builder::new().spawn_scoped(scope, || link.lend()) {
+                        Ok(connecting) => Lending::By(connecting),
+                        Err(_) => Lending::Done(link.lend()),
+                    },
+                    Ok(Some(lent)) => Lending::Done(Ok(lent)),
+                    Err(error) => Lending::Done(Err(error)),
+                })
+                .collect();
+            each.into_iter().map(Lending::end).collect()
+        })
+    }
+
     /// One request to each of several servers, all at a time; the replies in the same order.
     ///
     /// # Errors
     /// The first error there was, naming its server.
     pub fn call_each(&self, tracer: &mut Tracer, requests: &[(usize, IoRequest)]) -> Result<Vec<IoReply>> {
         let mut lent = Vec::with_capacity(requests.len());
-        for (server, request) in requests {
-            let mut connection = self.links[*server].lend()?;
+        let connections = self.lend_each(requests.iter().map(|(server, _)| *server));
+        for ((_, request), connection) in requests.iter().zip(connections) {
+            let mut connection = connection?;
             let posted = connection.post(tracer, None, Kind::Io, request, &[], 0);
             lent.push((connection, posted));
         }
@@ -154,18 +182,21 @@ impl DataClient {
     /// One request to each of several servers with its payload, all at a time; each with its own result: the reply, and its payload,
     /// verified. A request whose connection turns out to be closed, or whose payload was damaged on its way, is made once more.
     pub fn exchange(&self, tracer: &mut Tracer, parent: Option<SpanId>, requests: &[Outgoing<'_>]) -> Vec<Result<(IoReply, Vec<u8>)>> {
-        let post = |tracer: &mut Tracer, outgoing: &Outgoing<'_>| {
-            let mut connection = self.links[outgoing.server].lend()?;
+        fn post<'a>(tracer: &mut Tracer, parent: Option<SpanId>, to: Result<Lent<'a>>, outgoing: &Outgoing<'_>) -> Result<Lent<'a>> {
+            let mut connection = to?;
             outgoing.post(tracer, parent, &mut connection).map(|()| connection)
-        };
-        let posted: Vec<Result<Lent<'_>>> = requests.iter().map(|outgoing| post(tracer, outgoing)).collect();
+        }
+        let connections = self.lend_each(requests.iter().map(|outgoing| outgoing.server));
+        let to_each = requests.iter().zip(connections);
+        let posted: Vec<Result<Lent<'_>>> = to_each.map(|(outgoing, to)| post(tracer, parent, to, outgoing)).collect();
         let mut done = Vec::with_capacity(requests.len());
         for (outgoing, posted) in requests.iter().zip(posted) {
             let reply = posted.and_then(|mut connection| received(tracer, &mut connection));
             done.push(match reply {
                 Err(error) if matches!(error.kind(), ErrorKind::Reset | ErrorKind::Corrupt) => {
                     self.links[outgoing.server].forget_idle();
-                    post(tracer, outgoing).and_then(|mut connection| received(tracer, &mut connection))
+                    let to = self.links[outgoing.server].lend();
+                    post(tracer, parent, to, outgoing).and_then(|mut connection| received(tracer, &mut connection))
                 }
                 reply => reply,
             });
@@ -246,8 +277,10 @@ impl DataClient {
     /// Space on every target of every server that answers; the errors of those that do not.
     pub fn space(&self, tracer: &mut Tracer) -> (Vec<TargetSpace>, Vec<Error>) {
         let (mut space, mut errors) = (Vec::new(), Vec::new());
-        for link in &self.links {
-            match link.call(tracer, &IoRequest::Statfs, &[]) {
+        let ask = |server| Outgoing { server, request: IoRequest::Statfs, payload: Vec::new() };
+        let requests: Vec<_> = (0..self.links.len()).map(ask).collect();
+        for (link, reply) in self.links.iter().zip(self.exchange(tracer, None, &requests)) {
+            match reply {
                 Ok((IoReply::Space(found), _)) => space.extend(found),
                 Ok((other, _)) => errors.push(unexpected(&other).at_server(link.name())),
                 Err(error) => errors.push(error),
@@ -255,6 +288,26 @@ impl DataClient {
         }
         space.sort_by_key(|s| s.target);
         (space, errors)
+    }
+}
+
+/// A connection, or the thread that makes it.
+#[allow(clippy::large_enum_variant, reason = "most are the large one, for a moment")]
+enum Lending<'scope, 'a> {
+    By(std::thread::ScopedJoinHandle<'scope, Result<Lent<'a>>>),
+    Done(Result<Lent<'a>>),
+}
+
+impl<'a> Lending<'_, 'a> {
+    fn end(self) -> Result<Lent<'a>> {
+        let lent = match self {
+            Lending::By(connecting) => {
+                connecting.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a panic while connecting: a bug")))
+            }
+            Lending::Done(lent) => lent,
+        };
+        // On this thread, for its operation.
+        lent.inspect_err(patience::met)
     }
 }
 

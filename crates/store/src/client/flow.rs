@@ -6,6 +6,7 @@ use super::verifiers::Verifiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, Durability};
 use crate::sync::locked;
+use crate::wire::patience;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -183,6 +184,8 @@ impl Flow {
             let about = About { parent: self.request, waker_track: state.last, ..About::default() };
             tracer.end(waiting, SpanKind::WaitLock, about);
         }
-        state.error.clone().map_or(Ok(()), Err)
+        let error = state.error.clone();
+        error.as_ref().inspect(|error| patience::met(error));
+        error.map_or(Ok(()), Err)
     }
 }

@@ -6,6 +6,7 @@ use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
 use crate::sync::locked;
+use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,7 @@ pub struct Link {
     recording: Mutex<Option<SessionOf>>,
     /// Whose files are on it.
     names: Option<Arc<dyn Names>>,
+    silence: Silence,
 }
 
 /// A connection out of the pool. Goes back when dropped, unless it is broken.
@@ -44,7 +46,7 @@ pub struct Lent<'a> {
 impl Link {
     /// A server as the store's map has it; nothing is connected yet.
     pub fn new(entry: ServerEntry, options: Connect) -> Link {
-        Link { entry, options, idle: Mutex::default(), recording: Mutex::default(), names: None }
+        Link { entry, options, idle: Mutex::default(), recording: Mutex::default(), names: None, silence: Silence::default() }
     }
 
     /// The same, of a store with these names.
@@ -97,11 +99,14 @@ impl Link {
     /// # Errors
     /// The connection's, naming the server.
     pub fn connect_with(&self, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
+        self.silence.check()?;
         let mut options = self.options.clone();
         options.socket_buffer_bytes = socket_buffer_bytes.or(options.socket_buffer_bytes);
         options.service_start = self.names.as_ref().and_then(|names| names.service(ServiceStart::default()));
         let named = |e: Error| Error::new(e.kind(), format!("{} ({})", e.message(), self.entry.address)).at_server(&self.entry.name);
-        let mut connection = Connection::connect(&self.entry.address, &options).map_err(named)?;
+        let connected = Connection::connect(&self.entry.address, &options).map_err(named);
+        self.silence.asked(&connected);
+        let mut connection = connected?;
         if connection.hello().server != self.entry.name {
             let found = format!("{} calls itself {}: is the store's map out of date?", self.entry.address, connection.hello().server);
             return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
@@ -118,6 +123,15 @@ impl Link {
     /// # Errors
     /// The connection's, naming the server.
     pub fn lend(&self) -> Result<Lent<'_>> {
+        self.silence.check()?;
+        match self.idle() {
+            Some(lent) => Ok(lent),
+            None => Ok(Lent { link: self, connection: Some(self.connect()?), was_idle: false }),
+        }
+    }
+
+    /// An idle connection, if there is one.
+    pub(super) fn idle(&self) -> Option<Lent<'_>> {
         // Nothing is due on an idle connection: what can be received is its end, or nothing that could be trusted.
         let idle = loop {
             let Some(idle) = locked(&self.idle).pop() else { break None };
@@ -125,12 +139,12 @@ impl Link {
                 break Some(idle);
             }
         };
-        let was_idle = idle.is_some();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => self.connect()?,
-        };
-        Ok(Lent { link: self, connection: Some(connection), was_idle })
+        idle.map(|connection| Lent { link: self, connection: Some(connection), was_idle: true })
+    }
+
+    /// Whether the server answers.
+    pub(super) fn silence(&self) -> &Silence {
+        &self.silence
     }
 
     /// How to connect to it, and the recording that connections made from now on are part of: for who connects by himself.
@@ -170,7 +184,9 @@ impl Link {
 impl Lent<'_> {
     /// It is of no more use to anybody.
     pub(super) fn condemn(mut self) {
-        self.connection = None;
+        if let Some(error) = self.connection.take().as_ref().and_then(Connection::silence) {
+            self.link.silence.gave_up(error);
+        }
     }
 }
 
@@ -189,7 +205,13 @@ impl DerefMut for Lent<'_> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        let Some(connection) = self.connection.take() else { return };
+        let Some(mut connection) = self.connection.take() else { return };
+        let has_answered = connection.take_answered();
+        match connection.silence() {
+            Some(error) => self.link.silence.gave_up(error),
+            None if has_answered => self.link.silence.answered(),
+            None => {}
+        }
         let mut idle = locked(&self.link.idle);
         if !connection.is_broken() && connection.pending() == 0 && idle.len() < IDLE {
             idle.push(connection);

@@ -91,6 +91,17 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
     };
     let mut lanes: Vec<Lane<'_>> = by_server.into_iter().map(lane).collect();
     let mut failed: Option<Error> = None;
+    if lanes.len() > 1 {
+        let connections = data.lend_each(lanes.iter().map(|lane| lane.waiting[0].server));
+        for (lane, connection) in lanes.iter_mut().zip(connections) {
+            match connection {
+                Ok(connection) => lane.connection = Some(connection),
+                // That is tried once more, as any connection that turns out to be closed.
+                Err(error) if error.kind() == ErrorKind::Reset => {}
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+    }
     for _ in 0..DEPTH {
         for lane in &mut lanes {
             if failed.is_none() {

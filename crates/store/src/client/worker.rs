@@ -94,6 +94,10 @@ impl<'a> Worker<'a> {
             return self.done(&work.flow, Err(error));
         }
         self.connection = None;
+        if error.kind() == ErrorKind::TimedOut {
+            // Known before whoever waits for it is told.
+            self.lane.link.silence().gave_up(&error);
+        }
         let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..)).collect();
         if self.is_shared() {
             let may_be_back = error.kind() == ErrorKind::Reset;
@@ -163,7 +167,10 @@ impl<'a> Worker<'a> {
         match result {
             Err(error) if error.kind() == ErrorKind::Corrupt && !work.again => self.lane.again(work),
             Err(error) => self.failed(work, error),
-            Ok(bytes) => self.done(&work.flow, Ok(bytes)),
+            Ok(bytes) => {
+                self.lane.link.silence().answered();
+                self.done(&work.flow, Ok(bytes));
+            }
         }
     }
 

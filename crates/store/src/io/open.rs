@@ -8,17 +8,24 @@ use super::datafile::Datafile;
 use crate::error::Result;
 use crate::protocol::io::DatafileId;
 use crate::sync::locked;
+use crate::wire::descriptors::{Counted, Shares};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Open datafiles kept for each target.
+/// Open datafiles kept for each target, as far as there are descriptors for them.
 pub(super) const OPEN_DATAFILES: usize = 512;
 
 /// Those of one target.
-#[derive(Default)]
 pub(super) struct OpenDatafiles {
     state: Mutex<State>,
     free: Condvar,
+    _counted: Counted,
+}
+
+impl Default for OpenDatafiles {
+    fn default() -> OpenDatafiles {
+        OpenDatafiles { state: Mutex::default(), free: Condvar::new(), _counted: Counted::target() }
+    }
 }
 
 #[derive(Default)]
@@ -81,7 +88,9 @@ impl OpenDatafiles {
         if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
             return Ok(Some(Arc::clone(datafile)));
         }
-        let surplus = if state.datafiles.len() >= OPEN_DATAFILES { state.surplus() } else { None };
+        let most = OPEN_DATAFILES.min(Shares::now().datafiles);
+        // Two go for one that comes, where targets that were added since have made the share smaller.
+        let surplus: Vec<Entry> = (0..2).map_while(|_| if state.datafiles.len() >= most { state.surplus() } else { None }).collect();
         state.datafiles.insert(id, Entry::Busy);
         drop(state);
         let mut busy = Busy { all: self, id, opened: None };

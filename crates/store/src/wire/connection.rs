@@ -2,6 +2,7 @@
 
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::patience;
 use super::recorded::Recorded;
 use super::socket;
 use crate::crc::crc32c;
@@ -13,7 +14,7 @@ use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, RequestId, SpanId, SpanKind, Time, Tracer};
 
 /// How to connect.
@@ -74,6 +75,12 @@ pub struct Connection {
     scratch: Vec<u8>,
     recording: Option<Recorded>,
     broken: bool,
+    /// When something last came, or began to be awaited.
+    progress: Instant,
+    /// The server was given up: why.
+    silence: Option<Error>,
+    /// A reply has come since somebody asked.
+    has_answered: bool,
 }
 
 /// Posted and not completed.
@@ -113,8 +120,9 @@ impl Connection {
     }
 
     fn open(address: &str, options: &Connect) -> Result<Connection> {
-        let stream = socket::connect(address, options.timeout, limits::REFUSED)?;
-        socket::set_silence(&stream, options.timeout)?;
+        let timeout = patience::left(options.timeout);
+        let stream = socket::connect(address, timeout, limits::REFUSED)?;
+        socket::set_silence(&stream, timeout)?;
         if let Some(bytes) = options.socket_buffer_bytes {
             let socket = socket2::SockRef::from(&stream);
             socket
@@ -136,17 +144,24 @@ impl Connection {
             stream,
             hello: nobody,
             address: address.to_owned(),
-            timeout: options.timeout,
+            timeout,
             counter: 0,
             pending: VecDeque::new(),
             scratch: Vec::new(),
             recording: None,
             broken: false,
+            progress: Instant::now(),
+            silence: None,
+            has_answered: false,
         };
         match connection.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Hello(options.hello()))? {
             CommonReply::Hello(reply) if (VERSION_MIN..=VERSION).contains(&reply.version) => connection.hello = reply,
             CommonReply::Hello(reply) => return Err(version_error(reply.version, reply.version)),
             other => return Err(unexpected(&other)),
+        }
+        if timeout != options.timeout {
+            connection.timeout = options.timeout;
+            socket::set_silence(&connection.stream, options.timeout)?;
         }
         Ok(connection)
     }
@@ -169,6 +184,16 @@ impl Connection {
     /// Whether an error has made it useless.
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// Why the server was given up on this connection, if it was silent.
+    pub(crate) fn silence(&self) -> Option<&Error> {
+        self.silence.as_ref()
+    }
+
+    /// Whether a reply has come since this was asked last.
+    pub(crate) fn take_answered(&mut self) -> bool {
+        std::mem::take(&mut self.has_answered)
     }
 
     /// Requests posted and not completed.
@@ -204,7 +229,12 @@ impl Connection {
     /// What a failure of a call on the socket means, with the server's name; the connection is of no more use.
     pub fn failed(&mut self, what: &str, error: std::io::Error) -> Error {
         self.broken = true;
-        socket::failure(what, error, self.timeout).at_server(&self.hello.server)
+        let error = socket::failure(what, error, self.timeout).at_server(&self.hello.server);
+        if error.kind() == ErrorKind::TimedOut {
+            patience::met(&error);
+            self.silence = Some(error.clone());
+        }
+        error
     }
 
     /// One call without payload either way.
@@ -247,7 +277,9 @@ impl Connection {
     /// The connection's.
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
-        socket::receive_payload(&self.stream, buffer, self.timeout).map_err(|e| self.failed("its reply was received", e))
+        let received = socket::receive_payload(&self.stream, buffer, self.timeout);
+        self.progress = Instant::now();
+        received.map_err(|e| self.failed("its reply was received", e))
     }
 
     /// Receives a reply's payload into several pieces, one after the other; together they are as long as the header says.
@@ -256,7 +288,9 @@ impl Connection {
     /// The connection's.
     pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
-        socket::receive_pieces(&self.stream, pieces, self.timeout).map_err(|e| self.failed("its reply was received", e))
+        let received = socket::receive_pieces(&self.stream, pieces, self.timeout);
+        self.progress = Instant::now();
+        received.map_err(|e| self.failed("its reply was received", e))
     }
 
     /// Sends a request; the pieces are its payload, and `payload_crc` their checksum. `parent` is the span that the call
@@ -285,6 +319,9 @@ impl Connection {
         let sent = socket::send_pieces(&self.stream, &mut all);
         if let Err(error) = sent {
             return Err(self.why_sending_failed(error));
+        }
+        if self.pending.is_empty() {
+            self.progress = Instant::now();
         }
         let request = if session == 0 { None } else { RequestId::new(number) };
         let about = About { object: self.object(), parent: calling.id(), request, size_bytes, ..About::default() };
@@ -316,6 +353,17 @@ impl Connection {
         words.map_or(failure, |error| error.at_server(&self.hello.server))
     }
 
+    /// Who asked several servers at a time has waited for all of them while it waited for the first. What is left of the timeout is a
+    /// fiftieth at least, since the reply may have come while we slept ourselves.
+    fn wait_for_reply(&self) -> std::io::Result<()> {
+        let (waited, patience) = (self.progress.elapsed(), patience::left(self.timeout));
+        if waited < self.timeout / 50 && patience == self.timeout {
+            // The socket's own timeout does.
+            return Ok(());
+        }
+        socket::wait_readable(&self.stream, patience.saturating_sub(waited).max(self.timeout / 50))
+    }
+
     /// Receives the head of the reply to the request that was posted first.
     ///
     /// # Errors
@@ -326,7 +374,8 @@ impl Connection {
         };
         let receiving = tracer.begin();
         let mut bytes = [0_u8; HEADER_BYTES];
-        socket::receive_exact(&self.stream, &mut bytes).map_err(|e| self.failed("its reply was awaited", e))?;
+        let came = self.wait_for_reply().and_then(|()| socket::receive_exact(&self.stream, &mut bytes));
+        came.map_err(|e| self.failed("its reply was awaited", e))?;
         let received = Header::decode(&bytes).and_then(|header| {
             self.scratch.resize(header.body_bytes as usize, 0);
             socket::receive_exact(&self.stream, &mut self.scratch)
@@ -349,6 +398,8 @@ impl Connection {
             self.broken = true;
             error.at_server(&self.hello.server)
         })?;
+        self.progress = Instant::now();
+        self.has_answered = true;
         let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
         let size_bytes = Some((HEADER_BYTES + self.scratch.len()) as u64);
         let about = About { object: self.object(), parent: pending.calling.id(), request, size_bytes, ..About::default() };

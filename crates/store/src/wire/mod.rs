@@ -10,9 +10,12 @@
 //! with an error that names what was found and what was expected, and the connection is closed.
 
 mod connection;
+pub(crate) mod descriptors;
 mod exchange;
 mod failure;
 mod header;
+mod newcomers;
+pub(crate) mod patience;
 pub(crate) mod pipe;
 mod recorded;
 mod server;
@@ -20,7 +23,9 @@ mod sessions;
 pub(crate) mod socket;
 
 pub use connection::{Connect, Connection, Reply, unexpected};
+pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
+pub use patience::Operation;
 pub use server::{Running, ServeOptions, Service, Session, serve};
-pub use sessions::{boot_id, host_here};
+pub use sessions::{Budget, boot_id, host_here};

@@ -1,12 +1,15 @@
 //! The server's end: accepts connections, one thread each, and hands their requests to a [`Service`] one by one.
 //!
 //! A thread per connection and requests in their order: a client that wants two things at once opens two connections,
-//! and pipelines on each. The number of connections is bounded; the next one is told so and closed.
+//! and pipelines on each. The number of connections is bounded; the next client is told so when it says hello. Those that have not
+//! said hello are few, short-lived and cheap, and take no client's place ([`super::newcomers`]).
 
+use super::descriptors::{self, Counted, Shares};
 use super::exchange::{Exchange, decode};
 use super::failure::Failure;
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
-use super::sessions::{RecordingSession, Sessions, host_here};
+use super::newcomers::{Client, Clients, Newcomers};
+use super::sessions::{Budget, RecordingSession, Sessions, host_here};
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -19,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Time, Tracer};
 
 /// What a server does with requests.
@@ -57,8 +61,10 @@ pub trait Session {
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Connections at a time.
+    /// Connections of clients at a time, as far as there are descriptors for them.
     pub connections: usize,
+    /// Memory for recordings.
+    pub recordings: Arc<Budget>,
     /// May listen on other addresses than loopback.
     pub beyond_loopback: bool,
     /// The track's name for a peer is `{name} connection {peer}`.
@@ -70,7 +76,8 @@ pub struct ServeOptions {
 impl ServeOptions {
     /// On loopback, with the default bounds.
     pub fn new(name: impl Into<String>, node: impl Into<String>) -> ServeOptions {
-        ServeOptions { connections: limits::CONNECTIONS, beyond_loopback: false, name: name.into(), node: node.into() }
+        let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
+        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into() }
     }
 }
 
@@ -82,8 +89,8 @@ pub struct Running {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// Connections being served, by number: a handle to shut each down, and its thread.
-type Open = HashMap<u64, (TcpStream, Option<JoinHandle<()>>)>;
+/// All connections, by number: a handle to shut each down, and its thread.
+type Open = HashMap<u64, (Arc<TcpStream>, Option<JoinHandle<()>>)>;
 
 struct Shared {
     service: Arc<dyn Service>,
@@ -93,6 +100,9 @@ struct Shared {
     next: AtomicU64,
     open: Mutex<Open>,
     failure: Failure,
+    newcomers: Newcomers,
+    clients: Clients,
+    _counted: Counted,
 }
 
 /// Serves `service` on `listener` until the returned handle is stopped or dropped.
@@ -107,15 +117,21 @@ pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOpt
             format!("{address} is not a loopback address: the store listens beyond loopback only when it is told to"),
         ));
     }
+    descriptors::raise();
+    // Again, now with room for many who come at a time.
+    rustix::net::listen(&listener, limits::BACKLOG).map_err(|e| Error::system("listening", e))?;
     let name = options.name.clone();
     let shared = Arc::new(Shared {
         service,
+        sessions: Sessions::new(Arc::clone(&options.recordings)),
         options,
         stopping: AtomicBool::new(false),
-        sessions: Sessions::default(),
         next: AtomicU64::new(1),
         open: Mutex::default(),
         failure: Failure::default(),
+        newcomers: Newcomers::default(),
+        clients: Clients::default(),
+        _counted: Counted::server(),
     });
     let ours = listener.try_clone().map_err(|e| Error::system("listener", e))?;
     let acceptor = spawn(&format!("{name} accept"), {
@@ -131,9 +147,9 @@ impl Running {
         self.address
     }
 
-    /// Connections being served now.
+    /// Connections of clients being served now.
     pub fn connections(&self) -> usize {
-        self.shared.open().len()
+        self.shared.clients.all()
     }
 
     /// Why nothing is answered any more, if a request panicked and the service may be half-changed. It is still to be stopped.
@@ -197,53 +213,36 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    while !shared.stopping.load(Ordering::SeqCst) {
+    let stopping = || shared.stopping.load(Ordering::SeqCst);
+    while !stopping() {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(_) if shared.stopping.load(Ordering::SeqCst) => return,
+            Err(_) if stopping() => return,
+            // It has gone again while it waited for us.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
             Err(_) => {
-                // Descriptors are used up, or the client has gone again. Trying at once would spin.
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                // Descriptors or memory are used up, as far as may be known. Trying at once would spin.
+                shared.newcomers.make_room();
                 continue;
             }
         };
-        let full = shared.open().len() >= shared.options.connections;
-        let _ = if full { turn_away(&stream, shared) } else { begin(stream, peer, shared) };
+        let (stream, number) = (Arc::new(stream), shared.next.fetch_add(1, Ordering::Relaxed));
+        let most = limits::NEWCOMERS.min(Shares::now().newcomers);
+        if shared.newcomers.enter(number, &stream, peer.ip(), most, stopping) && begin(number, stream, peer, shared).is_err() {
+            // No thread can be started. Whoever comes next may have more luck.
+            shared.newcomers.leave(number);
+        }
     }
 }
 
-fn turn_away(stream: &TcpStream, shared: &Shared) -> Result<()> {
-    let error = Error::new(ErrorKind::TooMany, format!("{} connections are open here already", shared.options.connections))
-        .at_server(&shared.options.name);
-    socket::set_silence(stream, std::time::Duration::from_millis(100))?;
-    let header = super::exchange::request_header(Kind::Common, 0, 0, 0, 0);
-    let mut scratch = Vec::new();
-    let mut off = Tracer::off();
-    let mut exchange = Exchange {
-        stream,
-        header,
-        body: &[],
-        payload_left: 0,
-        replied: false,
-        scratch: &mut scratch,
-        tracer: &mut off,
-        mode: None,
-        object: None,
-        span: None,
-    };
-    exchange.refuse(&error)
-}
-
-fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
-    let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    let handle = stream.try_clone().map_err(|e| Error::system("connection", e))?;
+fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
     // In the table before the thread runs, so that the thread can take itself out of it.
-    shared.open().insert(number, (handle, None));
+    shared.open().insert(number, (Arc::clone(&stream), None));
     let thread = spawn(&format!("{} serve", shared.options.name), {
         let shared = Arc::clone(shared);
         move || {
             let serving = || {
-                if let Ok(mut served) = Served::new(&stream, peer, &shared) {
+                if let Ok(mut served) = Served::new(number, &stream, peer, &shared) {
                     served.run();
                 }
             };
@@ -251,8 +250,11 @@ fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()
             if let Err(panic) = catch_unwind(AssertUnwindSafe(serving)) {
                 shared.panicked(&*panic);
             }
-            shared.open().remove(&number);
             let _ = stream.shutdown(Shutdown::Both);
+            shared.open().remove(&number);
+            // Who waits for a place, or a descriptor, finds it: nobody else holds this one.
+            drop(stream);
+            shared.newcomers.leave(number);
         }
     });
     match thread {
@@ -271,8 +273,12 @@ fn begin(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()
 
 /// One connection, on its thread.
 struct Served<'a> {
+    number: u64,
     stream: &'a TcpStream,
     peer: SocketAddr,
+    /// By when it has to have said hello.
+    hello_by: Instant,
+    client: Option<Client>,
     name: String,
     shared: &'a Shared,
     session: Option<Box<dyn Session>>,
@@ -298,15 +304,18 @@ enum Next {
 }
 
 impl<'a> Served<'a> {
-    fn new(stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+    fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
         stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
         socket::set_silence(stream, limits::SERVER_SILENCE)?;
         socket::keep_alive(stream)?;
         let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
         Ok(Served {
+            number,
             stream,
             peer,
+            hello_by: Instant::now() + limits::HELLO,
+            client: None,
             name,
             shared,
             session: None,
@@ -334,13 +343,25 @@ impl<'a> Served<'a> {
     /// been told if that was possible.
     fn one(&mut self, waiting: Option<Begun>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
-        if !self.wait_for_header(&mut bytes)? {
+        let is_new = self.session.is_none();
+        let is_there = match is_new {
+            true => socket::receive_by(self.stream, &mut bytes, self.hello_by).map_err(no_hello)?,
+            false => self.wait_for_header(&mut bytes)?,
+        };
+        if !is_there {
             return Ok(Next::Close);
         }
         let received = Header::decode(&bytes).and_then(|header| {
+            if is_new && (header.body_bytes > limits::HELLO_BYTES || header.payload_bytes > 0) {
+                let problem = format!("the first message of a connection must be a hello, of at most {} bytes", limits::HELLO_BYTES);
+                return Err(Error::new(ErrorKind::Protocol, problem));
+            }
             self.body.resize(header.body_bytes as usize, 0);
-            socket::receive_exact(self.stream, &mut self.body)
-                .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?;
+            match is_new {
+                true => socket::receive_by(self.stream, &mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
+                false => socket::receive_exact(self.stream, &mut self.body)
+                    .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?,
+            }
             Header::verify(&bytes, &self.body)?;
             if header.reply {
                 return Err(Error::new(ErrorKind::Protocol, "a reply where a request was expected"));
@@ -379,7 +400,7 @@ impl<'a> Served<'a> {
     /// resets it, and the peer would never read why.
     fn linger(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
-        let _ = socket::set_silence(self.stream, std::time::Duration::from_millis(200));
+        let _ = socket::set_silence(self.stream, Duration::from_millis(200));
         let mut sink = [0_u8; 4096];
         for _ in 0..256 {
             match rustix::net::recv(self.stream, &mut sink, rustix::net::RecvFlags::empty()) {
@@ -424,7 +445,14 @@ impl<'a> Served<'a> {
             object,
             span: serving.id(),
         };
-        let mut parts = Parts { session: &mut self.session, shared: self.shared, peer: self.peer, started: &mut self.started };
+        let mut parts = Parts {
+            session: &mut self.session,
+            shared: self.shared,
+            number: self.number,
+            peer: self.peer,
+            client: &mut self.client,
+            started: &mut self.started,
+        };
         // What unwinding leaves of the connection's state is not used again: it is closed.
         let worked = catch_unwind(AssertUnwindSafe(|| work(&mut parts, &mut exchange, header)));
         let panicked = worked.as_ref().err().map(|panic| self.shared.panicked(&**panic));
@@ -454,7 +482,14 @@ impl Drop for Served<'_> {
         for number in &self.started {
             self.shared.sessions.stop(*number);
         }
+        if let Some(client) = &self.client {
+            self.shared.clients.leave(client);
+        }
     }
+}
+
+fn no_hello(error: std::io::Error) -> Error {
+    socket::failure("a hello was awaited", error, limits::HELLO)
 }
 
 /// Sees to it that a reply was sent and the payload is out of the way.
@@ -487,7 +522,9 @@ fn finish(done: Result<()>, exchange: &mut Exchange<'_>, server: &str) -> Result
 struct Parts<'a> {
     session: &'a mut Option<Box<dyn Session>>,
     shared: &'a Shared,
+    number: u64,
     peer: SocketAddr,
+    client: &'a mut Option<Client>,
     started: &'a mut Vec<u32>,
 }
 
@@ -509,6 +546,21 @@ impl Parts<'_> {
         session.serve(exchange)
     }
 
+    /// From now on it is a client's connection.
+    fn admit(&mut self, hello: &Hello) -> Result<()> {
+        if self.client.is_some() {
+            return Ok(());
+        }
+        let client = (self.peer.ip(), hello.client.clone());
+        let most = self.shared.options.connections.min(Shares::now().connections);
+        self.shared.clients.enter(&client, most)?;
+        *self.client = Some(client);
+        match self.shared.newcomers.leave(self.number) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Reset, "closed while it said hello: too many connections here have not said it")),
+        }
+    }
+
     fn common(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         let request: CommonRequest = decode(exchange.body)?;
         if self.session.is_none() && !matches!(request, CommonRequest::Hello(_)) {
@@ -522,6 +574,7 @@ impl Parts<'_> {
                 }
                 let mut reply = self.shared.service.hello(&hello, self.peer)?;
                 reply.version = max.min(VERSION);
+                self.admit(&hello)?;
                 *self.session = Some(Arc::clone(&self.shared.service).session(&hello, self.peer));
                 exchange.reply(&CommonReply::Hello(reply))
             }

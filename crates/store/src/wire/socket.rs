@@ -91,6 +91,23 @@ pub fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Resu
     stream.read_exact(buffer)
 }
 
+/// Fills `buffer` from the socket by a moment, however slowly the bytes come; `false`: the peer has closed the connection before the
+/// first one.
+pub fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
+    let mut have = 0;
+    while have < buffer.len() {
+        wait_readable(stream, by.saturating_duration_since(Instant::now()))?;
+        match rustix::net::recv(stream, &mut buffer[have..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, 0)) if have == 0 => return Ok(false),
+            Ok((_, 0)) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, many)) => have += many,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(true)
+}
+
 /// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
 pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
     if buffer.len() < limits::WAKE_BYTES / 4 {
@@ -154,7 +171,8 @@ fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
     }
 }
 
-fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
+/// Waits until something can be received, or for so long.
+pub fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
     let timeout = rustix::event::Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
     loop {
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];

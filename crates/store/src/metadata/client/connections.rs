@@ -6,10 +6,13 @@ use crate::limits;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
 use crate::sync::locked;
+use crate::wire;
+use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use thalweg_trace::Tracer;
 
 /// Closed files are told with the next request, or at once when there are this many.
@@ -30,6 +33,7 @@ pub(super) struct Inner {
     pub(super) one_connection: AtomicBool,
     /// Files opened by path ([`Names`]), oldest first.
     pub(super) kept: Mutex<VecDeque<Kept>>,
+    silence: Silence,
 }
 
 /// A file that is open on a connection.
@@ -118,6 +122,7 @@ impl Inner {
             unsynced: Mutex::new(None),
             one_connection: AtomicBool::new(false),
             kept: Mutex::default(),
+            silence: Silence::default(),
         }
     }
 
@@ -166,6 +171,8 @@ impl Inner {
 
     /// Tells what is closed on every connection that has something to tell.
     pub(super) fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
+        // Others wait for these connections: a silent service is not waited for on one after the other.
+        let _operation = wire::Operation::begin(Instant::now(), Arc::default());
         for slot in &self.slots {
             let mut slot = locked(slot);
             if !slot.closed.is_empty() {
@@ -212,6 +219,14 @@ impl Inner {
 
     /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
+        // Somebody else may have waited on this connection for as long as we waited for it.
+        self.silence.check()?;
+        let reply = self.call_anyway(slot, tracer, operation, only_asks);
+        self.silence.asked(&reply);
+        reply
+    }
+
+    fn call_anyway(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.ready(slot)?;
         let told = slot.closed.len().min(limits::CLOSED);
         let mut request = MetadataRequest { closed: slot.closed.drain(..told).collect(), operation };

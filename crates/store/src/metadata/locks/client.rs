@@ -16,6 +16,7 @@ use crate::protocol::common::random_u64;
 use crate::protocol::locks::{HeldLock, LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
 use crate::protocol::metadata::{FileId, MetadataReply, MetadataRequest, Operation};
 use crate::sync::locked;
+use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
@@ -103,6 +104,7 @@ struct Inner {
     options: Connect,
     client: u64,
     life: Mutex<Option<Connection>>,
+    silence: Silence,
     state: Mutex<State>,
     changed: Condvar,
     next: AtomicU64,
@@ -157,6 +159,7 @@ impl LockClient {
             options: options.clone(),
             client: random_u64() | 1,
             life: Mutex::default(),
+            silence: Silence::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
             next: AtomicU64::new(1),
@@ -335,7 +338,9 @@ impl Inner {
     fn freed(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<()> {
         let mut life = locked(&self.life);
         let Some(connection) = life.as_mut().filter(|c| !c.is_broken()) else { return Ok(()) };
-        match call(connection, tracer, operation) {
+        let reply = self.silence.check().and_then(|()| call(connection, tracer, operation));
+        self.silence.asked(&reply);
+        match reply {
             Ok(LockReply::Done) => Ok(()),
             Ok(other) => Err(self.strange(&other)),
             Err(error) if error.breaks_connection() => {
@@ -354,9 +359,13 @@ impl Inner {
     /// is noted before the life can be another, which would not claim it.
     fn ask_for(&self, tracer: &mut Tracer, operation: LockOperation, held: Option<&LockRequest>) -> Result<(LockReply, u64)> {
         let mut life = locked(&self.life);
+        self.silence.check()?;
         for attempt in 0..2 {
-            let connection = self.living(&mut life)?;
-            match call(connection, tracer, operation.clone()) {
+            let living = self.living(&mut life);
+            self.silence.asked(&living);
+            let reply = call(living?, tracer, operation.clone());
+            self.silence.asked(&reply);
+            match reply {
                 Ok(reply) => {
                     if matches!(reply, LockReply::Done | LockReply::Cancelled { granted: true }) {
                         held.iter().for_each(|request| self.note(request));
