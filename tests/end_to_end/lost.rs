@@ -102,7 +102,7 @@ fn a_target_that_is_gone_is_not_made_anew_by_starting_and_its_bytes_never_read_a
     fs::rename(&kept, &gone).unwrap();
     store.start(&[]);
     store.cp(&["thal:/f", text(&back)]).done();
-    assert_eq!(fs::read(&back).unwrap(), content(1, 4 * MIB));
+    assert!(fs::read(&back).unwrap() == content(1, 4 * MIB));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_datafile_that_is_gone_or_cut_off_is_an_error_that_names_file_datafile_and_t
     store.stop();
     store.start(&[]);
     out(&store, "thal:/one").done();
-    assert_eq!(fs::read(&back).unwrap(), large);
+    assert!(fs::read(&back).unwrap() == large);
     out(&store, "thal:/tree").done();
     assert_eq!((fs::read(back.join("large")).unwrap(), fs::read(back.join("small")).unwrap()), (large, small));
 }
@@ -226,7 +226,7 @@ fn a_server_that_is_newer_than_the_metadata_is_not_used_by_clients_either() {
     servers.process("metadata").wait();
     copy_tree(&metadata, &older);
     servers.serve("metadata");
-    run(["cp", "--quiet", "--store", &store, "--source", "memory:1Mi", "thal:/f"]).done();
+    run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:1Mi", "thal:/f"]).done();
     // All of it goes down, and the older metadata comes back first: there is nobody to say that it is old.
     for name in ["metadata", "io0", "io1"] {
         servers.process(name).signal(libc::SIGTERM);
@@ -237,7 +237,7 @@ fn a_server_that_is_newer_than_the_metadata_is_not_used_by_clients_either() {
     servers.serve("metadata");
     servers.serve("io0");
     servers.serve("io1");
-    let said = run(["cp", "--quiet", "--store", &store, "--source", "memory:1Mi", "thal:/g"]);
+    let said = run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:1Mi", "thal:/g"]);
     said.failed(1, &["metadata service", "--accept-older-metadata"]);
 }
 
@@ -270,9 +270,61 @@ fn a_file_that_was_not_synced_before_power_was_lost_is_an_error_and_one_that_was
     cp(&["thal:/unsynced", text(&back)]).failed(1, &["io0", "unsynced", "not synced", "restarted"]);
     assert!(!back.exists());
     cp(&["thal:/synced", text(&back)]).done();
-    assert_eq!(fs::read(&back).unwrap(), content(5, 2 * MIB));
+    assert!(fs::read(&back).unwrap() == content(5, 2 * MIB));
     // Written again, it is what it was.
     cp(&["--force", text(&source), "thal:/unsynced"]).done();
     cp(&["--force", "thal:/unsynced", text(&back)]).done();
-    assert_eq!(fs::read(&back).unwrap(), content(5, 2 * MIB));
+    assert!(fs::read(&back).unwrap() == content(5, 2 * MIB));
+}
+
+/// A store's mount, taken away with its owner.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = run(["umount", "--lazy", text(&self.0)]);
+    }
+}
+
+#[test]
+fn a_file_that_has_lost_bytes_is_eio_on_a_mount_keeps_its_size_and_can_be_removed() {
+    if !is_root() || fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return skipped("a store cannot be mounted here (needs root and /dev/fuse)");
+    }
+    let mut servers = Servers::start(2);
+    let (here, servers_store) = (scratch(), servers.store.clone());
+    let mount = |name: &str| {
+        let mounted = Mounted(here.path().join(name));
+        fs::create_dir(&mounted.0).unwrap();
+        run(["mount", "--store", text(&servers_store), text(&mounted.0)]).done();
+        mounted
+    };
+    let mounted = mount("m");
+    let bytes = content(6, 3 * MIB);
+    let (damaged, whole) = (mounted.0.join("damaged"), mounted.0.join("whole"));
+    fs::write(&damaged, &bytes).unwrap();
+    fs::write(mounted.0.join("sparse"), b"x").unwrap();
+    fs::File::options().write(true).open(mounted.0.join("sparse")).unwrap().set_len(5 * MIB as u64).unwrap();
+    // The last one cut is of the damaged file; what else the server has stays.
+    servers.kill("io1");
+    let mut datafiles = Vec::new();
+    files_below(&servers.directory().join("io1"), &mut datafiles);
+    let largest = datafiles.iter().filter(|path| path.to_string_lossy().contains("/datafiles/")).max_by_key(|path| {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).unwrap().blocks()
+    });
+    fs::remove_file(largest.unwrap()).unwrap();
+    servers.serve("io1");
+    wait_until("the mount has the server again", || fs::write(&whole, &bytes).is_ok());
+    // Where nothing of it is in the kernel's memory.
+    let fresh = mount("fresh");
+    let there = |name: &str| fresh.0.join(name);
+    assert_eq!(fs::metadata(there("damaged")).unwrap().len(), 3 * MIB as u64, "it is not shorter for it");
+    let read = |name: &str| fs::read(there(name)).map_err(|e| e.raw_os_error());
+    assert!(read("damaged") == Err(Some(libc::EIO)), "{:?}", read("damaged").map(|bytes| bytes.len()));
+    assert!(read("whole").as_ref() == Ok(&bytes));
+    assert_eq!(read("sparse").unwrap().len(), 5 * MIB, "a hole is no loss");
+    fs::remove_file(&damaged).unwrap();
+    fs::write(&damaged, &bytes).unwrap();
+    assert!(fs::read(&damaged).unwrap() == bytes);
 }

@@ -239,7 +239,7 @@ fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
     use std::os::unix::fs::FileExt;
     let directory = tempfile::tempdir().unwrap();
     let config = StoreConfig::read(&store_file(directory.path())).unwrap();
-    let start = || serve(&config, "metadata", StartOptions::default()).unwrap();
+    let start = || serve(&config, "metadata", StartOptions { initialise: true, ..StartOptions::default() }).unwrap();
     let name = |i: u32| Place::at(format!("/f{i}"));
     let tracer = &mut Tracer::off();
     let store = start();

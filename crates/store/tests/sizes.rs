@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_store::ErrorKind;
 use thalweg_store::client::{DataClient, FileHandle, Store, StoreFile};
 use thalweg_store::copy::{CopyJob, Quiet, Sink, Source, run};
 use thalweg_store::metadata::client::{MetadataClient, OpenFile, SmallDone};
@@ -226,4 +227,79 @@ fn sizes_are_known_again_after_a_restart_and_a_silent_server_costs_moments() {
     running.stop().unwrap();
     let running = start(directory.path());
     assert_eq!(told_soon(&names_of(&running), "/f"), Some(1 << 20));
+}
+
+/// A store as the command and the mount have it: what servers say is held against what the metadata service says.
+fn connect_holding(running: &RunningStore) -> (Store, MetadataClient) {
+    let names = names_of(running);
+    let data = DataClient::of_store((*names.map()).clone(), &Connect::default(), Arc::new(names.clone()));
+    (Store { names: Arc::new(names.clone()), data: Arc::new(data) }, names)
+}
+
+fn datafile_on_disk(running: &RunningStore, file: &OpenFile, index: u32) -> std::path::PathBuf {
+    let target = file.targets[index as usize];
+    let (_, directory) = running.config().servers.iter().flat_map(|server| &server.targets).find(|(number, _)| *number == target).unwrap();
+    directory.join("datafiles").join(format!("{:02x}", file.id().0 & 0xff)).join(format!("{}.{index}", file.id()))
+}
+
+#[test]
+fn a_datafile_that_is_there_before_its_file_is_never_read_as_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (store, names) = connect_holding(&running);
+    let t = &mut off();
+    let one = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
+    let file = names.create(t, &Place::at("/six"), OWNER, Existing::Refuse, &one).unwrap();
+    let path = datafile_on_disk(&running, &file, 0);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, vec![7; 9_500]).unwrap();
+    let handle = FileHandle::from_attributes("/six", &file.attributes).unwrap();
+    let written = StoreFile::new(Arc::clone(&store.data), handle);
+    written.write_at(b"6bytes", 0).unwrap();
+    file.ended(written.take_end());
+    names.tell_closed(t).unwrap();
+    let mut bytes = vec![0; 10_000];
+    let error = store.open("/six").unwrap().read_at(&mut bytes, 0).unwrap_err();
+    assert_eq!((error.kind(), error.file()), (ErrorKind::Lost, Some("/six")), "{error}");
+    assert!(error.message().contains("bytes of another file"), "{error}");
+    running.stop().unwrap();
+}
+
+#[test]
+fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = start(directory.path());
+    let (store, names) = connect_holding(&running);
+    let (other, their_names) = connect_holding(&running);
+    let t = &mut off();
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| n as u8).collect();
+    let write_all = |from: usize| {
+        let file = other.open_to_write("/f").unwrap();
+        file.write_at(&bytes[from..], from as u64).unwrap();
+    };
+    names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().ended(End::Read);
+    write_all(0);
+    their_names.tell_closed(t).unwrap();
+    let reading = store.open("/f").unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..60 {
+                let size = [10, 400_000, 0, 70_000][round % 4];
+                their_names.truncate(&mut off(), &Place::at("/f"), size).unwrap();
+                write_all([size as usize, 500_000][round % 2]);
+                their_names.tell_closed(&mut off()).unwrap();
+            }
+            stop.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut buffer = vec![0; 1_000_000];
+        while !stop.load(std::sync::atomic::Ordering::Acquire) {
+            // Whatever there is: each byte is what was written there, or a hole of the moment.
+            let have = reading.read_at(&mut buffer, 0).unwrap();
+            assert!(buffer[..have].iter().zip(&bytes).all(|(is, was)| is == was || *is == 0));
+        }
+    });
+    let mut buffer = vec![0; 1_000_000];
+    assert_eq!(reading.read_at(&mut buffer, 0).unwrap(), 1_000_000);
+    running.stop().unwrap();
 }

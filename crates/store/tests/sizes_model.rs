@@ -3,11 +3,13 @@
 //! file did not have at some moment of the request is a failure; so are a file that has lost bytes and passes for whole, and one that has lost
 //! none and does not.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod disk;
+
+use disk::{Disk, Saved, locked};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use thalweg_layout::{Distribution, Layout, Spec};
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Verdict, View, Watch};
 use thalweg_store::metadata::intents::IoServers;
 use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::metadata::service::{LocalClient, MetadataOptions, MetadataService};
@@ -19,10 +21,6 @@ const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 const SERVERS: usize = 2;
 const FILES: u64 = 4;
 const CLIENTS: usize = 3;
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The same numbers again for the same seed.
 struct Random(u64);
@@ -37,104 +35,6 @@ impl Random {
 
     fn one_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
-    }
-}
-
-type Rows = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
-
-/// What is on the service's disk, and every state since it was last put on media.
-#[derive(Default)]
-struct Disk {
-    now: Rows,
-    since_sync: Vec<Rows>,
-}
-
-/// A start's way to the disk; a killed one's leads nowhere.
-struct Saved {
-    disk: Arc<Mutex<Disk>>,
-    dead: Arc<Mutex<bool>>,
-}
-
-struct Working {
-    rows: Rows,
-    saved: Rows,
-}
-
-fn scan_rows(rows: &Rows, table: Table, prefix: &[u8], after: Option<&[u8]>, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) {
-    for ((of, key), value) in rows.range((table as u8, prefix.to_vec())..) {
-        if *of != table as u8 || !key.starts_with(prefix) {
-            return;
-        }
-        if after.is_none_or(|after| key.as_slice() > after) && !each(key, value) {
-            return;
-        }
-    }
-}
-
-impl View for Working {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        Ok(self.rows.get(&(table as u8, key.to_vec())).cloned())
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), DatabaseError> {
-        scan_rows(&self.rows, table, prefix, after, each);
-        Ok(())
-    }
-}
-
-impl Transaction for Working {
-    fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>) {
-        self.rows.insert((table as u8, key.to_vec()), value);
-    }
-    fn delete(&mut self, table: Table, key: &[u8]) {
-        self.rows.remove(&(table as u8, key.to_vec()));
-    }
-    fn save(&mut self) {
-        self.saved = self.rows.clone();
-    }
-    fn undo(&mut self) {
-        self.rows = self.saved.clone();
-    }
-}
-
-impl Saved {
-    fn alive(&self) -> Result<(), DatabaseError> {
-        if *locked(&self.dead) { Err(DatabaseError::new(std::path::Path::new("disk"), "killed")) } else { Ok(()) }
-    }
-}
-
-impl Database for Saved {
-    fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
-        self.alive()?;
-        let rows = locked(&self.disk).now.clone();
-        work(&Working { rows, saved: Rows::new() })
-    }
-
-    fn write(
-        &self,
-        _: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
-        self.alive()?;
-        let mut disk = locked(&self.disk);
-        let mut working = Working { rows: disk.now.clone(), saved: Rows::new() };
-        if work(&mut working)? == Verdict::Commit {
-            let before = std::mem::replace(&mut disk.now, working.rows);
-            disk.since_sync.push(before);
-        }
-        Ok(())
-    }
-
-    fn sync(&self, _: &mut dyn Watch) -> Result<(), DatabaseError> {
-        self.alive()?;
-        locked(&self.disk).since_sync.clear();
-        Ok(())
     }
 }
 

@@ -10,3 +10,4 @@ pub mod many;
 pub mod metadata;
 mod packed;
 pub(crate) mod page;
+mod settled;

@@ -286,12 +286,13 @@ impl Boots {
         let known = if has_changed(&before) {
             let mut after = before;
             after.now += 1;
-            let mut restarted = Vec::new();
+            let (mut restarted, mut has_met) = (Vec::new(), false);
             for (_, server, boot) in &told {
                 if after.servers.get(&server.name).is_none_or(|(was, _)| was != boot) {
-                    // Of one that is met for the first time nobody knows which starts it had before.
-                    after.servers.insert(server.name.clone(), (boot.clone(), after.now));
-                    restarted.push((server.name.clone(), after.now));
+                    match after.servers.insert(server.name.clone(), (boot.clone(), after.now)) {
+                        Some(_) => restarted.push((server.name.clone(), after.now)),
+                        None => has_met = true,
+                    }
                 }
             }
             let kept = write(database, &mut Unwatched, |t| {
@@ -302,6 +303,8 @@ impl Boots {
                 }
                 Ok::<_, crate::Error>(())
             });
+            // A start that is forgotten again, with the service's power, would hide the next one.
+            let kept = kept.and_then(|()| if has_met { Ok(database.sync(&mut Unwatched)?) } else { Ok(()) });
             if kept.is_err() {
                 // Nothing is settled at a count that is not kept, and nothing is proved meanwhile.
                 return proof;
