@@ -2,7 +2,8 @@
 //! it consistent, and one connection's failure does not become every connection's. And what else panics leave to do.
 
 use std::any::Any;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Locks, whether or not an earlier holder panicked.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,4 +23,111 @@ impl<F: FnMut()> Drop for Finally<F> {
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
+
+/// A lock that is given to those who wait for it in the order in which they came: who holds it for long, and comes again at once, does not
+/// take it from who has waited all the time.
+#[derive(Debug, Default)]
+pub(crate) struct Fair<T> {
+    turns: Mutex<Turns>,
+    turned: Condvar,
+    value: Mutex<T>,
+}
+
+/// Turns are numbered: the next one to be given out, and the one whose turn it is.
+#[derive(Debug, Default)]
+struct Turns {
+    next: u64,
+    now: u64,
+}
+
+impl<T> Fair<T> {
+    pub fn new(value: T) -> Fair<T> {
+        Fair { turns: Mutex::default(), turned: Condvar::new(), value: Mutex::new(value) }
+    }
+
+    /// Waits for its turn.
+    pub fn lock(&self) -> Held<'_, T> {
+        let mut turns = locked(&self.turns);
+        let ours = turns.next;
+        turns.next += 1;
+        while turns.now != ours {
+            turns = self.turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(turns);
+        Held { of: self, value: Some(locked(&self.value)) }
+    }
+
+    /// Nothing, where it is held or waited for.
+    pub fn try_lock(&self) -> Option<Held<'_, T>> {
+        let mut turns = locked(&self.turns);
+        if turns.next != turns.now {
+            return None;
+        }
+        turns.next += 1;
+        drop(turns);
+        Some(Held { of: self, value: Some(locked(&self.value)) })
+    }
+
+    /// Without a lock, for who has it alone.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A [`Fair`] lock, held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a, T> {
+    of: &'a Fair<T>,
+    value: Option<MutexGuard<'a, T>>,
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_deref().expect("there until dropped")
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_deref_mut().expect("there until dropped")
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.value = None;
+        locked(&self.of.turns).now += 1;
+        self.of.turned.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_again_waits_behind_those_who_wait() {
+        let lock = Fair::new(Vec::new());
+        let held = lock.lock();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                scope.spawn({
+                    let lock = &lock;
+                    move || lock.lock().push(number)
+                });
+                // Each waits before the next one comes.
+                while locked(&lock.turns).next != number + 2 {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(lock.try_lock().is_none(), "others wait");
+            drop(held);
+            lock.lock().push(8);
+        });
+        assert_eq!(*lock.lock(), (0..=8).collect::<Vec<u64>>());
+        assert!(lock.try_lock().is_some());
+    }
 }

@@ -142,7 +142,8 @@ fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
         assert_eq!(call(&mut connection, "later", &[]).unwrap(), "later");
         drop(connection);
         eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
-        assert_eq!(server.failure().is_some(), stops);
+        // The client's place is free a moment before the panic has reached whoever counts them.
+        eventually("the verdict", || server.failure().is_some() == stops);
         assert_eq!(connect(&server).is_err(), stops);
     }
 }

@@ -8,6 +8,7 @@ pub mod io;
 pub mod locks;
 pub mod many;
 pub mod metadata;
+mod numbers;
 mod packed;
 pub(crate) mod page;
 mod settled;

@@ -197,3 +197,21 @@ pub fn is_readable(stream: &TcpStream) -> bool {
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(n) if n > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_machine_that_vanished_is_noticed_within_what_is_promised() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        keep_alive(&stream).unwrap();
+        let socket = socket2::SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        let probes = socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert!(socket.tcp_keepalive_time().unwrap() + probes <= limits::KEEP_ALIVE);
+        assert!(socket.tcp_user_timeout().unwrap().is_some_and(|unanswered| unanswered <= limits::KEEP_ALIVE));
+    }
+}

@@ -12,7 +12,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Rows by table and key.
 pub type Rows = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
-/// What is on the service's disk, and every state since it was last put on media.
+/// What is on the service's disk, and every state since it was last synced.
 #[derive(Default)]
 pub struct Disk {
     /// What is there now.

@@ -5,13 +5,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
-use crate::sync::locked;
+use crate::sync::{Fair, Held, locked};
 use crate::wire;
 use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thalweg_trace::Tracer;
 
@@ -22,7 +22,7 @@ pub(super) struct Inner {
     pub(super) address: String,
     /// The start of the service that this client has met last.
     service: Mutex<ServiceStart>,
-    pub(super) slots: Vec<Mutex<Slot>>,
+    pub(super) slots: Vec<Fair<Slot>>,
     pub(super) next: AtomicUsize,
     pub(super) map: Mutex<Arc<StoreMap>>,
     pub(super) options: Mutex<Connect>,
@@ -94,7 +94,7 @@ impl Drop for Inner {
     /// that was lost. What was sent before the end of a connection is read before it.
     fn drop(&mut self) {
         for slot in &mut self.slots {
-            let slot = slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let slot = slot.get_mut();
             let Some(connection) = &mut slot.connection else { continue };
             for closed in slot.closed.chunks(limits::CLOSED) {
                 let request = MetadataRequest { closed: closed.to_vec(), operation: Operation::StoreMap };
@@ -109,8 +109,8 @@ impl Inner {
     pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
         let store = first.hello().store;
         let service = Mutex::new(first.hello().service_start);
-        let mut slots = vec![Mutex::new(Slot { connection: Some(first), ..Slot::default() })];
-        slots.extend((1..CONNECTIONS).map(|_| Mutex::default()));
+        let mut slots = vec![Fair::new(Slot { connection: Some(first), ..Slot::default() })];
+        slots.extend((1..CONNECTIONS).map(|_| Fair::default()));
         Inner {
             address: address.to_owned(),
             service,
@@ -132,24 +132,22 @@ impl Inner {
     }
 
     /// A connection that nobody uses, or the one whose turn it is to be waited for.
-    pub(super) fn free_slot(&self) -> (usize, MutexGuard<'_, Slot>) {
+    pub(super) fn free_slot(&self) -> (usize, Held<'_, Slot>) {
         if self.one_connection.load(Ordering::Acquire) {
-            return (0, locked(&self.slots[0]));
+            return (0, self.slots[0].lock());
         }
         for (number, slot) in self.slots.iter().enumerate() {
-            match slot.try_lock() {
-                Ok(slot) => return (number, slot),
-                Err(std::sync::TryLockError::Poisoned(slot)) => return (number, slot.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) => {}
+            if let Some(slot) = slot.try_lock() {
+                return (number, slot);
             }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-        (number, locked(&self.slots[number]))
+        (number, self.slots[number].lock())
     }
 
     /// Notes that a file is closed; the service is told with the next request on its connection.
     pub(super) fn close(&self, file: Kept, end: End) {
-        let mut slot = locked(&self.slots[file.slot]);
+        let mut slot = self.slots[file.slot].lock();
         slot.close(file, end);
         if slot.closed.len() >= CLOSED_AT_ONCE {
             // Nothing depends on it: an error here is told to the next caller.
@@ -161,7 +159,7 @@ impl Inner {
     /// use: then somebody else finds out.
     pub(super) fn keep_alive(&self, file: FileId) {
         for slot in &self.slots {
-            let Ok(mut slot) = slot.try_lock() else { continue };
+            let Some(mut slot) = slot.try_lock() else { continue };
             if slot.open.get(&file).is_some_and(|uses| uses.writing > 0) {
                 let _ = self.ready(&mut slot);
                 return;
@@ -174,7 +172,7 @@ impl Inner {
         // Others wait for these connections: a silent service is not waited for on one after the other.
         let _operation = wire::Operation::begin(Instant::now(), Arc::default());
         for slot in &self.slots {
-            let mut slot = locked(slot);
+            let mut slot = slot.lock();
             if !slot.closed.is_empty() {
                 self.call_on(&mut slot, tracer, Operation::StoreMap, true)?;
             }

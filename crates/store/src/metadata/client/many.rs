@@ -8,8 +8,7 @@ use crate::protocol::metadata::{
     Attributes, End, Existing, LayoutChoice, MetadataReply, NewFile, NewNode, Operation, Owner, Place, Refusal, SetAttributes, Small,
     SmallReply,
 };
-use crate::sync::locked;
-use std::sync::MutexGuard;
+use crate::sync::Held;
 use thalweg_trace::Tracer;
 
 /// Bytes of one request of many, well below a message's body.
@@ -39,7 +38,7 @@ impl MetadataClient {
     pub fn many(&self, tracer: &mut Tracer, operations: &[Small], ended: Vec<(OpenFile, End)>) -> Vec<Result<SmallDone>> {
         // The files that one call has made are open on one connection, which is then the one to tell of their ends.
         let (number, mut slot) = match ended.first() {
-            Some((file, _)) => (file.slot, locked(&self.inner.slots[file.slot])),
+            Some((file, _)) => (file.slot, self.inner.slots[file.slot].lock()),
             None => self.inner.free_slot(),
         };
         let (here, elsewhere): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(file, _)| file.slot == number);
@@ -69,7 +68,7 @@ impl MetadataClient {
     }
 
     /// As many of them as the service begins; at least one.
-    fn some(&self, tracer: &mut Tracer, some: &[Small], slot: &mut MutexGuard<'_, Slot>, number: usize) -> Result<Vec<Result<SmallDone>>> {
+    fn some(&self, tracer: &mut Tracer, some: &[Small], slot: &mut Held<'_, Slot>, number: usize) -> Result<Vec<Result<SmallDone>>> {
         let reply = self.inner.changing(slot, tracer, Operation::Many { operations: some.to_vec() })?;
         let MetadataReply::Each(each) = reply else { return Err(self.strange(&reply)) };
         if each.is_empty() || each.len() > some.len() {

@@ -345,7 +345,7 @@ impl MetadataClient {
     /// How to connect to the service, and the recording that calls are part of, if there is one: for who connects by himself.
     pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::Mode, u32)>) {
         let is_recorded = self.inner.one_connection.load(Ordering::Acquire);
-        let recording = is_recorded.then(|| locked(&self.inner.slots[0]).connection.as_ref().and_then(Connection::recording)).flatten();
+        let recording = is_recorded.then(|| self.inner.slots[0].lock().connection.as_ref().and_then(Connection::recording)).flatten();
         (locked(&self.inner.options).clone(), recording)
     }
 
@@ -356,7 +356,7 @@ impl MetadataClient {
     /// `work`'s, or the connection's.
     pub fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         self.inner.one_connection.store(true, Ordering::Release);
-        let mut slot = locked(&self.inner.slots[0]);
+        let mut slot = self.inner.slots[0].lock();
         self.inner.ready(&mut slot)?;
         match slot.connection.as_mut() {
             Some(connection) => work(connection),

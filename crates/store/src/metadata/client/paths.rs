@@ -53,7 +53,7 @@ impl Names for MetadataClient {
             return self.attributes(tracer, rename).map(drop);
         };
         // On the connection where it is open: its end is told in the same message.
-        let mut slot = locked(&self.inner.slots[kept.slot]);
+        let mut slot = self.inner.slots[kept.slot].lock();
         slot.close(kept, end);
         self.inner.changing(&mut slot, tracer, rename).map(drop)
     }
