@@ -91,7 +91,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let address = store.address();
     output::line(&address.to_string())?;
-    store.notes().iter().for_each(|note| output::note(note));
     if !arguments.print_address {
         let config = store.config();
         let targets: usize = config.servers.iter().map(|s| s.targets.len()).sum();
@@ -101,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             config.path.display()
         ));
         output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
-        output::note("  Ctrl-C takes it down; the files stay in the directories, and the same command brings them back");
+        output::note("  Ctrl-C writes everything out and takes it down; the files stay, and the same command brings them back");
     }
     until_stopped(store, &interrupt)
 }
