@@ -226,7 +226,8 @@ fn a_server_that_is_newer_than_the_metadata_is_not_used_by_clients_either() {
     servers.process("metadata").wait();
     copy_tree(&metadata, &older);
     servers.serve("metadata");
-    run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:1Mi", "thal:/f"]).done();
+    // Strips on both servers.
+    run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:4Mi", "thal:/f"]).done();
     // All of it goes down, and the older metadata comes back first: there is nobody to say that it is old.
     for name in ["metadata", "io0", "io1"] {
         servers.process(name).signal(libc::SIGTERM);
@@ -237,7 +238,7 @@ fn a_server_that_is_newer_than_the_metadata_is_not_used_by_clients_either() {
     servers.serve("metadata");
     servers.serve("io0");
     servers.serve("io1");
-    let said = run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:1Mi", "thal:/g"]);
+    let said = run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:4Mi", "thal:/g"]);
     said.failed(1, &["metadata service", "--accept-older-metadata"]);
 }
 
