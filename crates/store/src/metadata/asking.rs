@@ -7,7 +7,7 @@ use super::database::{Stage, Watch};
 use super::many::Outcomes;
 use super::namespace::Claim;
 use super::service::MetadataService;
-use super::sizes::boots::Standing;
+use super::sizes::boots::{Standing, Telling};
 use super::sizes::settler::servers_of;
 use super::tree::attributes_cost;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,11 +42,13 @@ impl MetadataService {
         if places.is_empty() || places.len() > STAT_PLACES {
             return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
         }
+        let map = self.namespace.map();
+        let telling = self.namespace.boots.telling(&map);
         let (mut found, mut claims, mut bytes) = (Vec::with_capacity(places.len()), Vec::new(), 0);
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
             let one = one.map(|(mut attributes, claim)| {
-                self.tell(&mut attributes, &claim);
+                tell(&telling, &mut attributes, &claim);
                 claims.push(claim);
                 attributes
             });
@@ -69,11 +71,12 @@ impl MetadataService {
     /// Attributes of a file that is being opened, with what is known of its datafiles as of now.
     pub(super) fn stat_to_open(&self, place: &Place) -> Result<Attributes> {
         let (mut attributes, claim) = self.namespace.stat_claiming(place)?;
+        let map = self.namespace.map();
         if let (Claim::Settled(settlement), Some(layout)) = (&claim, &attributes.layout) {
-            let (database, map) = (&**self.namespace.database(), self.namespace.map());
+            let database = &**self.namespace.database();
             self.namespace.boots.ask_again(database, &map, &*self.servers, (settlement, &layout.targets));
         }
-        self.tell(&mut attributes, &claim);
+        tell(&self.namespace.boots.telling(&map), &mut attributes, &claim);
         Ok(attributes)
     }
 
@@ -89,13 +92,6 @@ impl MetadataService {
         let servers = servers_of(&map, std::iter::once(&*layout));
         let proof = namespace.boots.ask(&**namespace.database(), &map, &*self.servers, &servers);
         proof.since(&layout.targets) <= before.boots
-    }
-
-    fn tell(&self, attributes: &mut Attributes, claim: &Claim) {
-        if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
-            let map = self.namespace.map();
-            attributes.settled = Some(self.namespace.boots.telling(&map).settled(settlement, &layout.targets));
-        }
     }
 
     /// Sizes that were asked for among many operations.
@@ -143,14 +139,22 @@ impl MetadataService {
                     if proof.remembers(settled.boots) && (attributes.size_bytes.is_none() || settled.lengths == Lengths::Unknown) {
                         doubtful.push(attributes.id);
                     }
-                    attributes.settled = attributes.layout.as_ref().map(|layout| telling.settled(settled, &layout.targets));
                 }
                 Claim::Unknown => doubtful.push(attributes.id),
                 Claim::None => {}
             }
+            // What the servers have just said counts.
+            tell(&telling, attributes, &claim);
         }
         if !doubtful.is_empty() {
             self.settler.look_at(doubtful);
         }
+    }
+}
+
+/// Fills in what a file's row says of its datafiles.
+fn tell(telling: &Telling<'_>, attributes: &mut Attributes, claim: &Claim) {
+    if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
+        attributes.settled = Some(telling.settled(settlement, &layout.targets));
     }
 }

@@ -5,7 +5,9 @@ use super::database::{Table, Transaction, View};
 use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
 use super::names::{shown, split};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Place, Placement, SetAttributes, SetTime};
+use crate::protocol::metadata::{
+    Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
+};
 use thalweg_layout::Spec;
 
 /// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
@@ -286,7 +288,11 @@ fn spec_cost(spec: &Spec) -> usize {
 
 /// About how many bytes attributes take in a message; rather more than less.
 pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
-    slim_cost(attributes) + attributes.layout.as_deref().map_or(0, layout_cost)
+    let lengths = match &attributes.settled {
+        Some(Settled { lengths: Lengths::AtLeast(lengths), .. }) => 10 * lengths.len(),
+        _ => 0,
+    };
+    slim_cost(attributes) + lengths + attributes.layout.as_deref().map_or(0, layout_cost)
 }
 
 /// The same without the layout.
