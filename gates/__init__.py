@@ -1,1 +1,1 @@
-"""What every gate needs: a place to run in, programs, cases, what is expected to fail, and the page."""
+"""The gates: other people's programs on a mounted store, and what they find, case by case."""

@@ -1,9 +1,10 @@
-"""Control groups of our own, one for the client and one for the server, in version 1 or 2, whichever the machine has."""
+"""Control groups of our own, in version 1 or 2, whichever the machine has."""
 
+import glob
 import os
 
-from laboratory import shell
-from laboratory.errors import NotRun
+from testbed import shell
+from testbed.errors import NotRun
 
 CPU_V1 = "/sys/fs/cgroup/cpu"
 V2 = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
@@ -12,9 +13,9 @@ V2 = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 class Group:
     """A group that limits processors (and, in version 2, input and output)."""
 
-    def __init__(self, name):
+    def __init__(self, name, path=None):
         self.name = name
-        self.path = None
+        self.path = path
 
     def make(self):
         """Make the group; `NotRun` where there are none to make."""
@@ -36,7 +37,7 @@ class Group:
             try:
                 os.rmdir(self.path)
             except OSError:
-                # A process that was killed a moment ago can still be leaving; the next start of the laboratory looks again.
+                # A process that was killed a moment ago can still be leaving; the next run looks again.
                 pass
 
     @property
@@ -64,3 +65,10 @@ class Group:
         if not os.path.exists(os.path.join(self.path, "io.max")):
             raise NotRun("this machine has no control group that limits a disk")
         shell.write(os.path.join(self.path, "io.max"), line)
+
+
+def remove_leftovers(name):
+    """Remove the groups whose names begin with NAME-."""
+    for root in (CPU_V1, *V2):
+        for path in glob.glob(f"{root}/{name}-*"):
+            Group(os.path.basename(path), path).remove()

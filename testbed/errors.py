@@ -1,9 +1,9 @@
-"""What can go wrong with a scenario, and what that means for its score."""
+"""The two ways in which a run ends without its result."""
 
 
 class NotRun(Exception):
-    """This machine cannot run the scenario; one sentence that says why. It counts neither as passed nor as failed."""
+    """This machine cannot do it; one sentence that says why. It counts neither as passed nor as failed."""
 
 
 class Broken(Exception):
-    """The scenario ran and something other than the explanation was wrong (a command failed, say). It counts as failed."""
+    """Something did not do what it must: a command failed, bytes differ, a server ended. It counts as failed."""

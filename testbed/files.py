@@ -1,12 +1,18 @@
-"""Files to copy: made once, kept in the page cache and shown to be there, checked after a copy, removed without being timed."""
+"""Files to copy: made once, in the page cache or out of it and shown to be, compared after a copy, removed without being timed."""
 
 import ctypes
 import os
 import shutil
+import time
+
+from testbed.errors import NotRun
 
 CACHESTAT = 451
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CHUNK_BYTES = 8 << 20
+COLD_TIMEOUT_S = 3.0
+# A few pages that somebody holds do not matter to a transfer; how many is in the result.
+COLD_SHARE = 0.005
 
 
 def make_source(path, size_bytes):
@@ -97,6 +103,39 @@ def warm(paths):
                     pass
         share = cached_share(paths)
     return share
+
+
+def drop(path):
+    """Have the kernel forget what it keeps of a file's bytes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fdatasync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def make_cold(path):
+    """Put a file's pages out of memory, and show that they are; returns the share that stayed (None: the kernel cannot say).
+
+    A page that a server has just sent can be held by the network for a moment: it is tried again until it is free.
+    """
+    deadline = time.monotonic() + COLD_TIMEOUT_S
+    while True:
+        drop(path)
+        share = cached_share([path])
+        if share is None or share <= COLD_SHARE:
+            return share
+        if time.monotonic() > deadline:
+            raise NotRun(f"{share:.1%} of {path} stays in memory: it cannot be read cold")
+        time.sleep(0.01)
+
+
+def give_back(path):
+    """Remove a file whose space is wanted back although somebody still has it open."""
+    if os.path.exists(path):
+        os.truncate(path, 0)
+        os.unlink(path)
 
 
 def files_under(directory, at_least_bytes=1):

@@ -5,6 +5,8 @@ import platform
 import subprocess
 import time
 
+from testbed import shell
+
 
 def describe(work_directory):
     """The machine as the page and every result name it. What cannot be had is absent."""
@@ -16,10 +18,10 @@ def describe(work_directory):
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "file_system": _file_system(work_directory),
         "hypervisor": _output(["systemd-detect-virt", "--vm"]),
-        "loopback_mtu": _read("/sys/class/net/lo/mtu"),
-        "wmem_max_bytes": _read("/proc/sys/net/core/wmem_max"),
-        "rmem_max_bytes": _read("/proc/sys/net/core/rmem_max"),
-        "transparent_hugepages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "loopback_mtu": shell.read("/sys/class/net/lo/mtu"),
+        "wmem_max_bytes": shell.read("/proc/sys/net/core/wmem_max"),
+        "rmem_max_bytes": shell.read("/proc/sys/net/core/rmem_max"),
+        "transparent_hugepages": _chosen(shell.read("/sys/kernel/mm/transparent_hugepage/enabled")),
     }
     return {key: value for key, value in told.items() if value is not None}
 
@@ -48,16 +50,8 @@ def busy_share(seconds=1.0):
 
 
 def _cpu_ticks():
-    text = _read("/proc/stat")
+    text = shell.read("/proc/stat")
     return [int(word) for word in text.splitlines()[0].split()[1:9]] if text else None
-
-
-def _read(path):
-    try:
-        with open(path) as source:
-            return source.read().strip()
-    except OSError:
-        return None
 
 
 def _chosen(text):
@@ -72,14 +66,14 @@ def _output(argv):
 
 
 def _os_name():
-    for line in (_read("/etc/os-release") or "").splitlines():
+    for line in (shell.read("/etc/os-release") or "").splitlines():
         if line.startswith("PRETTY_NAME="):
             return line.split("=", 1)[1].strip('"')
     return None
 
 
 def _processor():
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
+    for line in (shell.read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
@@ -87,15 +81,8 @@ def _processor():
 
 def _file_system(directory):
     """Type and device of the mount that holds a directory."""
-    best = None
-    directory = os.path.realpath(directory)
-    for line in (_read("/proc/self/mounts") or "").splitlines():
-        device, mount_point, kind = line.split()[:3]
-        inside = directory == mount_point or directory.startswith(mount_point.rstrip("/") + "/")
-        if inside and (best is None or len(mount_point) >= len(best[0])):
-            best = (mount_point, kind, device)
-    if best is None:
+    _, kind, device = shell.mount_of(os.path.realpath(directory))
+    if kind == "?":
         return None
-    _, kind, device = best
     journal = os.path.isdir("/proc/fs/jbd2") and any(name.startswith(os.path.basename(device)) for name in os.listdir("/proc/fs/jbd2"))
     return f"{kind} on {device}" + (", without a journal" if kind == "ext4" and not journal else "")

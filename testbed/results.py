@@ -1,36 +1,37 @@
-"""A scenario's result on disk: one JSON file, with every raw figure."""
+"""Results on disk: written whole or not at all, read if they are of the schema that is asked for, counted for `make test`."""
 
 import json
 import os
 
-SCHEMA = "thalweg.lab/1"
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from testbed.paths import REPOSITORY
 
 
-def write(directory, name, document):
-    """Write a scenario's file, whole or not at all."""
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, f"{name}.json")
-    # Paths as they are in any checkout, wherever this one lies.
-    text = json.dumps(document, indent=1, ensure_ascii=False).replace(REPOSITORY + os.sep, "")
+def write_text(path, text):
+    """Write a file under a temporary name and rename it; its directory exists afterwards."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + ".partial", "w") as out:
-        out.write(text + "\n")
+        out.write(text)
     os.replace(path + ".partial", path)
 
 
-def read(directory, name):
-    """A scenario's file, or None."""
+def write(directory, name, document):
+    """Write NAME.json. Paths are relative to the checkout, so that results of two checkouts can be compared."""
+    text = json.dumps(document, indent=1, ensure_ascii=False).replace(REPOSITORY + os.sep, "")
+    write_text(os.path.join(directory, f"{name}.json"), text + "\n")
+
+
+def read(directory, name, schema):
+    """NAME.json, or None if it is not there or of another schema."""
     try:
         with open(os.path.join(directory, f"{name}.json")) as source:
             document = json.load(source)
     except FileNotFoundError:
         return None
-    return document if document.get("schema") == SCHEMA else None
+    return document if document.get("schema") == schema else None
 
 
-def counts(documents):
-    """How many passed, failed and were not run."""
-    made = {"passed": 0, "failed": 0, "not run": 0}
-    for document in documents:
-        made[document["state"]] += 1
-    return made
+def add_counts(path, suite, passed, failed, skipped, seconds):
+    """A line for tools/test, if it wants one (`path` is not None)."""
+    if path:
+        with open(path, "a") as out:
+            out.write(f"{suite} {passed} {failed} {skipped} {round(seconds)}\n")

@@ -1,4 +1,4 @@
-"""The bench's own promises: python3 -m unittest discover -s bench/tests"""
+"""The bench's own promises: how commands are timed and paired, what a bar asks, what the page shows."""
 
 import os
 import random
@@ -6,15 +6,14 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from harness import files, page, pairs, result, statistics  # noqa: E402
-from harness.cases import CASES  # noqa: E402
-from harness.command import CommandFailed, timed  # noqa: E402
-from harness.pairs import Plan, Subject  # noqa: E402
-from harness.result import Amount, Bar  # noqa: E402
-from servers import SERVERS  # noqa: E402
-from servers.process import Unavailable, accepts  # noqa: E402
+from bench.harness import page, pairs, result, statistics  # noqa: E402
+from bench.harness.cases import CASES  # noqa: E402
+from bench.harness.command import timed  # noqa: E402
+from bench.harness.pairs import Plan, Subject  # noqa: E402
+from bench.harness.result import Amount, Bar  # noqa: E402
+from testbed.errors import Broken  # noqa: E402
 
 
 class Statistics(unittest.TestCase):
@@ -40,11 +39,11 @@ class Statistics(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def test_a_failed_command_is_an_error_with_its_last_words(self):
-        with self.assertRaisesRegex(CommandFailed, "exit code 7: no such star"):
+        with self.assertRaisesRegex(Broken, "exit code 7: no such star"):
             timed(["sh", "-c", "echo no such star >&2; exit 7"])
 
     def test_a_command_that_does_not_exist_is_named(self):
-        with self.assertRaisesRegex(CommandFailed, "there is no such command"):
+        with self.assertRaisesRegex(Broken, "there is no such command"):
             timed(["no-such-command-at-all"])
 
     def test_time_and_cpu_time_are_those_of_the_command(self):
@@ -67,9 +66,9 @@ class Pairs(unittest.TestCase):
 
     def test_a_copy_that_is_not_whole_fails_the_case(self):
         def broken(run):
-            raise CommandFailed("not whole")
+            raise Broken("not whole")
 
-        with self.assertRaisesRegex(CommandFailed, "not whole"):
+        with self.assertRaisesRegex(Broken, "not whole"):
             pairs.run([self.subject("a", [], after=broken)], Plan(least=1, most=1), "a")
 
 
@@ -109,54 +108,9 @@ class Page(unittest.TestCase):
             self.assertIn("| nfs-cp | | | | **NOT RUN**: only root may |", page.markdown(directory))
 
 
-class Files(unittest.TestCase):
-    def test_equal_files_are_equal_and_one_byte_is_noticed(self):
-        with tempfile.TemporaryDirectory() as directory:
-            one = files.make_source(os.path.join(directory, "one"), 3 << 20)
-            other = os.path.join(directory, "other")
-            with open(one, "rb") as source, open(other, "wb") as copy:
-                copy.write(source.read())
-            self.assertTrue(files.same_bytes(one, other))
-            with open(other, "r+b") as copy:
-                copy.seek(2 << 20)
-                byte = copy.read(1)
-                copy.seek(2 << 20)
-                copy.write(bytes([byte[0] ^ 1]))
-            self.assertFalse(files.same_bytes(one, other))
-
-    def test_a_file_dropped_from_the_page_cache_is_seen_to_be_gone_and_comes_back(self):
-        with tempfile.TemporaryDirectory() as directory:
-            path = files.make_source(os.path.join(directory, "one"), 4 << 20)
-            if files.cached_share([path]) is None:
-                self.skipTest("the kernel has no cachestat")
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-            if files.cached_share([path]) > 0:
-                self.skipTest("the file system keeps its pages")
-            self.assertEqual(files.warm([path]), 1.0)
-
-
-class Servers(unittest.TestCase):
-    def test_each_server_answers_on_loopback_and_is_gone_afterwards(self):
-        for name, server in SERVERS.items():
-            with self.subTest(name), tempfile.TemporaryDirectory() as directory:
-                try:
-                    with server(directory) as started:
-                        port = getattr(started, "nfs_port", None) or started.port
-                        self.assertTrue(accepts(port))
-                except Unavailable as reason:
-                    self.skipTest(f"{name}: {reason}")
-                self.assertFalse(accepts(port))
-
-
 def sample(wall_s):
     return {"wall_s": wall_s, "cpu_s": 0.0, "peak_rss_bytes": 0}
 
 
 def document(**fields):
     return {"title": "", "machine": {"memory_bytes": 1 << 30}, "bars": [], **fields}
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,8 +4,7 @@ A case that is listed and fails counts as `expected`; one that is listed and pas
 """
 
 import tomllib
-
-from gatehouse.case import Case
+from dataclasses import replace
 
 
 class Expected:
@@ -19,15 +18,11 @@ class Expected:
             for name in entry["cases"]:
                 self.reasons[(entry["gate"], name)] = " ".join(entry["why"].split())
 
-    def of(self, gate):
-        """Names of a gate's cases that are listed."""
-        return [name for (listed, name) in self.reasons if listed == gate]
-
     def judge(self, gate, case):
         """The case as it counts."""
         why = self.reasons.get((gate, case.name))
         if why is None or case.state == "skipped":
             return case
         if case.state == "failed":
-            return Case(case.name, "expected", f"{why} ({case.reason})", case.seconds, case.checks)
-        return Case(case.name, "failed", f"it passed, and gates/expected.toml says that it fails: {why}", case.seconds, case.checks)
+            return replace(case, state="expected", reason=f"{why} ({case.reason})")
+        return replace(case, state="failed", reason=f"it passed, and gates/expected.toml says that it fails: {why}")

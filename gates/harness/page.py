@@ -1,17 +1,18 @@
 """docs/GATES.md, and the lines on the terminal."""
 
-import os
-
-from gatehouse.case import counts
+from gates.harness.case import checks, counts
+from testbed import results
 
 HEADER = """# The gates: other people's programs on a mounted store
 
-Made by `make gates` from [gates/results](../gates/results), which has every case. Each gate has a store of its own (two I/O servers
-with two targets each, a metadata service) and two mounts of it; what only one client uses runs on the first. A *case* is one test of a
-suite, or one run of a program with one configuration; *checks* are the operations or comparisons it was made of, where that is a
-number. After each gate everything is removed, both mounts are ended, and no datafile may be left: that is a case too.
+`make gates` writes this page from [gates/results](../gates/results), where every case is. Each gate has a store of its own (two I/O
+servers with two targets each, and a metadata service) and mounts it twice. What needs one client runs on the first mount.
 
-`gates/run --directory DIR` runs the same on any file system: a case that fails on ext4 too is wrong itself.
+- *Case*: one test of a suite, or one run of a program with one configuration.
+- *Checks*: the operations or comparisons that a case is made of, where they can be counted.
+- After each gate all its files are removed and both mounts are ended. No datafile may be left: that is one more case.
+
+`gates/run --directory DIR` runs the same cases on any file system. A case that also fails on ext4 is wrong itself.
 """
 
 
@@ -20,10 +21,23 @@ def line(gate, cases, seconds):
     made = counts(cases)
     state = "FAILED " if made["failed"] else "NOT RUN" if not made["passed"] + made["expected"] else "passed "
     tail = "".join(f", {made[state]} {state}" for state in ("failed", "expected", "skipped") if made[state])
-    checks = sum(case.checks for case in cases)
     if state == "NOT RUN":
         return f"{state} {gate.name:12} {'; '.join(case.reason for case in cases)}"
-    return f"{state} {gate.name:12} {made['passed']} passed{tail}" + (f" ({checks} checks)" if checks else "") + f", {seconds:.0f} s"
+    return f"{state} {gate.name:12} {made['passed']} passed{tail}{_checked(cases)}, {seconds:.0f} s"
+
+
+def summary(cases):
+    """The last line."""
+    made = counts(cases)
+    retried = checks(cases)[1]
+    tail = f", {retried} checks tried again" if retried else ""
+    return f"{made['passed']} passed, {made['failed']} failed, {made['expected']} failed as expected, {made['skipped']} skipped{tail}"
+
+
+def _checked(cases):
+    made, retried = checks(cases)
+    tail = f", {retried} tried again" if retried else ""
+    return f" ({made} checks{tail})" if made else ""
 
 
 def failure(gate, case):
@@ -31,14 +45,11 @@ def failure(gate, case):
     return f"  FAILED {gate.name}: {case.name}: {case.reason}"
 
 
-def write(path, results, gates):
+def write(path, there):
     """The page from the results there are."""
-    there = [results[gate.name] for gate in gates if gate.name in results]
     parts = [HEADER, _table(there), _reasons(there, "failed", "What fails"), _reasons(there, "expected", "What is deliberately not there")]
     parts.append(_reasons(there, "skipped", "What could not be looked at on this machine"))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as out:
-        out.write("\n".join(part for part in parts if part).rstrip() + "\n")
+    results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
 def _table(there):
@@ -51,6 +62,7 @@ def _table(there):
         for key, value in figures.items():
             total[key] += value
         form = " (short form)" if told["form"] == "short" else ""
+        form += f" ({told['retries']} checks tried again)" if told.get("retries") else ""
         rows.append(f"| [{told['gate']}](../gates/suites/{told['gate'].replace('-', '_')}.py) | {told['title']}{form} |{_figures(figures)}")
     rows.append(f"| **all** | |{_figures(total)}")
     return "\n".join(rows) + "\n"

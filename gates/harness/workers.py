@@ -1,29 +1,33 @@
-"""Python programs that run at once against one store, as processes of their own."""
+"""Programs of gates/workers that run at once against one file system, as processes of their own."""
 
 import os
 import subprocess
 import sys
 
-from gatehouse import shell
-from gatehouse.case import Wrong
+from gates.harness.programs import environment
+from testbed.errors import Broken
+from testbed.processes import Process
 
 WAIT_S = 300
 
 
-def run(visit, argvs):
-    """Run programs (each a path and its arguments) at once; `Wrong` if one fails or is not done within `WAIT_S`."""
-    logs = [os.path.join(visit.scratch, f"worker-{number}.log") for number in range(len(argvs))]
-    started = [shell.start([sys.executable, *argv], log) for argv, log in zip(argvs, logs)]
+def start(argv, log, **popen):
+    """Start one: a path and its arguments."""
+    return Process([sys.executable, *argv], log, env=environment(), **popen)
+
+
+def run(fixture, argvs):
+    """Run them at once; `Broken` if one fails or is not done within `WAIT_S`."""
+    started = [start(argv, os.path.join(fixture.scratch, f"worker-{number}.log")) for number, argv in enumerate(argvs)]
     try:
-        for process, argv, log in zip(started, argvs, logs):
+        for worker, argv in zip(started, argvs, strict=True):
             what = " ".join([os.path.basename(argv[0]), *argv[1:]])
             try:
-                code = process.wait(WAIT_S)
+                code = worker.process.wait(WAIT_S)
             except subprocess.TimeoutExpired:
-                raise Wrong(f"{what}: not done after {WAIT_S} s") from None
+                raise Broken(f"{what}: not done after {WAIT_S} s") from None
             if code != 0:
-                with open(log, errors="replace") as source:
-                    raise Wrong(f"{what}: exit code {code}: {(source.read().strip().splitlines() or ['no message'])[-1]}")
+                raise Broken(f"{what}: exit code {code}: {worker.last_line()}")
     finally:
-        for process in started:
-            shell.end(process, visit.place.give_up)
+        for worker in started:
+            worker.kill(fixture.filesystem.give_up)

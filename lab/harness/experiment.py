@@ -1,18 +1,16 @@
 """One scenario's experiment: all variants, interleaved, as often as asked, and the document of what came out."""
 
-import hashlib
 import os
 import shutil
-import subprocess
 import time
 import traceback
 
-from harness import machine
-from laboratory import score
-from laboratory.errors import Broken, NotRun
-from laboratory.result import SCHEMA
-from laboratory.stage import Stage
+from lab.harness import score
+from lab.harness.fixture import Fixture
+from testbed import machine, paths
+from testbed.errors import Broken, NotRun
 
+SCHEMA = "thalweg.lab/2"
 # The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
 RE_RUNS = 3
 # For how long to look at how busy the machine is with other work before a scenario.
@@ -22,8 +20,8 @@ BUSY_S = 0.3
 class Experiment:
     """What all scenarios of one call have in common: the program, the machine, how often, recorded or not."""
 
-    def __init__(self, world, arguments):
-        self.world = world
+    def __init__(self, resources, arguments):
+        self.resources = resources
         self.recorded = not arguments.timing
         self.short = arguments.short
         self.repeat = 1 if arguments.short else arguments.repeat
@@ -33,7 +31,7 @@ class Experiment:
         self.common = None
 
     def seconds(self):
-        """Since the laboratory was begun."""
+        """Since the lab was started."""
         return int(time.monotonic() - self.begun)
 
     def is_done(self, document):
@@ -46,8 +44,8 @@ class Experiment:
         document = {**self._head(scenario), "busy_before": machine.busy_share(BUSY_S)}
         raw = {"walls": {}, "explanations": [], "runs": []}
         try:
-            with Stage(self.world, scenario) as stage:
-                self._repeat(stage, scenario, raw)
+            with Fixture(self.resources, scenario) as fixture:
+                self._repeat(fixture, scenario, raw)
             state = {}
         except NotRun as reason:
             state = {"state": "not run", "reason": str(reason)}
@@ -55,7 +53,7 @@ class Experiment:
             state = {"state": "failed", "reason": str(reason)}
         except Exception as reason:
             traceback.print_exc()
-            state = {"state": "failed", "reason": f"the laboratory itself: {reason!r}"}
+            state = {"state": "failed", "reason": f"the lab itself: {reason!r}"}
         told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
         found = score.checks(scenario, told, self.short)
         if not state:
@@ -69,20 +67,20 @@ class Experiment:
         """The document of a scenario that nothing was tried of."""
         return {**self._head(scenario), "state": "not run", "reason": reason, "figures": {}, "checks": [], "runs": []}
 
-    def _repeat(self, stage, scenario, raw):
+    def _repeat(self, fixture, scenario, raw):
         variants = scenario.variants()
         if self.short:
-            variants = [variant for variant in variants if variant.name in ("fault", "twin")]
+            variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
         # The first run of all warms up servers, disks and memory, and is not counted.
-        stage.run(variants[-1], recorded=False)
+        fixture.run(variants[-1], recorded=False)
         for number in range(self.repeat):
             if number == RE_RUNS:
-                variants = [variant for variant in variants if variant.name in ("fault", "twin")]
+                variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
             for variant in variants if number % 2 == 0 else reversed(variants):
                 # A recording costs the fault's run at most 1 %; the others need none, but where it is the recorder that is on trial.
-                run = stage.run(variant, self.recorded and (variant.name == "fault" or scenario.record.get("all", False)))
+                run = fixture.run(variant, self.recorded and (variant.name == "fault" or scenario.record.get("all", False)))
                 if self.recorded and variant.name == "fault":
-                    stage.explain(run)
+                    fixture.explain(run)
                     raw["explanations"].append(run.explanation)
                     raw.setdefault("recordings", []).append(run.recording)
                 elif run.recording:
@@ -119,13 +117,9 @@ class Experiment:
 
     def _common(self):
         if self.common is None:
-            revision = ["git", "-C", self.world.repository, "describe", "--always", "--dirty", "--exclude=*"]
             self.common = {
                 "machine": machine.describe("/dev/shm"),
-                "build": {
-                    "revision": subprocess.run(revision, capture_output=True, text=True, check=False).stdout.strip() or "unknown",
-                    "thalweg_sha256": _digest(self.world.thalweg),
-                },
+                "build": paths.build(self.resources.thalweg),
                 "recorded": self.recorded,
                 "repeat": self.repeat,
             }
@@ -141,9 +135,3 @@ def _told(variant, run):
         told["explanation"] = {key: document[key] for key in kept if key in document}
     return told
 
-
-def _digest(path):
-    if not os.path.exists(path):
-        return None
-    with open(path, "rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()

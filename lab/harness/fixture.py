@@ -1,4 +1,4 @@
-"""A scenario's stage: its hosts, disks and server, and one run on it at a time.
+"""A scenario's fixture: its hosts, disks and server, and one run on it at a time.
 
 Before every run the caches are put in the same state (and shown to be), as much memory is used as the run will need (a virtual
 machine gives memory back that it has not used, and whoever needs it next waits for it), and the sink gets a name that was never
@@ -13,15 +13,15 @@ import threading
 import time
 from contextlib import ExitStack
 
-from harness import files
-from laboratory import shell
-from laboratory.disks import make_cold
-from laboratory.errors import Broken, NotRun
-from laboratory.hosts import Network
-from laboratory.serving import Files, Mounted, Program, Store, process_group
-from servers import SERVERS
+from lab.harness.servers import Files, Mounted, Program, Store
+from testbed import files, shell
+from testbed.errors import Broken, NotRun
+from testbed.links import Pair
+from testbed.paths import PROGRAMS, REPOSITORY
+from testbed.servers import SERVERS
 
 STORES = {"store": Store, "mount": Mounted}
+SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
 RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
 
@@ -38,6 +38,7 @@ class Run:
         self.wall_s = None
         self.recording = None
         self.explanation = None
+        self.explained_in_s = None
 
     def progress_bytes(self):
         """How much of the sink there is."""
@@ -63,13 +64,13 @@ def _leads_to_client(pid):
     return os.path.basename(words[0]) in ("timed", "nsenter", "sh", "unshare", "taskset") or words[1:2] == ["record"]
 
 
-class Stage:
+class Fixture:
     """Entered once for a scenario; then `run` as often as wanted."""
 
-    def __init__(self, world, scenario):
-        self.world = world
+    def __init__(self, resources, scenario):
+        self.resources = resources
         self.scenario = scenario
-        self.directory = os.path.join(world.directory, scenario.name)
+        self.directory = os.path.join(resources.directory, scenario.name)
         self.network = None
         self.server = None
         self.groups = {"client": None, "server": None}
@@ -78,7 +79,7 @@ class Stage:
 
     def __enter__(self):
         os.makedirs(self.directory)
-        self.undo.callback(self.world.empty_disks)
+        self.undo.callback(self.resources.empty_disks)
         self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
         try:
             self._set_up()
@@ -94,9 +95,9 @@ class Stage:
         scenario = self.scenario
         for who in ("client", "server"):
             if self._needs_group(who):
-                self.groups[who] = self.world.group(who)
+                self.groups[who] = self.resources.group(who)
         link = scenario.hosts["link"]
-        self.network = Network(link, self.world.prefix, self.groups, self.world.relay, self.directory)
+        self.network = Pair(link, self.resources.name, self.groups, self.resources.relay, self.directory)
         self.undo.callback(self.network.remove)
         self.network.make()
         self.network.start_relay(scenario.hosts.get("relay", {}))
@@ -119,20 +120,20 @@ class Stage:
     def _make_server(self, told):
         kind, root, host = told["kind"], self.disk("server").path, self.network.server
         if "cpu" in told:
-            host = Pinned(host, told["cpu"])
+            host = host.pinned(told["cpu"])
         options = told.get("options", {})
         if kind in SERVERS:
             return Files(kind, self.directory, root, host, options)
         if kind in STORES:
             disks = [self.disk(name).path for name in options.get("disks", ["server"])]
-            return STORES[kind](self.world.thalweg, self.directory, disks, host, options)
+            return STORES[kind](self.resources.thalweg, self.directory, disks, host, options)
         return Program(self.directory, root, host)
 
     # What faults ask for.
 
     def disk(self, name):
-        """One of the laboratory's disks."""
-        return self.world.disk(name)
+        """One of the lab's disks."""
+        return self.resources.disk(name)
 
     def host(self, who):
         """`client` or `server`."""
@@ -146,12 +147,7 @@ class Stage:
 
     def server_pids(self):
         """The server's processes."""
-        return process_group(self.server.leader())
-
-    @property
-    def lab_programs(self):
-        """Where the laboratory's own programs are."""
-        return self.world.lab_programs
+        return self.server.pids()
 
     # One run.
 
@@ -196,11 +192,11 @@ class Stage:
         words = {
             "name": name,
             "size": str(scenario.size),
-            "lab": self.world.lab_programs,
-            "thalweg": self.world.thalweg,
+            "lab": PROGRAMS,
+            "thalweg": self.resources.thalweg,
             "directory": self.directory,
-            "scripts": self.world.scripts,
-            "recording": os.path.join(self.world.recordings, f"{name}.thw"),
+            "scripts": SCRIPTS,
+            "recording": os.path.join(self.resources.recordings, f"{name}.thw"),
         }
         if scenario.copy["direction"] == "from":
             words |= {"sink": os.path.join(self.disk("sink").path, name)}
@@ -229,7 +225,7 @@ class Stage:
 
     def _prepare_caches(self):
         copy = self.scenario.copy
-        for disk in self.world.disks.values():
+        for disk in self.resources.disks.values():
             disk.sync()
         from_server = copy["direction"] == "from"
         if from_server and isinstance(self.server, Store):
@@ -237,9 +233,9 @@ class Stage:
             share = 0
         else:
             path = self.server.path(self._server_source()) if from_server else self.client_source()
-            share = make_cold(path) if copy.get("cold") else 0
+            share = files.make_cold(path) if copy.get("cold") else 0
             files.warm([path]) if not copy.get("cold") else None
-        files.use_memory(os.path.join(self.world.directory, "memory"), 2 * self.scenario.size + (64 << 20))
+        files.use_memory(os.path.join(self.resources.directory, "memory"), 2 * self.scenario.size + (64 << 20))
         return share
 
     def _execute(self, run, variant, argv, recorded):
@@ -248,7 +244,7 @@ class Stage:
             argv = ["taskset", "-c", str(self.scenario.copy["cpu"]), *argv]
         timing = os.path.join(self.directory, "took_ns")
         if not recorded:
-            argv = [os.path.join(self.world.lab_programs, "timed"), timing, *(group.joined(argv) if group else argv)]
+            argv = [os.path.join(PROGRAMS, "timed"), timing, *(group.joined(argv) if group else argv)]
         if recorded and not any("{recording}" in word for word in variant.command):
             argv = group.joined(argv) if group else argv
             argv = [*self._record_words(run, variant), "--", *argv]
@@ -279,16 +275,16 @@ class Stage:
         if code != 0:
             if outside_s >= RUN_TIMEOUT_S:
                 raise Broken(f"{' '.join(argv)}: still running after {RUN_TIMEOUT_S} s")
-            raise Broken(f"{' '.join(argv)}: exit code {code}: {_last_line(log_path)}")
+            raise Broken(f"{' '.join(argv)}: exit code {code}: {shell.last_line(shell.read(log_path))}")
         if recorded:
-            run.recording = os.path.join(self.world.recordings, f"{run.name}.thw")
+            run.recording = os.path.join(self.resources.recordings, f"{run.name}.thw")
             run.wall_s = _recorded_wall_s(run.recording)
         else:
             run.wall_s = int(shell.read(timing)) / 1e9
 
     def _record_words(self, run, variant):
         record = self.scenario.record
-        words = [self.world.thalweg, "record", "-o", os.path.join(self.world.recordings, f"{run.name}.thw")]
+        words = [self.resources.thalweg, "record", "-o", os.path.join(self.resources.recordings, f"{run.name}.thw")]
         # Who serves a mounted store the recorder finds by itself.
         if self.scenario.server.get("recorded") and self.server and not isinstance(self.server, Mounted):
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
@@ -308,7 +304,7 @@ class Stage:
         path = os.path.join(self.directory, "ceilings.json")
         if not os.path.exists(path):
             words = [word for name in disks for word in ("--path", self.disk(name).path)]
-            told = shell.run(self.world.thalweg, "doctor", "--ceilings", *words)
+            told = shell.run(self.resources.thalweg, "doctor", "--ceilings", *words)
             with open(path, "w") as out:
                 out.write(told)
         return path
@@ -316,11 +312,10 @@ class Stage:
     def explain(self, run):
         """Have the recording explained; how long that took is kept beside the document."""
         begun = time.perf_counter()
-        argv = [self.world.thalweg, "explain", run.recording, "--json"]
+        argv = [self.resources.thalweg, "explain", run.recording, "--json"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=EXPLAIN_TIMEOUT_S, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
-            last = ([line for line in done.stderr.splitlines() if line.strip()] or ["no message"])[-1]
-            raise Broken(f"thalweg explain: exit code {done.returncode}: {last}")
+            raise Broken(f"thalweg explain: exit code {done.returncode}: {shell.last_line(done.stderr)}")
         run.explanation = json.loads(done.stdout)
         run.explained_in_s = time.perf_counter() - begun
 
@@ -345,27 +340,8 @@ class Stage:
             os.unlink(path)
 
 
-class Pinned:
-    """A host on which everything is started on one processor."""
-
-    def __init__(self, host, cpu):
-        self.host, self.cpu = host, cpu
-
-    def __getattr__(self, name):
-        return getattr(self.host, name)
-
-    def argv(self, argv):
-        """The command, pinned."""
-        return self.host.argv(["taskset", "-c", str(self.cpu), *argv])
-
-
 def _recorded_wall_s(recording):
     with open(os.path.join(recording, "meta.json")) as source:
         meta = json.load(source)
     return (meta["end"] - meta["start"]) / 1e9
 
-
-def _last_line(path):
-    with open(path, errors="replace") as source:
-        lines = [line.strip() for line in source if line.strip()]
-    return lines[-1] if lines else "no message"

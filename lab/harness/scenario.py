@@ -6,22 +6,23 @@
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server), tree_in (so many to a
                                    directory, 100; the first is 0000)
-    [server]                       kind (a name in bench/servers, `store`, `mount` (a mounted store) or `program`); recorded; cpu;
+    [server]                       kind (a name in testbed/servers, `store`, `mount` (a mounted store) or `program`); recorded; cpu;
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
-    [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the twin)
-    [[faults]]                     kind (a file in lab/faults) and its parameters; the twin runs without any of them
+    [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
+    [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
     [expect]                       causes, one for each fault (alternatives with |), where, serial, status
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
-                                   then it is the twin
+                                   then it is the baseline
 
-A command is a list of words in which {source}, {sink}, {url}, {size}, ... stand for the run's own (`Stage.words` has them all).
+A command is a list of words in which {source}, {sink}, {url}, {size}, ... stand for the run's own (`Fixture.words` has them all).
 """
 
 import os
 import tomllib
 from dataclasses import dataclass, field
 
-from faults import FAULTS
+from lab.faults import FAULTS
+from testbed.units import size_bytes
 
 LINKS = ("none", "veth", "relay")
 DIRECTIONS = ("local", "to", "from")
@@ -66,18 +67,16 @@ class Scenario:
     @property
     def size(self):
         """How many bytes are moved."""
-        from laboratory.units import size_bytes
-
         return size_bytes(self.copy["size"])
 
     def variants(self):
-        """The runs of one repetition, by name: `fault`, `twin`, one `without-N` for each of several faults, and `change`."""
+        """The runs of one repetition, by name: `fault`, `baseline`, one `without-N` for each of several faults, and `change`."""
         base = self.copy["command"]
         serving = self.server.get("command")
         made = [Variant("fault", self._faults({}), self._command(base, self.faults, "command"), serving)]
         made[0].server_command = self._command(serving, self.faults, "server_command")
         if self.faults:
-            made.append(Variant("twin", [], base, serving))
+            made.append(Variant("baseline", [], base, serving))
         if len(self.faults) > 1:
             for at in range(len(self.faults)):
                 rest = self.faults[:at] + self.faults[at + 1 :]
@@ -88,7 +87,7 @@ class Scenario:
         return made
 
     def _change(self, base, serving):
-        """The run that a prediction is held against: parameters changed, or the command, or (neither) the twin."""
+        """The run that a prediction is held against: parameters changed, or the command, or (neither) the baseline."""
         overrides = self.predict.get("faults")
         changed = [] if overrides is None else [{**fault, **over} for fault, over in zip(self.faults, overrides, strict=True)]
         if overrides is None and ("command" in self.predict or "server_command" in self.predict):

@@ -1,12 +1,12 @@
 """How right an explanation was.
 
-The truth of a fault is how much of the time with it is gone without it: (T_fault − T_twin) / T_fault, of medians. With several
+The truth of a fault is how much of the time with it is gone without it: (T_fault − T_baseline) / T_fault, of medians. With several
 faults, each one's truth is held against the run without that one. Where the truth is 30 % or more, the cause must be *named
 first*; where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
 than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made.
 """
 
-from harness.statistics import median
+from statistics import median
 
 NAMED_FROM = 0.30
 SHARE_POINTS = 0.05
@@ -75,9 +75,9 @@ def overall(documents):
 
 
 def _truths(scenario, walls):
-    if not scenario.faults or "twin" not in walls or "fault" not in walls:
+    if not scenario.faults or "baseline" not in walls or "fault" not in walls:
         return []
-    without = [walls.get(f"without-{at}", walls["twin"]) for at in range(len(scenario.faults))]
+    without = [walls.get(f"without-{at}", walls["baseline"]) for at in range(len(scenario.faults))]
     return [(walls["fault"] - wall) / walls["fault"] for wall in without]
 
 

@@ -1,4 +1,4 @@
-"""The laboratory's own promises: python3 -m unittest discover -s lab/tests"""
+"""The lab's own promises: what a scenario may say, how an explanation is scored, what the page shows."""
 
 import os
 import sys
@@ -6,39 +6,23 @@ import tempfile
 import unittest
 
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [LAB, os.path.join(os.path.dirname(LAB), "bench")]
+sys.path.insert(0, os.path.dirname(LAB))
 
-from laboratory import claim, page, result, scenario, score, units  # noqa: E402
+from lab.harness import page, scenario, score  # noqa: E402
+from lab.harness.experiment import SCHEMA  # noqa: E402
+from testbed import results  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
 
 
-class Leftovers(unittest.TestCase):
-    def test_only_what_was_made_by_one_that_is_gone_is_taken_for_left_behind(self):
-        with tempfile.TemporaryDirectory() as base:
-            made, mine, link = (os.path.join(base, name) for name in ("thalweg-lab-4194303", "thalweg-lab-4194302", "thalweg-lab-4194301"))
-            held = claim.Claim(made, "the laboratory")
-            os.mkdir(mine)
-            os.symlink(made, link)
-            self.assertFalse(claim.abandoned(made, "the laboratory"), "its maker lives")
-            held.release()
-            self.assertTrue(claim.abandoned(made, "the laboratory"))
-            self.assertFalse(claim.abandoned(made, "another kind"))
-            for other in (mine, link, os.path.join(base, "nowhere")):
-                self.assertFalse(claim.abandoned(other, "the laboratory"), other)
-            with open(os.path.join(mine, claim.MARKER), "w") as out:
-                out.write("mine\n")
-            self.assertFalse(claim.abandoned(mine, "the laboratory"), "its marker says otherwise")
-
-
 class Scenarios(unittest.TestCase):
-    def test_every_scenario_can_be_read_and_has_a_twin_and_something_to_hold_a_prediction_against(self):
+    def test_every_scenario_can_be_read_and_has_a_baseline_and_something_to_hold_a_prediction_against(self):
         for one in scenario.load_all(SCENARIOS):
             with self.subTest(one.name):
                 names = [variant.name for variant in one.variants()]
                 self.assertEqual(names[0], "fault")
                 # Where nothing is injected, there is nothing to leave out.
-                self.assertEqual("twin" in names, bool(one.faults))
+                self.assertEqual("baseline" in names, bool(one.faults))
                 self.assertEqual("change" in names, "id" in one.predict)
 
     def test_there_are_at_least_forty_and_each_cause_of_the_closed_set_that_can_be_injected_has_one(self):
@@ -62,7 +46,7 @@ class Scenarios(unittest.TestCase):
 class Scores(unittest.TestCase):
     def setUp(self):
         self.scenario = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
-        self.walls = {"fault": [2.0, 2.1, 1.9], "twin": [0.2, 0.2, 0.2], "change": [1.1]}
+        self.walls = {"fault": [2.0, 2.1, 1.9], "baseline": [0.2, 0.2, 0.2], "change": [1.1]}
 
     def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1):
         path = [{"cause": cause, "share": share}, {"cause": "unknown", "share": unknown}]
@@ -100,10 +84,10 @@ class Scores(unittest.TestCase):
 class Pages(unittest.TestCase):
     def test_what_did_not_run_is_never_shown_as_passed(self):
         one = scenario.load(os.path.join(SCENARIOS, "curl-get-netem-delay.toml"))
-        document = {"schema": result.SCHEMA, "scenario": one.name, "state": "not run", "reason": "no netem", "causes": [], "machine": {}}
+        document = {"schema": SCHEMA, "scenario": one.name, "state": "not run", "reason": "no netem", "causes": [], "machine": {}}
         document |= {"machine": {"memory_bytes": 1 << 30}, "build": {"revision": "r"}, "repeat": 5, "figures": {}}
         with tempfile.TemporaryDirectory() as directory:
-            result.write(directory, one.name, document)
+            results.write(directory, one.name, document)
             path = os.path.join(directory, "page.md")
             page.write(path, directory, [one])
             with open(path) as source:
@@ -111,15 +95,7 @@ class Pages(unittest.TestCase):
         self.assertIn("**NOT RUN**", text)
         self.assertNotIn("passed |", text)
 
-
-class Units(unittest.TestCase):
-    def test_sizes_times_and_rates_are_read_and_nonsense_is_refused(self):
-        self.assertEqual(units.size_bytes("64Mi"), 64 << 20)
-        self.assertEqual(units.seconds("2500us"), 0.0025)
-        self.assertEqual(units.bits_per_s("400Mbit"), 4e8)
-        with self.assertRaises(ValueError):
-            units.size_bytes("64MB")
-
-
-if __name__ == "__main__":
-    unittest.main()
+    def test_a_scenario_that_ran_twice_says_so_and_why(self):
+        document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}
+        self.assertIn("at the first try: client.cpu named in 0 of 1", page.line(document))
+        self.assertEqual(page.counts([document, {"state": "failed"}]), {"passed": 1, "failed": 1, "not run": 0, "retried": 1})

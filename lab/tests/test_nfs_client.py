@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """The NFS client against NFS-Ganesha, through a proxy that sees every call and can hold replies back.
 
-`make -C lab` first; needs root and NFS-Ganesha, else everything is skipped. Ends with `N passed, N failed, N skipped`.
+Needs root, NFS-Ganesha and libnfs; else everything is skipped.
 """
 
 import filecmp
@@ -17,14 +16,13 @@ import threading
 import unittest
 from collections import Counter
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-REPOSITORY = os.path.dirname(os.path.dirname(HERE))
-CLIENT = os.path.join(REPOSITORY, "target", "lab", "nfs-client")
-sys.path.insert(0, os.path.join(REPOSITORY, "bench"))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from servers import SERVERS  # noqa: E402
-from servers.process import Unavailable  # noqa: E402
+from testbed.errors import NotRun  # noqa: E402
+from testbed.paths import PROGRAMS, REPOSITORY  # noqa: E402
+from testbed.servers import SERVERS  # noqa: E402
 
+CLIENT = os.path.join(PROGRAMS, "nfs-client")
 LAST = 0x80000000
 WRITE, COMMIT = 7, 21
 
@@ -106,21 +104,24 @@ class Client(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="nfs-client-")
         cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        if shutil.which("make"):
+            subprocess.run(["make", "-s", "-C", os.path.join(REPOSITORY, "lab")], check=True)
         if not os.access(CLIENT, os.X_OK):
-            raise unittest.SkipTest("nfs-client is not built: make -C lab, with libnfs-dev")
+            raise unittest.SkipTest("nfs-client is not built: it needs make and libnfs-dev")
         try:
-            cls.server = cls.enterClassContext(SERVERS["nfs"](cls.directory)) if hasattr(cls, "enterClassContext") else SERVERS["nfs"](cls.directory).__enter__()
-        except Unavailable as reason:
+            cls.server = SERVERS["nfs"](cls.directory).__enter__()
+        except NotRun as reason:
             raise unittest.SkipTest(str(reason)) from None
+        cls.addClassCleanup(cls.server.__exit__)
         cls.source = os.path.join(cls.directory, "source")
         with open(cls.source, "wb") as out:
             out.write(os.urandom(3_000_123))
 
     def exported(self, name):
-        return os.path.join(self.server.export, name)
+        return os.path.join(self.server.root, name)
 
     def url(self, name, port=None):
-        return f"nfs://127.0.0.1{self.exported(name)}?version=3&nfsport={port or self.server.nfs_port}&mountport={self.server.mount_port}"
+        return f"nfs://127.0.0.1{self.exported(name)}?version=3&nfsport={port or self.server.port}&mountport={self.server.mount_port}"
 
     def run_client(self, *arguments):
         done = subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, timeout=60)
@@ -160,7 +161,7 @@ class Client(unittest.TestCase):
 
     def test_a_window_that_is_full_grows(self):
         # Nothing is answered for a while, so that calls are always waiting for the window.
-        with Proxy(self.server.nfs_port, hold_after=10, hold_for=0.3) as proxy:
+        with Proxy(self.server.port, hold_after=10, hold_for=0.3) as proxy:
             options = ["--size", "16Mi", "--block", "128Ki", "--depth", 64, "--window", 1, "--sample", "1ms"]
             result = self.run_client("write", self.url("grows", proxy.port), *options)
         window = result["series"]["window"]
@@ -168,7 +169,7 @@ class Client(unittest.TestCase):
         self.assertEqual(window[:-1], sorted(window[:-1]), "nothing timed out")
 
     def test_each_drain_cycle_ends_with_one_commit(self):
-        with Proxy(self.server.nfs_port) as proxy:
+        with Proxy(self.server.port) as proxy:
             options = ["--size", "6Mi", "--block", "256Ki", "--commit-every", "1Mi"]
             result = self.run_client("write", self.url("drains", proxy.port), *options)
         self.assertEqual(result["drains"]["cycles"], 6)
@@ -177,7 +178,7 @@ class Client(unittest.TestCase):
         self.assertEqual(order, ([WRITE] * 4 + [COMMIT]) * 6)
 
     def test_calls_that_time_out_are_sent_again_with_their_xid_and_the_window_collapses(self):
-        with Proxy(self.server.nfs_port, hold_after=20, hold_for=1.0) as proxy:
+        with Proxy(self.server.port, hold_after=20, hold_for=1.0) as proxy:
             options = ["--size", "4Mi", "--block", "32Ki", "--depth", 32, "--window", 16, "--timeout", "100ms", "--retransmit", "--sample", "10ms"]
             result = self.run_client("write", self.url("again", proxy.port), *options)
         self.assertGreaterEqual(result["timeouts"], 2)
@@ -189,7 +190,7 @@ class Client(unittest.TestCase):
         self.run_client("read", self.url("again"), "--pattern")
 
     def test_without_retransmission_timeouts_only_count(self):
-        with Proxy(self.server.nfs_port, hold_after=20, hold_for=0.5) as proxy:
+        with Proxy(self.server.port, hold_after=20, hold_for=0.5) as proxy:
             result = self.run_client("write", self.url("counts", proxy.port), "--size", "2Mi", "--block", "32Ki", "--timeout", "100ms")
         self.assertGreater(result["timeouts"], 0)
         self.assertEqual((result["retransmissions"], result["duplicate_replies"]), (0, 0))
@@ -198,7 +199,7 @@ class Client(unittest.TestCase):
     def test_replies_in_fragments_are_put_together(self):
         self.run_client("write", self.url("fragments"), "--size", "3Mi")
         for fragments in (2, 7):
-            with self.subTest(fragments=fragments), Proxy(self.server.nfs_port, fragments=fragments) as proxy:
+            with self.subTest(fragments=fragments), Proxy(self.server.port, fragments=fragments) as proxy:
                 result = self.run_client("read", self.url("fragments", proxy.port), "--pattern", "--block", "256Ki")
                 self.assertEqual(result["bytes"], 3 << 20)
 
@@ -229,21 +230,3 @@ class Client(unittest.TestCase):
         self.assertIn("--block", self.fails("write", self.url("large"), "--size", "64Mi", "--block", "32Mi"))
         self.assertIn("--help", self.fails("wander", self.url("x")))
         self.assertIn("--stable", self.fails("write", self.url("x"), "--size", 1, "--stable", "maybe"))
-
-    @classmethod
-    def tearDownClass(cls):
-        if not hasattr(cls, "enterClassContext") and hasattr(cls, "server"):
-            cls.server.__exit__()
-
-
-def main():
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
-    for test, reason in result.skipped:
-        print(f"SKIPPED: {test}: {reason}")
-    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
-    print(f"{max(result.testsRun - failed - skipped, 0)} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Runs each patient briefly: it moves every byte, says how much of its fault it had, and fails when the data is wrong.
-
-`make -C lab` first. Ends with `N passed, N failed, N skipped`, and a code above 0 when one failed.
-"""
+"""Runs each workload briefly: it moves every byte, says how much of its fault it had, and fails when the data is wrong."""
 
 import filecmp
 import json
@@ -15,9 +11,17 @@ import tempfile
 import time
 import unittest
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAMS = os.path.join(REPOSITORY, "target", "lab")
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from testbed.paths import PROGRAMS, REPOSITORY  # noqa: E402
+
 SIZE = 5_000_123
+
+
+def setUpModule():
+    if shutil.which("make") is None:
+        raise unittest.SkipTest("there is no make to build the lab's programs with")
+    subprocess.run(["make", "-s", "-C", os.path.join(REPOSITORY, "lab")], check=True)
 
 
 def command(program, *arguments):
@@ -25,7 +29,7 @@ def command(program, *arguments):
 
 
 def run(program, *arguments):
-    """The result of a patient that is to succeed."""
+    """The result of a workload that is to succeed."""
     done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         raise AssertionError(f"{program} {arguments}: {done.returncode} {done.stderr}")
@@ -33,7 +37,7 @@ def run(program, *arguments):
 
 
 class Running:
-    """A patient that says `ready` and runs until it is told to end; `result` is what it printed then."""
+    """A workload that says `ready` and runs until it is told to end; `result` is what it printed then."""
 
     def __init__(self, program, *arguments):
         self.process = subprocess.Popen(command(program, *arguments), stdout=subprocess.PIPE, text=True)
@@ -58,9 +62,9 @@ class Running:
         self.process.wait()
 
 
-class Patient(unittest.TestCase):
+class Workload(unittest.TestCase):
     def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix="patients-")
+        self.directory = tempfile.mkdtemp(prefix="workloads-")
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self.source, self.sink = self.path("source"), self.path("sink")
         with open(self.source, "wb") as out:
@@ -83,7 +87,7 @@ class Patient(unittest.TestCase):
             time.sleep(0.002)
 
 
-class Copy(Patient):
+class Copy(Workload):
     def test_every_way_of_moving_bytes_moves_all_of_them(self):
         ways = [["--how", how] for how in ("read", "mmap", "mmap-both", "sendfile", "splice", "copy_file_range")]
         ways += [["--threads", 3], ["--readers", 2], ["--direct-source"], ["--direct-sink"]]
@@ -137,7 +141,7 @@ class Copy(Patient):
         self.assertEqual(subprocess.run(command("copy", "--block", "1MB", "a", "b"), capture_output=True).returncode, 2)
 
 
-class Async(Patient):
+class Async(Workload):
     def test_both_engines_bring_every_byte(self):
         for engine, more in [("io_uring", []), ("io_uring", ["--direct"]), ("io_uring", ["--sqpoll"]), ("io_uring", ["--depth", 1]),
                              ("libaio", ["--direct"]), ("libaio", ["--spin-wait"])]:
@@ -153,7 +157,7 @@ class Async(Patient):
                 run("async", self.source, "--engine", engine, *more)
 
 
-class Transfer(Patient):
+class Transfer(Workload):
     def test_bytes_go_both_ways_over_several_streams(self):
         for options in [[], ["--streams", 3], ["--request-reply", "100Ki"], ["--sendfile"], ["--streams", 2, "--sndbuf", "32Ki"]]:
             with self.subTest(options=options), Running("transfer", "serve", "--sink", f"file:{self.sink}", "--rcvbuf", "64Ki") as server:
@@ -194,7 +198,7 @@ class Transfer(Patient):
         self.assertIn("transfer: ", error)
 
 
-class Awkward(Patient):
+class Awkward(Workload):
     def test_children_threads_and_connections_come_and_go(self):
         self.assertEqual(run("awkward", "processes", "--count", 200)["bytes"], 200 * 4096)
         self.assertEqual(run("awkward", "threads", "--count", 100)["bytes"], 100 * 4096)
@@ -230,7 +234,7 @@ class Awkward(Patient):
         self.assertEqual(run("awkward", "same-pid")["bytes"], 2 * 4096)
 
 
-class Neighbours(Patient):
+class Neighbours(Workload):
     def test_a_hog_computes_where_and_as_much_as_it_was_told(self):
         with Running("hog", "--cpu", 0, "--duty", 50, "--threads", 2) as hog:
             with open(f"/proc/{hog.process.pid}/status") as status:
@@ -252,18 +256,3 @@ class Neighbours(Patient):
             self.assertEqual(stopper.end(), 0)
         self.wait_for("it runs again", lambda: self.state(sleeper.pid) == "S")
 
-
-def main():
-    if not os.access(os.path.join(PROGRAMS, "copy"), os.X_OK):
-        print("FAILED: the patients are not built: make -C lab\n0 passed, 1 failed, 0 skipped")
-        return 1
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
-    for test, reason in result.skipped:
-        print(f"SKIPPED: {test}: {reason}")
-    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
-    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,7 @@
  * (--spin-wait), and requests finish in any order. --depth 1 is the disease (nothing overlaps), a larger one the cure. libaio is
  * asynchronous only with --direct; io_uring may hand buffered reads to kernel workers of its own. Both are used by bare system calls. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <fcntl.h>

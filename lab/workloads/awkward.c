@@ -11,7 +11,7 @@
  *
  * FILE (--file) is what is read; without it, the program itself. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

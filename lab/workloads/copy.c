@@ -8,7 +8,7 @@
  * - It reads or writes past the page cache (--direct-source, --direct-sink).
  * - It moves the bytes in every way the kernel offers (--how read|mmap|mmap-both|sendfile|splice|copy_file_range). */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <fcntl.h>

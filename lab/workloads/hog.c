@@ -4,7 +4,7 @@
  * it computes that share of each --period and sleeps the rest. It is a neighbour, not a part of any transfer. Ends after --for, or at
  * SIGTERM or SIGINT; `ready` says that it has begun. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * blocks (copy --flock PATH) waits for it. `ready` says that the lock is held for the first time. Ends after --for, or at SIGTERM or
  * SIGINT, with the lock released. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <fcntl.h>

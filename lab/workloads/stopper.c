@@ -3,7 +3,7 @@
  * SIGSTOP after --after, SIGCONT --for later, and again each --every, --times times. Whatever happens to the stopper short of SIGKILL,
  * the process is left running. The result's `stopped_s` is how long it really stood. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <signal.h>

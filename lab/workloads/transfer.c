@@ -13,7 +13,7 @@
  * Both ends sum the bytes up by their place in the stream, and the receiver tells the sender whether the sums agree. Several streams share
  * the size evenly, each with its own part of the source and of the sink. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* See patient.h. */
+/* See workload.h. */
 #define _GNU_SOURCE
-#include "patient.h"
+#include "workload.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char *program = "patient";
+static const char *program = "workload";
 static atomic_uint_fast64_t injected_ns[FAULTS], injected_times[FAULTS];
 static const char *const fault_names[FAULTS] = { "sleep", "spin", "lock", "sync", "poll" };
 

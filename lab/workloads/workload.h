@@ -1,9 +1,9 @@
-/* What every patient has: arguments with units, faults of a known size, a cheap check of the data, and a result as one JSON line.
+/* What every workload has: arguments with units, faults of a known size, a cheap check of the data, and a result as one JSON line.
  *
- * A patient is a small program with a disease that its options choose. Whatever it does on purpose to be slow it measures itself
+ * A workload is a small program whose fault its options choose. Whatever it does on purpose to be slow it measures itself
  * and reports as `injected_s`, by kind, so that the truth of a run is known to the microsecond. */
-#ifndef PATIENT_H
-#define PATIENT_H
+#ifndef WORKLOAD_H
+#define WORKLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

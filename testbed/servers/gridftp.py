@@ -6,37 +6,30 @@ log (`-Z`) tells buffer, block, streams and bytes of every transfer: an oracle b
 
 import os
 
-from servers.process import OneProcess, free_port, install
+from testbed.servers.base import Server
 
-PACKAGES = {
-    "globus-gridftp-server-progs": "globus-gridftp-server",
-    "globus-gass-copy-progs": "globus-url-copy",
-}
 BLOCK_BYTES = 1 << 20
 
 
-class GridFtp(OneProcess):
-    """A server that sees the whole file system with our rights; `directory` keeps its logs."""
+class GridFtp(Server):
+    """A server that sees the whole file system with our rights."""
 
     name = "gridftp"
+    packages = {"globus-gridftp-server-progs": "globus-gridftp-server", "globus-gass-copy-progs": "globus-url-copy"}
 
-    def __enter__(self):
-        install(PACKAGES)
-        self.port = free_port()
-        os.makedirs(self.directory, exist_ok=True)
-        address = self.host.address
-        argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", address]
-        argv += ["-data-interface", address, "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
+    def argv(self):
+        argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", self.host.address]
+        argv += ["-data-interface", self.host.address, "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
         argv += ["-Z", self.transfer_log]
         if os.geteuid() == 0:
             argv += ["-anonymous-user", "root", "-allow-root"]
-        return self._run(argv, os.path.join(self.directory, "gridftp.log"))
+        return argv
 
     @property
     def transfer_log(self):
         """One line per transfer: start, end, bytes, streams, buffer, block."""
-        return os.path.join(self.directory, "gridftp-transfers.log")
+        return self.inside("gridftp-transfers.log")
 
-    def address(self, path):
-        """The URL of a file, by its absolute path."""
-        return f"ftp://{self.host.address}:{self.port}{path}"
+    def address(self, name):
+        """The URL of a file of the root, or of any file by its absolute path."""
+        return f"ftp://{self.host.address}:{self.port}{os.path.join(self.root, name)}"

@@ -6,9 +6,8 @@ than `SLOW_BYTES_PER_S`: a server that sleeps between buffers because it was tol
 
 import os
 
-from servers.process import FileServer, free_port, install
+from testbed.servers.base import Server
 
-PACKAGES = {"nginx-light": "nginx", "curl": "curl"}
 SLOW_BYTES_PER_S = 128 << 20
 
 CONFIGURATION = """daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/nginx.log; {user}
@@ -27,31 +26,17 @@ http {{
 """
 
 
-class Nginx(FileServer):
-    """A server of the files in `root` (or `directory`/files); `directory` keeps its configuration and log."""
+class Nginx(Server):
+    """A server of the files in `root`."""
 
     name = "nginx"
+    log = "nginx.log"
+    packages = {"nginx-light": "nginx", "curl": "curl"}
 
-    def __enter__(self):
-        install(PACKAGES)
-        self.port = free_port()
-        os.makedirs(self.root, exist_ok=True)
-        os.makedirs(self.directory, exist_ok=True)
-        configuration = os.path.join(self.directory, "nginx.conf")
-        with open(configuration, "w") as out:
-            out.write(
-                CONFIGURATION.format(
-                    directory=self.directory,
-                    root=self.root,
-                    address=self.host.address,
-                    port=self.port,
-                    slow=SLOW_BYTES_PER_S,
-                    user="user root;" if os.geteuid() == 0 else "",
-                )
-            )
-        log = os.path.join(self.directory, "nginx.log")
-        argv = ["nginx", "-c", configuration, "-p", self.directory, "-e", log]
-        return self._run(argv, log)
+    def argv(self):
+        user = "user root;" if os.geteuid() == 0 else ""
+        configuration = self.configure("nginx.conf", CONFIGURATION, slow=SLOW_BYTES_PER_S, user=user)
+        return ["nginx", "-c", configuration, "-p", self.directory, "-e", self.inside(self.log)]
 
     def address(self, name):
         """The URL of a file of the root; a name that begins with `slow/` is sent slowly."""

@@ -2,9 +2,7 @@
 
 import os
 
-from servers.process import FileServer, free_port, install
-
-PACKAGES = {"rsync": "rsync"}
+from testbed.servers.base import Server
 
 CONFIGURATION = """use chroot = no
 pid file = {directory}/rsyncd.pid
@@ -16,23 +14,17 @@ read only = no
 """
 
 
-class Rsync(FileServer):
-    """A daemon over `root` (or `directory`/files); `directory` keeps its configuration and log."""
+class Rsync(Server):
+    """A daemon over `root`."""
 
     name = "rsync"
+    packages = {"rsync": "rsync"}
 
-    def __enter__(self):
-        install(PACKAGES)
-        self.port = free_port()
-        os.makedirs(self.root, exist_ok=True)
-        os.makedirs(self.directory, exist_ok=True)
-        configuration = os.path.join(self.directory, "rsyncd.conf")
+    def argv(self):
         user = "uid = root\ngid = root" if os.geteuid() == 0 else ""
-        with open(configuration, "w") as out:
-            out.write(CONFIGURATION.format(directory=self.directory, root=self.root, user=user))
-        argv = ["rsync", "--daemon", "--no-detach", "--config", configuration, "--port", str(self.port)]
-        log = os.path.join(self.directory, "rsyncd-output.log")
-        return self._run([*argv, "--address", self.host.address], log)
+        configuration = self.configure("rsyncd.conf", CONFIGURATION, user=user)
+        argv = ["rsync", "--daemon", "--no-detach", "--config", configuration]
+        return [*argv, "--port", str(self.port), "--address", self.host.address]
 
     def address(self, name):
         """The URL of a file of the module."""

@@ -4,9 +4,9 @@ import os
 import pwd
 import subprocess
 
-from servers.process import FileServer, Unavailable, free_port, install
-
-PACKAGES = {"openssh-server": "/usr/sbin/sshd", "openssh-client": "ssh-keygen", "sshfs": "sshfs"}
+from testbed import shell
+from testbed.errors import NotRun
+from testbed.servers.base import Server
 
 CONFIGURATION = """Port {port}
 ListenAddress {address}
@@ -21,36 +21,39 @@ Subsystem sftp internal-sftp
 """
 
 
-class Sshfs(FileServer):
-    """A server over `root` (or `directory`/files), and its mount `mounted`; `directory` keeps keys, configuration and log."""
+class Sshfs(Server):
+    """A server over `root`, and its mount `mounted`."""
 
     name = "sshfs"
+    packages = {"openssh-server": "/usr/sbin/sshd", "openssh-client": "ssh-keygen", "sshfs": "sshfs"}
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.mounted = self.inside("mounted")
 
     def __enter__(self):
-        install(PACKAGES)
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-            raise Unavailable("/dev/fuse may not be opened")
-        self.port = free_port()
-        os.makedirs(self.root, exist_ok=True)
-        os.makedirs(self.directory, exist_ok=True)
-        os.makedirs("/run/sshd", exist_ok=True)
-        for key in ("host-key", "user-key"):
-            path = os.path.join(self.directory, key)
-            if not os.path.exists(path):
-                subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-        configuration = os.path.join(self.directory, "sshd_config")
-        with open(configuration, "w") as out:
-            out.write(CONFIGURATION.format(port=self.port, address=self.host.address, directory=self.directory))
-        self._run(["/usr/sbin/sshd", "-D", "-e", "-f", configuration], os.path.join(self.directory, "sshd.log"))
+            raise NotRun("/dev/fuse may not be opened")
+        super().__enter__()
         try:
             self._mount()
         except BaseException:
-            self.server.stop()
+            super().__exit__()
             raise
         return self
 
+    def argv(self):
+        os.makedirs("/run/sshd", exist_ok=True)
+        for key in ("host-key", "user-key"):
+            if not os.path.exists(self.inside(key)):
+                subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.inside(key)], check=True)
+        return ["/usr/sbin/sshd", "-D", "-e", "-f", self.configure("sshd_config", CONFIGURATION)]
+
+    def address(self, name):
+        """What scp calls a file of the root."""
+        return f"scp://{self.host.address}:{self.port}/{os.path.join(self.root, name)}"
+
     def _mount(self):
-        self.mounted = os.path.join(self.directory, "mounted")
         os.makedirs(self.mounted, exist_ok=True)
         user = pwd.getpwuid(os.geteuid()).pw_name
         options = [
@@ -61,10 +64,7 @@ class Sshfs(FileServer):
             "BatchMode=yes",
         ]
         flags = [word for option in options for word in ("-o", option)]
-        argv = ["sshfs", f"{user}@{self.host.address}:{self.root}", self.mounted, *flags]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise Unavailable(f"sshfs: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+        shell.run("sshfs", f"{user}@{self.host.address}:{self.root}", self.mounted, *flags)
 
     def __exit__(self, *_):
         subprocess.run(["fusermount3", "-u", "-z", self.mounted], capture_output=True, check=False)

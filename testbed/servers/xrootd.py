@@ -7,9 +7,9 @@ addresses and has no option for less: it runs only in a network namespace of its
 import os
 import shutil
 
-from servers.process import LOOPBACK, FileServer, Unavailable, free_port, install
+from testbed.errors import NotRun
+from testbed.servers.base import Server
 
-PACKAGES = {"xrootd-server": "xrootd", "xrootd-client": "xrdcp"}
 USER = "nobody"
 
 CONFIGURATION = """xrd.port {port}
@@ -21,29 +21,26 @@ oss.localroot /
 """
 
 
-class Xrootd(FileServer):
-    """A server of the files in `root` (or `directory`/files); `directory` keeps its configuration and log."""
+class Xrootd(Server):
+    """A server of the files in `root`."""
 
     name = "xrootd"
+    packages = {"xrootd-server": "xrootd", "xrootd-client": "xrdcp"}
 
     def __enter__(self):
-        if self.host is LOOPBACK:
-            raise Unavailable("it cannot be told to listen on loopback alone, and has no network namespace of its own here")
-        install(PACKAGES)
-        self.port = free_port()
-        os.makedirs(self.root, exist_ok=True)
-        os.makedirs(os.path.join(self.directory, "xrootd-admin"), exist_ok=True)
-        configuration = os.path.join(self.directory, "xrootd.conf")
-        log = os.path.join(self.directory, "xrootd.log")
-        output = os.path.join(self.directory, "xrootd-output.log")
-        with open(configuration, "w") as out:
-            out.write(CONFIGURATION.format(port=self.port, root=self.root, directory=self.directory))
-        argv = ["xrootd", "-n", "thalweg", "-c", configuration, "-l", log]
+        if not self.host.namespace:
+            raise NotRun("it cannot be told to listen on loopback alone, and has no network namespace of its own here")
+        return super().__enter__()
+
+    def argv(self):
+        os.makedirs(self.inside("xrootd-admin"), exist_ok=True)
+        configuration = self.configure("xrootd.conf", CONFIGURATION)
+        argv = ["xrootd", "-n", "thalweg", "-c", configuration, "-l", self.inside("xrootd.log")]
         if os.geteuid() == 0:
-            for path in (self.directory, self.root, os.path.join(self.directory, "xrootd-admin")):
+            for path in (self.directory, self.root, self.inside("xrootd-admin")):
                 shutil.chown(path, USER)
             argv += ["-R", USER]
-        return self._run(argv, output)
+        return argv
 
     def address(self, name):
         """The URL of a file of the root."""
