@@ -30,6 +30,8 @@ def from_crates(name, cache):
     argv = ["cargo", "install", "--quiet", "--locked", "--root", cache, "--version", VERSIONS[name], name]
     # From a directory without a toolchain file: any cargo that is installed will do.
     variables = {key: value for key, value in os.environ.items() if key not in ("CARGO_TARGET_DIR", "RUSTFLAGS")}
+    # They wait for the file system: compiling them well takes longer than they run.
+    variables["CARGO_PROFILE_RELEASE_OPT_LEVEL"] = "0"
     try:
         done = subprocess.run(argv, cwd=cache, env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
