@@ -1,6 +1,6 @@
-/* See hints_store.h. */
+/* See store.h. */
 #define _GNU_SOURCE
-#include "hints_store.h"
+#include "hints/store.h"
 #include "json.h"
 #include <errno.h>
 #include <fcntl.h>

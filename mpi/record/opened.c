@@ -4,8 +4,8 @@
  * A file is a group like a communicator: all ranks that opened it make its collective calls in one order. It is called on all of them what
  * the communicator, and how many collectives that had before, make of it.
  */
-#include "hints_internal.h"
-#include "record_internal.h"
+#include "hints/internal.h"
+#include "record/internal.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef THALWEG_HINTS_STORE_H
 #define THALWEG_HINTS_STORE_H
 
-#include "hints_text.h"
+#include "hints/text.h"
 #include <sys/types.h>
 
 #define STORE_LABEL_BYTES 256
