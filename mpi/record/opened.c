@@ -132,9 +132,9 @@ void *record_file_closing(MPI_File file)
 {
     struct group *group = record_state == 1 ? record_file(file) : NULL;
     if (group != NULL && group->path != NULL) {
-        tell_attribute(group, CALL_store, "user.thalweg.store");
-        tell_attribute(group, CALL_layout, "user.thalweg.layout");
-        tell_attribute(group, CALL_map, "user.thalweg.map");
+        tell_attribute(group, CALL_store, STORE_ATTRIBUTE);
+        tell_attribute(group, CALL_layout, LAYOUT_ATTRIBUTE);
+        tell_attribute(group, CALL_map, MAP_ATTRIBUTE);
     }
     record_file_gone(file);
     return group;
