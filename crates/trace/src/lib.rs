@@ -8,12 +8,12 @@
 
 pub mod align;
 pub mod axis;
-pub mod boot;
 pub mod codec;
 pub mod error;
 pub mod export;
 pub mod kind;
 pub mod loss;
+pub mod machine;
 pub mod memory_source;
 pub mod merge;
 pub mod model;

@@ -168,7 +168,7 @@ impl MpiRecording {
 
     /// The ranks' files of this machine, by job and rank.
     fn ranks(&self, notes: &mut Vec<String>) -> std::io::Result<Vec<Rank>> {
-        let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let here = thalweg_trace::machine::host_name();
         let mut ranks = Vec::new();
         let mut elsewhere: BTreeMap<String, usize> = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {
