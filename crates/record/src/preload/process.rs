@@ -1,6 +1,6 @@
 //! One process' rings.
 
-use super::shared::{ABSENT, OBJECT, Record, SLOTS, Shared, State};
+use super::shared::{OBJECT, Record, SLOTS, Shared, State};
 use super::translate::{Place, Translator};
 use crate::proc::system::System;
 use std::collections::HashMap;
@@ -194,9 +194,4 @@ impl Process {
             }
         }
     }
-}
-
-/// `ABSENT` as nothing.
-pub(super) fn known(value: u64) -> Option<u64> {
-    (value != ABSENT).then_some(value)
 }

@@ -1,7 +1,6 @@
 //! The library's records as rows of the trace.
 
-use super::process::known;
-use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP};
+use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::system::bare;
