@@ -16,7 +16,7 @@ const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
 ///
 /// # Errors
 /// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
-pub fn resolve(names: &[String]) -> Result<Others, RecordError> {
+pub(crate) fn resolve(names: &[String]) -> Result<Others, RecordError> {
     let mut others = Others::default();
     let (paths, names): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with('/'));
     if !names.is_empty() {
@@ -30,7 +30,7 @@ pub fn resolve(names: &[String]) -> Result<Others, RecordError> {
 
 /// What is watched besides the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub(crate) struct Others {
     /// The processes.
     pub processes: Vec<WatchedProcess>,
     /// What some are called, by number.
@@ -43,7 +43,7 @@ pub struct Others {
 
 impl Others {
     /// And these mounts, with who serves them here.
-    pub fn add(&mut self, mounts: Found) {
+    pub(crate) fn add(&mut self, mounts: Found) {
         let ours = std::process::id();
         for process in mounts.processes().into_iter().filter(|process| process.pid != ours) {
             match self.processes.iter_mut().find(|known| known.pid == process.pid) {
@@ -81,7 +81,7 @@ fn processes(names: &[&String]) -> Result<Vec<WatchedProcess>, RecordError> {
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
+pub(crate) fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
     let names: Vec<String> = ports.iter().map(|port| format!(":{port}")).collect();
     let found = processes(&names.iter().collect::<Vec<_>>())?;
     Ok(found.into_iter().map(|process| WatchedProcess { role: Role::Server, ..process }).collect())

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A mounted store, and where it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mounted {
+pub(crate) struct Mounted {
     /// Where it is mounted.
     pub point: PathBuf,
     /// `thal://HOST:PORT/dir`, as it was mounted.
@@ -44,7 +44,7 @@ pub struct Mounted {
 
 /// What is to be recorded besides a command, because the command works in mounted stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The mounts, in the order of their places.
     pub mounts: Vec<Mounted>,
     /// What a person should know, one sentence each.
@@ -53,14 +53,14 @@ pub struct Found {
 
 impl Found {
     /// The processes: mounts work for clients, servers are servers.
-    pub fn processes(&self) -> Vec<WatchedProcess> {
+    pub(crate) fn processes(&self) -> Vec<WatchedProcess> {
         let mounts = self.mounts.iter().map(|mount| WatchedProcess { pid: mount.pid, role: Role::Client });
         let servers = self.mounts.iter().flat_map(|mount| mount.servers.keys()).collect::<BTreeSet<_>>();
         mounts.chain(servers.into_iter().map(|&pid| WatchedProcess { pid, role: Role::Server })).collect()
     }
 
     /// What processes are called in the recording instead of by their command's name: `mount` where there is one.
-    pub fn names(&self) -> BTreeMap<u32, String> {
+    pub(crate) fn names(&self) -> BTreeMap<u32, String> {
         let name = |mount: &Mounted| match self.mounts.len() {
             1 => "mount".to_owned(),
             _ => format!("mount:{}", mount.point.file_name().unwrap_or(mount.point.as_os_str()).to_string_lossy().replace(['/', ' '], "_")),
@@ -69,13 +69,13 @@ impl Found {
     }
 
     /// What the recording keeps of them: `mount.POINT` is what the mount at this place says of itself.
-    pub fn attributes(&self) -> Vec<(String, String)> {
+    pub(crate) fn attributes(&self) -> Vec<(String, String)> {
         self.mounts.iter().map(|mount| (format!("mount.{}", mount.point.display()), mount.description.clone())).collect()
     }
 }
 
 /// The mounts that `command` works in: it names something within them, or begins there. What cannot be found out is a note.
-pub fn of_command(command: &[OsString]) -> Found {
+pub(crate) fn of_command(command: &[OsString]) -> Found {
     let command = command.to_vec();
     let here = std::env::current_dir().unwrap_or_default();
     patiently(move || {
@@ -89,7 +89,7 @@ pub fn of_command(command: &[OsString]) -> Found {
 ///
 /// # Errors
 /// It lies in none.
-pub fn of_path(path: &Path) -> Result<Found, RecordError> {
+pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
     let looked = path.to_owned();
     let found = patiently(move || {
         let points = points_here();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The quotas that bind a process.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub(crate) struct Quota {
     groups: Vec<Group>,
     last: u64,
 }
@@ -22,13 +22,13 @@ struct Group {
 }
 
 /// Processors that a process may use because of its control groups; `None`: as many as there are.
-pub fn processors(pid: u32) -> Option<f64> {
+pub(crate) fn processors(pid: u32) -> Option<f64> {
     Quota::of(pid).processors()
 }
 
 impl Quota {
     /// Those of the groups that hold this process.
-    pub fn of(pid: u32) -> Quota {
+    pub(crate) fn of(pid: u32) -> Quota {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let groups = places(&groups, &mounts).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
@@ -36,22 +36,22 @@ impl Quota {
     }
 
     /// Whether there is any.
-    pub fn is_some(&self) -> bool {
+    pub(crate) fn is_some(&self) -> bool {
         !self.groups.is_empty()
     }
 
     /// The least, in processors.
-    pub fn processors(&self) -> Option<f64> {
+    pub(crate) fn processors(&self) -> Option<f64> {
         self.groups.iter().map(|group| group.processors).reduce(f64::min)
     }
 
     /// Whether it is about the same groups.
-    pub fn is_same(&self, other: &Quota) -> bool {
+    pub(crate) fn is_same(&self, other: &Quota) -> bool {
         self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
     }
 
     /// Nanoseconds stopped since the beginning, if that has changed; 0 the first time.
-    pub fn changed(&mut self) -> Option<u64> {
+    pub(crate) fn changed(&mut self) -> Option<u64> {
         let now = self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max()?;
         (now != std::mem::replace(&mut self.last, now)).then_some(now)
     }

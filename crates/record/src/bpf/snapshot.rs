@@ -6,7 +6,7 @@
 
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
 use super::system::Facts;
-use super::translate::Translator;
+use super::translate::{OpenFile, Translator};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -32,18 +32,9 @@ struct Process {
 
 /// The processes that are looked at.
 #[derive(Debug, Default)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     processes: HashMap<u32, Process>,
     fresh: Vec<u32>,
-}
-
-/// A file that a process has open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenFile {
-    /// Descriptor and what it stands for.
-    pub object: FdObject,
-    /// Its path.
-    pub path: String,
 }
 
 /// The regular files that a process has open; `None` when it is gone.
@@ -70,20 +61,20 @@ fn open_files(pid: u32) -> Option<Vec<OpenFile>> {
 
 impl Snapshots {
     /// A process is watched from now on.
-    pub fn watch(&mut self, pid: u32) {
+    pub(crate) fn watch(&mut self, pid: u32) {
         self.processes.entry(pid).or_default();
         self.fresh.push(pid);
     }
 
     /// Looks at the processes that are new.
-    pub fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    pub(crate) fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         for pid in std::mem::take(&mut self.fresh).into_iter().rev().take(MOST_FRESH) {
             self.one(pid, translator, facts);
         }
     }
 
     /// Looks at those whose turn it is.
-    pub fn look(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    pub(crate) fn look(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         let mut turn = Vec::new();
         for (pid, process) in &mut self.processes {
             process.left = process.left.saturating_sub(1);

@@ -1,12 +1,12 @@
-//! What only the running system can say: names of devices and file systems, which ports are listened on, a thread's
-//! name now. The translator asks through [`Facts`], so that it can be tested without a system.
+//! What only the running system can say: names of devices and file systems, and which ports are listened on. The translator asks
+//! through [`Facts`], so that it can be tested without a system.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
 /// A file system, by the device number its files carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileSystem {
+pub(crate) struct FileSystem {
     /// `ext4`, `nfs4`, ...; empty: not known.
     pub kind: String,
     /// The disk under it, as in /sys/block; empty: none, or several.
@@ -18,7 +18,7 @@ pub struct FileSystem {
 }
 
 /// What the translator asks of the system. Answers may be remembered by who answers.
-pub trait Facts {
+pub(crate) trait Facts {
     /// A disk's name by the kernel's number (major << 20 | minor).
     fn disk_name(&mut self, number: u32) -> Option<String>;
     /// The file system whose files carry this device number, seen by `pid`.
@@ -27,15 +27,13 @@ pub trait Facts {
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
     /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
-    /// The name of a thread now.
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);
 }
 
 /// The answers of this machine.
 #[derive(Debug, Default)]
-pub struct System {
+pub(crate) struct System {
     disks: HashMap<u32, Option<String>>,
     file_systems: HashMap<u32, FileSystem>,
     /// One process of each network namespace.
@@ -90,7 +88,7 @@ fn listening_ports(table: &str, ports: &mut HashSet<u16>) {
 
 impl System {
     /// Forgets which ports are listened on: they change.
-    pub fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         self.listening.clear();
     }
 }
@@ -146,10 +144,6 @@ impl Facts for System {
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
         let namespaces: Vec<u32> = self.namespaces.keys().copied().collect();
         namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
-    }
-
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok().map(|name| name.trim_end().to_owned())
     }
 
     fn watching(&mut self, pid: u32) {

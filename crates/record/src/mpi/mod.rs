@@ -16,12 +16,13 @@ mod translate;
 pub use implementation::{Implementation, rank_here};
 
 use crate::{Finished, RecordError};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
 
 /// Of MPI, in this run.
@@ -64,7 +65,7 @@ impl Sink for Threads {
             _ => None,
         });
         if let Some(first) = tracks.next() {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             for track in std::iter::once(first).chain(tracks) {
                 if let (Some(pid), Some(tid)) = (track.pid, track.tid) {
                     known.insert((pid, tid), track.clone());
@@ -77,7 +78,7 @@ impl Sink for Threads {
 
 impl Threads {
     fn get(&self, pid: u32, tid: u32) -> Option<Track> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(pid, tid)).cloned()
+        self.known.lock().get(&(pid, tid)).cloned()
     }
 }
 

@@ -4,12 +4,12 @@
 //! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
 //! belongs to the machine (devices, dirty pages, quotas), for every recorder without privilege.
 
-pub mod diagnostics;
-pub mod files;
-pub mod processes;
-pub mod recorder;
-pub mod system;
-pub mod tasks;
+pub(crate) mod diagnostics;
+pub(crate) mod files;
+pub(crate) mod processes;
+pub(crate) mod recorder;
+pub(crate) mod system;
+pub(crate) mod tasks;
 mod waits;
 
-pub use recorder::ProcRecorder;
+pub(crate) use recorder::ProcRecorder;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// One process, as /proc shows it. What could not be read is empty or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its number.
     pub pid: u32,
     /// Who started it, or adopted it.
@@ -33,12 +33,12 @@ pub(crate) fn split_stat(text: &str) -> Option<(&str, &str, Vec<&str>)> {
 
 impl Process {
     /// Reads one; `None` where there is none of this number.
-    pub fn read(pid: u32) -> Option<Process> {
+    pub(crate) fn read(pid: u32) -> Option<Process> {
         Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Parses `/proc/PID/stat`.
-    pub fn parse(text: &str) -> Option<Process> {
+    pub(crate) fn parse(text: &str) -> Option<Process> {
         let (pid, name, fields) = split_stat(text)?;
         let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
         let flags: u64 = number(6)?;
@@ -55,7 +55,7 @@ impl Process {
     }
 
     /// The names it goes by: its own (15 bytes), its file's, and its first word's.
-    pub fn names(&self) -> BTreeSet<String> {
+    pub(crate) fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::from([self.name.clone()]);
         let base = |path: &Path| path.file_name().map(|name| name.to_string_lossy().trim_end_matches(" (deleted)").to_owned());
         if let Ok(path) = fs::read_link(format!("/proc/{}/exe", self.pid)) {
@@ -70,18 +70,18 @@ impl Process {
 }
 
 /// All processes, by number.
-pub fn all() -> BTreeMap<u32, Process> {
+pub(crate) fn all() -> BTreeMap<u32, Process> {
     numbers_in("/proc").into_iter().filter_map(Process::read).map(|process| (process.pid, process)).collect()
 }
 
 /// Entries of a directory that are numbers: processes, threads, descriptors.
-pub fn numbers_in(directory: &str) -> Vec<u32> {
+pub(crate) fn numbers_in(directory: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// `process` and everything that descends from it, as the table shows it now.
-pub fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32> {
+pub(crate) fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32> {
     let mut family = vec![process];
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
@@ -93,7 +93,7 @@ pub fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32
 
 /// Sockets that listen: inode number and port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listening {
+pub(crate) struct Listening {
     /// Port by the inode number of the socket.
     pub by_inode: BTreeMap<u64, u16>,
     /// Ports by process; only of processes whose descriptors may be read.
@@ -102,7 +102,7 @@ pub struct Listening {
 
 impl Listening {
     /// Reads every network namespace that a process is in and that may be looked at.
-    pub fn read(table: &BTreeMap<u32, Process>) -> Listening {
+    pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listening {
         let mut listening = Listening::default();
         let mut seen = BTreeSet::new();
         for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
@@ -133,18 +133,18 @@ impl Listening {
     }
 
     /// Processes that listen on `port`.
-    pub fn processes(&self, port: u16) -> Vec<u32> {
+    pub(crate) fn processes(&self, port: u16) -> Vec<u32> {
         self.by_process.iter().filter(|(_, ports)| ports.contains(&port)).map(|(pid, _)| *pid).collect()
     }
 
     /// Whether anybody listens on `port`, also one whose owner may not be seen.
-    pub fn is_open(&self, port: u16) -> bool {
+    pub(crate) fn is_open(&self, port: u16) -> bool {
         self.by_inode.values().any(|p| *p == port)
     }
 }
 
 /// The inode number in `socket:[12345]`.
-pub fn socket_inode(target: &str) -> Option<u64> {
+pub(crate) fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 

@@ -43,19 +43,19 @@ const MOST_DESCRIPTORS: usize = 1024;
 
 /// The recorder `proc`.
 #[derive(Debug, Default)]
-pub struct ProcRecorder {
+pub(crate) struct ProcRecorder {
     beside: bool,
     running: Option<Worker>,
 }
 
 impl ProcRecorder {
     /// Ready to begin.
-    pub fn new() -> ProcRecorder {
+    pub(crate) fn new() -> ProcRecorder {
         ProcRecorder::default()
     }
 
     /// The same, for processes besides those that another recorder sees: that one looks at the machine.
-    pub fn beside() -> ProcRecorder {
+    pub(crate) fn beside() -> ProcRecorder {
         ProcRecorder { beside: true, running: None }
     }
 }

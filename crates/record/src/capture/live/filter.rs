@@ -18,7 +18,7 @@ const RETURN: u16 = 0x06;
 const PROTOCOL: u32 = 0xffff_f000;
 
 /// Ports that a filter can have: jumps reach 255 instructions.
-pub(super) const MOST_PORTS: usize = 24;
+pub(crate) const MOST_PORTS: usize = 24;
 
 fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
@@ -33,7 +33,7 @@ fn when(k: u32, then: Vec<sock_filter>) -> Vec<sock_filter> {
 }
 
 /// The program: packets that are kept are cut to `snaplen` bytes.
-pub(super) fn program(ports: &[u16], snaplen: u32) -> Vec<sock_filter> {
+pub(crate) fn program(ports: &[u16], snaplen: u32) -> Vec<sock_filter> {
     let keep = || vec![step(RETURN, snaplen)];
     let drop = || step(RETURN, 0);
     let ports = &ports[..ports.len().min(MOST_PORTS)];

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 const READ_BYTES: usize = 256 << 10;
 
 /// A window over a stream.
-pub(super) struct Input {
+pub(crate) struct Input {
     from: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     start: usize,
@@ -17,17 +17,17 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn new(from: Box<dyn Read + Send>) -> Input {
+    pub(crate) fn new(from: Box<dyn Read + Send>) -> Input {
         Input { from, buffer: vec![0; READ_BYTES * 2], start: 0, end: 0, position: 0 }
     }
 
     /// Where in the file the window begins.
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
     /// The next `count` bytes, which stay unread; fewer at the end of the file. The caller bounds `count`.
-    pub(super) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
+    pub(crate) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.end - self.start < count {
             self.fill(count)?;
         }
@@ -35,19 +35,19 @@ impl Input {
     }
 
     /// Bytes that `peek` has shown, once more.
-    pub(super) fn seen(&self, from: usize, to: usize) -> &[u8] {
+    pub(crate) fn seen(&self, from: usize, to: usize) -> &[u8] {
         &self.buffer[self.start + from..self.start + to]
     }
 
     /// Moves past `count` bytes that `peek` has shown.
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
         self.position += count as u64;
         debug_assert!(self.start <= self.end);
     }
 
     /// Moves past `count` bytes, shown or not; `false` where the file ends before.
-    pub(super) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
+    pub(crate) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         while count > 0 {
             let there = self.peek(1)?.len();
             if there == 0 {

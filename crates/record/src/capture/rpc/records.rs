@@ -27,7 +27,7 @@ const MOST_PIECES: usize = 64;
 
 /// A part of a message between two pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub first_ns: i64,
     pub last_ns: i64,
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct Part {
 
 /// A message, seen whole; `heading` says what was in its head.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     pub first_ns: i64,
     pub last_ns: i64,
     /// Its parts, where it paused on its way; none, where it came in one piece.
@@ -59,7 +59,7 @@ enum State {
 
 /// The records of one direction.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(crate) struct Records {
     state: State,
     header: Vec<u8>,
     /// The header can grow no more: it is long enough, or bytes of it are missing.
@@ -83,7 +83,7 @@ pub(super) struct Records {
 
 impl Records {
     /// Of a stream seen from its first byte, or (`from_start` false) from somewhere.
-    pub(super) fn new(from_start: bool) -> Records {
+    pub(crate) fn new(from_start: bool) -> Records {
         let state = if from_start { State::Mark { have: [0; 4], got: 0 } } else { State::Lost };
         Records {
             state,
@@ -105,7 +105,7 @@ impl Records {
 
     /// Takes the next bytes of the stream, then `missing` that were not captured. `is_pending` says whether a reply with
     /// this number is waited for; `emit` takes the messages that are complete with these bytes.
-    pub(super) fn feed(
+    pub(crate) fn feed(
         &mut self,
         at_ns: i64,
         mut data: &[u8],
@@ -234,7 +234,7 @@ impl Records {
     }
 
     /// How often messages were missed.
-    pub(super) fn missed(&self) -> u64 {
+    pub(crate) fn missed(&self) -> u64 {
         self.resynchronised + self.headless
     }
 

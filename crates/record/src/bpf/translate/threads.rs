@@ -4,8 +4,8 @@
 //! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
 
 use super::output::Output;
-use super::raw::{self, FdObject, Totals};
 use super::samples::{Piece, Prices, Told};
+use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use thalweg_trace::{Role, SpanId, SpanKind, TrackId, TrackKind};
 
@@ -14,7 +14,7 @@ const MOST_DEAD: usize = 20_000;
 
 /// A call that was not told of yet, and a wait in it was.
 #[derive(Clone, Copy, Debug)]
-pub struct BlockedCall {
+pub(crate) struct BlockedCall {
     /// Its span.
     pub span: SpanId,
     /// What it is.
@@ -27,7 +27,7 @@ pub struct BlockedCall {
 
 /// One thread.
 #[derive(Debug)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// Its track; told of when something first refers to it.
     pub track: TrackId,
     told_name: Option<(String, u32)>,
@@ -58,7 +58,7 @@ pub struct Thread {
 
 /// The threads that were met.
 #[derive(Debug, Default)]
-pub struct Threads {
+pub(crate) struct Threads {
     known: HashMap<u32, Thread>,
     dead: VecDeque<u32>,
     /// The command's name of each process.
@@ -83,7 +83,7 @@ fn role(number: u32) -> Role {
 
 impl Threads {
     /// The kernel told of a thread, for the first time or anew.
-    pub fn met(&mut self, told: &raw::Thread, output: &mut Output) {
+    pub(crate) fn met(&mut self, told: &raw::Thread, output: &mut Output) {
         let name = raw::text(&told.name);
         if told.tid == told.pid {
             if self.commands.len() > 4 * MOST_DEAD {
@@ -137,7 +137,7 @@ impl Threads {
     }
 
     /// The thread with this serial. One that was never told of (its record was lost) is made up.
-    pub fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
+    pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
         self.known.entry(serial).or_insert_with(|| Thread {
             track: output.track_id(),
             told_name: None,
@@ -176,7 +176,7 @@ impl Threads {
     }
 
     /// The track of a thread, told of if it was not; `None` for 0.
-    pub fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
+    pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
         if serial == 0 {
             return None;
         }
@@ -189,7 +189,7 @@ impl Threads {
     }
 
     /// Its name now.
-    pub fn named(&mut self, serial: u32, name: String, output: &mut Output) {
+    pub(crate) fn named(&mut self, serial: u32, name: String, output: &mut Output) {
         let Some(thread) = self.known.get_mut(&serial) else { return };
         if !name.is_empty() && thread.name != name {
             thread.name = name.clone();
@@ -201,7 +201,7 @@ impl Threads {
     }
 
     /// A process has a file open: for those of its threads of which nothing better is known.
-    pub fn process_has(&mut self, pid: u32, fd: &FdObject) {
+    pub(crate) fn process_has(&mut self, pid: u32, fd: &FdObject) {
         if self.guesses.len() > MOST_DEAD {
             self.guesses.clear();
         }
@@ -214,28 +214,24 @@ impl Threads {
     }
 
     /// What a process may be reading (0) or writing (1), as far as its open files tell.
-    pub fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
+    pub(crate) fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
         self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
     }
 
     /// The track of the main thread of a process that was met.
-    pub fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
+    pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
         let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
         self.track(serial, output)
     }
 
     /// How many are known.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// It has exited.
-    pub fn exited(&mut self, serial: u32) {
+    pub(crate) fn exited(&mut self, serial: u32) {
         self.dead.push_back(serial);
         if let Some(thread) = self.known.get_mut(&serial) {
             thread.pieces = Vec::new();
@@ -258,14 +254,14 @@ impl Thread {
     }
 
     /// What it was seen to read or write.
-    pub fn saw(&mut self, fd: &FdObject, reading: bool) {
+    pub(crate) fn saw(&mut self, fd: &FdObject, reading: bool) {
         if fd.mode != 0 {
             *(if reading { &mut self.reads } else { &mut self.writes }) = Some(*fd);
         }
     }
 
     /// Its totals count from here, if nothing was known of them.
-    pub fn told_up_to(&mut self, io: &Totals) -> &mut Told {
+    pub(crate) fn told_up_to(&mut self, io: &Totals) -> &mut Told {
         self.told.get_or_insert_with(|| Told::up_to(io))
     }
 }

@@ -1,36 +1,26 @@
 //! Headers of ONC RPC messages (RFC 5531), and of NFSv4's compounds inside them.
 
-use super::procedures;
+use super::procedures::{self, Procedure};
 
 /// What a message's head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heading {
+pub(crate) enum Heading {
     Call { xid: u32, procedure: Procedure },
     Reply { xid: u32, outcome: Outcome },
 }
 
 impl Heading {
     #[cfg(test)]
-    pub(super) fn xid(&self) -> u32 {
+    pub(crate) fn xid(&self) -> u32 {
         match self {
             Heading::Call { xid, .. } | Heading::Reply { xid, .. } => *xid,
         }
     }
 }
 
-/// What is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Procedure {
-    pub program: u32,
-    pub version: u32,
-    pub procedure: u32,
-    /// The operation of a compound that it is about, or 0.
-    pub operation: u32,
-}
-
 /// How the server answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The call was done; the first word of its results, which for NFS and MOUNT is the status.
     Done(Option<u32>),
     /// The call was refused by the RPC layer.
@@ -53,7 +43,7 @@ fn is_program(program: u32) -> bool {
 }
 
 /// Whether the beginning of a message can be one; of a short one, as far as it goes.
-pub(super) fn plausible(header: &[u8]) -> bool {
+pub(crate) fn plausible(header: &[u8]) -> bool {
     match word(header, 4) {
         Some(0) => word(header, 8).is_none_or(|v| v == 2) && word(header, 12).is_none_or(|p| p > 0) && header.len() >= CALL_BYTES,
         Some(1) => word(header, 8).is_some_and(|state| state <= 1),
@@ -65,7 +55,7 @@ const CALL_BYTES: usize = 24;
 
 /// Whether a record's mark stands at the beginning of `data`, by what follows it. In the middle of other bytes a reply is
 /// only believed when it is waited for.
-pub(super) fn begins_record(data: &[u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> bool {
+pub(crate) fn begins_record(data: &[u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> bool {
     let Some(kind) = word(data, 8) else { return false };
     if kind > 1 {
         return false;
@@ -84,7 +74,7 @@ pub(super) fn begins_record(data: &[u8], at_start: bool, is_pending: &dyn Fn(u32
 }
 
 /// The head of a message; `None` where it is not there or is none.
-pub(super) fn parse(header: &[u8]) -> Option<Heading> {
+pub(crate) fn parse(header: &[u8]) -> Option<Heading> {
     let (xid, kind) = (word(header, 0)?, word(header, 4)?);
     match kind {
         0 if word(header, 8)? == 2 => {
@@ -96,6 +86,14 @@ pub(super) fn parse(header: &[u8]) -> Option<Heading> {
         1 => Some(Heading::Reply { xid, outcome: outcome(header)? }),
         _ => None,
     }
+}
+
+/// The message in a datagram, if it is RPC.
+pub(crate) fn datagram(payload: &[u8]) -> Option<Heading> {
+    if payload.len() < CALL_BYTES || !plausible(payload) {
+        return None;
+    }
+    parse(payload)
 }
 
 /// Past an opaque field at `at`, padded to words.
@@ -176,27 +174,27 @@ fn past_operation(bytes: &[u8], at: usize, operation: u32) -> Option<usize> {
 
 /// Messages for tests.
 #[cfg(test)]
-pub(super) mod made {
+pub(crate) mod made {
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|w| w.to_be_bytes()).collect()
     }
 
     /// A call with AUTH_NONE and a payload of zeroes.
-    pub fn call(xid: u32, program: u32, version: u32, procedure: u32, payload: usize) -> Vec<u8> {
+    pub(crate) fn call(xid: u32, program: u32, version: u32, procedure: u32, payload: usize) -> Vec<u8> {
         let mut out = words(&[xid, 0, 2, program, version, procedure, 0, 0, 0, 0]);
         out.extend(std::iter::repeat_n(0, payload));
         out
     }
 
     /// An accepted reply with this status and a payload of zeroes.
-    pub fn reply(xid: u32, status: u32, payload: usize) -> Vec<u8> {
+    pub(crate) fn reply(xid: u32, status: u32, payload: usize) -> Vec<u8> {
         let mut out = words(&[xid, 1, 0, 0, 0, 0, status]);
         out.extend(std::iter::repeat_n(0, payload));
         out
     }
 
     /// A compound of these operations' words, with AUTH_SYS credentials.
-    pub fn compound(xid: u32, operations: u32, body: &[u32]) -> Vec<u8> {
+    pub(crate) fn compound(xid: u32, operations: u32, body: &[u32]) -> Vec<u8> {
         let mut out = words(&[xid, 0, 2, 100_003, 4, 1, 1, 20, 7, 0, 0, 0, 0, 0, 0, 0, 1, operations]);
         out.extend(words(body));
         out

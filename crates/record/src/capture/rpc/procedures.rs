@@ -1,9 +1,7 @@
 //! Names of ONC RPC programs and their procedures, as their specifications have them.
 
-use super::message::Procedure;
-
 /// The program number of NFS.
-pub(super) const NFS: u32 = 100_003;
+pub(crate) const NFS: u32 = 100_003;
 
 const NFS_2: &[&str] = &[
     "NULL",
@@ -165,8 +163,18 @@ const LOCKS: &[&str] = &[
     "GRANTED_RES",
 ];
 
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Procedure {
+    pub program: u32,
+    pub version: u32,
+    pub procedure: u32,
+    /// The operation of a compound that it is about, or 0.
+    pub operation: u32,
+}
+
 /// How much an operation says of what a compound is about: moving data and changing things most, finding the file least.
-pub(super) fn weight(operation: u32) -> u8 {
+pub(crate) fn weight(operation: u32) -> u8 {
     match operation {
         // SEQUENCE, and those that only say which file is meant.
         10 | 22 | 23 | 24 | 31 | 32 | 53 => 0,
@@ -179,7 +187,7 @@ pub(super) fn weight(operation: u32) -> u8 {
 
 impl Procedure {
     /// The program's name, or its number.
-    pub(super) fn program_name(&self) -> String {
+    pub(crate) fn program_name(&self) -> String {
         match self.program {
             100_000 if self.version >= 3 => "rpcbind".to_owned(),
             100_000 => "portmap".to_owned(),
@@ -194,7 +202,7 @@ impl Procedure {
     }
 
     /// The procedure's name, or its number.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let number = self.procedure as usize;
         let known = match (self.program, self.version) {
             (NFS, 2) => NFS_2.get(number),
@@ -219,7 +227,7 @@ impl Procedure {
     }
 
     /// Whether the first word of its results is a status.
-    pub(super) fn has_status(&self) -> bool {
+    pub(crate) fn has_status(&self) -> bool {
         self.procedure != 0 && (self.program == NFS || (self.program == 100_005 && self.procedure == 1))
     }
 }

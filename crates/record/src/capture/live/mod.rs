@@ -5,12 +5,14 @@
 //! out and once in: only the second counts. The kernel's time stamps are on the wall clock; they are put on the monotonic
 //! one, so that a capture stands on the same axis as other recorders of the machine.
 
+mod filter;
+
 use super::emit::Out;
-use super::filter::{MOST_PORTS, program};
 use super::frame::link;
 use super::table::Table;
 use super::{Options, Summary, summary};
 use crate::RecordError;
+use filter::{MOST_PORTS, program};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! The translator with records made by hand: each rule of SCHEMA.md's table that real programs do not reach at will.
 
-use super::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
-use super::system::{Facts, FileSystem};
-use super::translate::Translator;
+use super::Translator;
+use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
+use crate::bpf::system::{Facts, FileSystem};
 use proptest::prelude::*;
 use thalweg_trace::{Event, HostId, IdSpace, Object, Role, Span, SpanKind, Track, WakerContext};
 
@@ -22,9 +22,6 @@ impl Facts for Still {
 
     fn is_listened_on(&mut self, _namespace: u32, _port: u16) -> bool {
         false
-    }
-    fn thread_name(&mut self, _pid: u32, _tid: u32) -> Option<String> {
-        None
     }
     fn watching(&mut self, _pid: u32) {}
 }

@@ -4,8 +4,8 @@
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
 use super::output::Output;
-use super::raw::{Connection, Tcp, TcpMark};
-use super::system::Facts;
+use crate::bpf::raw::{Connection, Tcp, TcpMark};
+use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, TrackId, TrackKind};
@@ -31,14 +31,14 @@ struct Known {
 /// Which end of its connection a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum End {
+pub(crate) enum End {
     Client,
     Server,
 }
 
 /// The connections that were met.
 #[derive(Debug)]
-pub struct Connections {
+pub(crate) struct Connections {
     all: Vec<Known>,
     by_id: HashMap<u64, usize>,
     by_inode: HashMap<u64, usize>,
@@ -72,12 +72,12 @@ fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
 
 impl Connections {
     /// None yet. `tick_us`: how long the kernel's tick is.
-    pub fn new(tick_us: u64) -> Connections {
+    pub(crate) fn new(tick_us: u64) -> Connections {
         Connections { all: Vec::new(), by_id: HashMap::new(), by_inode: HashMap::new(), tick_us }
     }
 
     /// The kernel said who is at the ends.
-    pub fn met(&mut self, connection: &Connection, facts: &mut dyn Facts) {
+    pub(crate) fn met(&mut self, connection: &Connection, facts: &mut dyn Facts) {
         let same = self.by_inode.get(&connection.inode).copied().filter(|_| connection.inode != 0);
         let end = end_of(connection, facts);
         let local = address(connection.family, &connection.local, connection.local_port);
@@ -120,14 +120,14 @@ impl Connections {
     }
 
     /// The object of a connection that was met.
-    pub fn object(&mut self, id: u64, output: &mut Output) -> Option<ObjectId> {
+    pub(crate) fn object(&mut self, id: u64, output: &mut Output) -> Option<ObjectId> {
         let at = self.at(id)?;
         Some(self.object_at(at, output))
     }
 
     /// A thread uses it. Its object, and the position in its stream that the kernel's count means: the kernel counts the
     /// caller's first segment, which has no data, as a byte that was acknowledged.
-    pub fn used(&mut self, id: u64, by: TrackId, sent: bool, end_bytes: u64, output: &mut Output) -> Option<(ObjectId, u64)> {
+    pub(crate) fn used(&mut self, id: u64, by: TrackId, sent: bool, end_bytes: u64, output: &mut Output) -> Option<(ObjectId, u64)> {
         let at = self.at(id)?;
         self.all[at].user = Some(by);
         let counted = u64::from(sent && self.all[at].end == End::Client);
@@ -135,7 +135,7 @@ impl Connections {
     }
 
     /// What TCP says. Only values that changed become counters.
-    pub fn tcp(&mut self, tcp: &Tcp, output: &mut Output) {
+    pub(crate) fn tcp(&mut self, tcp: &Tcp, output: &mut Output) {
         let Some(at) = self.at(tcp.connection) else { return };
         let object = self.object_at(at, output);
         let segments = |n: u32| u64::from(n) * u64::from(tcp.mss);
@@ -165,7 +165,7 @@ impl Connections {
     }
 
     /// Something was sent again, or a window closed.
-    pub fn mark(&mut self, mark: &TcpMark, output: &mut Output) {
+    pub(crate) fn mark(&mut self, mark: &TcpMark, output: &mut Output) {
         let Some(at) = self.at(mark.connection) else { return };
         let kind = match mark.what {
             1 => MarkKind::TcpRetransmit,

@@ -1,8 +1,8 @@
 //! Files: one object for each, named by its path, told of when something is said about it.
 
 use super::output::Output;
-use super::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
-use super::system::Facts;
+use crate::bpf::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
+use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 
@@ -19,17 +19,26 @@ struct File {
     told: Option<u32>,
 }
 
+/// A file that a process has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenFile {
+    /// Descriptor and what it stands for.
+    pub object: FdObject,
+    /// Its path.
+    pub path: String,
+}
+
 /// The files that were met, by device and inode.
 #[derive(Debug, Default)]
-pub struct Files {
+pub(crate) struct Files {
     known: HashMap<(u32, u64), File>,
     /// Disks of files met, not yet handed to the programs.
     pub new_disks: Vec<u32>,
 }
 
 /// Whether what a descriptor stands for is told of as a file.
-pub fn is_file(object: &FdObject) -> bool {
-    matches!(object.mode & MODE_KIND, MODE_FILE | MODE_BLOCK | MODE_CHARACTER | super::raw::MODE_DIRECTORY)
+pub(crate) fn is_file(object: &FdObject) -> bool {
+    matches!(object.mode & MODE_KIND, MODE_FILE | MODE_BLOCK | MODE_CHARACTER | crate::bpf::raw::MODE_DIRECTORY)
 }
 
 impl Files {
@@ -45,7 +54,7 @@ impl Files {
     }
 
     /// The kernel said where a file is.
-    pub fn path(&mut self, file: &FileHead, parts: &[u8], facts: &mut dyn Facts, output: &mut Output) {
+    pub(crate) fn path(&mut self, file: &FileHead, parts: &[u8], facts: &mut dyn Facts, output: &mut Output) {
         let mut path = path_of_parts(parts);
         if file.access & ACCESS_WITHIN != 0 {
             // Only where nothing better is known: the file has other names elsewhere, perhaps.
@@ -59,7 +68,16 @@ impl Files {
 
     /// A file's path is known, and how it is opened (bit 0 read, 1 write).
     #[allow(clippy::too_many_arguments)]
-    pub fn named(&mut self, device: u32, inode: u64, mode: u32, access: u32, path: String, facts: &mut dyn Facts, output: &mut Output) {
+    pub(crate) fn named(
+        &mut self,
+        device: u32,
+        inode: u64,
+        mode: u32,
+        access: u32,
+        path: String,
+        facts: &mut dyn Facts,
+        output: &mut Output,
+    ) {
         let file = self.entry(device, inode, mode);
         file.mode = mode;
         file.access |= access & 3;
@@ -76,7 +94,7 @@ impl Files {
     }
 
     /// The object of a file.
-    pub fn object(&mut self, device: u32, inode: u64, facts: &mut dyn Facts, output: &mut Output) -> ObjectId {
+    pub(crate) fn object(&mut self, device: u32, inode: u64, facts: &mut dyn Facts, output: &mut Output) -> ObjectId {
         let file = self.entry(device, inode, MODE_FILE);
         let fresh = file.object.is_none();
         let object = *file.object.get_or_insert_with(|| output.object_id());
@@ -96,7 +114,7 @@ impl Files {
     }
 
     /// The object of what a descriptor stands for, if that is a file.
-    pub fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
+    pub(crate) fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
         if !is_file(fd) {
             return None;
         }

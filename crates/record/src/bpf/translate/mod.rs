@@ -4,18 +4,32 @@
 //! One record of an interval off the processor tells two things: what the thread did in the run before (with the sends and
 //! receives told since), and what it then waited for. Everything else is a row for itself.
 
-use super::connections::Connections;
-use super::devices::Devices;
-use super::files::{Files, is_file};
-use super::output::{NewSpan, Output};
-use super::raw::{self, FdObject, Off, Record, Totals};
-pub use super::samples::Class;
-use super::samples::{Piece, Prices, Work, place};
-use super::syscalls::{Call, Calls, OUT_FIRST};
-use super::system::Facts;
-use super::threads::{BlockedCall, Threads};
-use super::waits::{On, classify};
-use thalweg_trace::{Event, HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
+mod connections;
+mod devices;
+mod files;
+mod output;
+mod samples;
+mod syscalls;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod waits;
+
+use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
+use crate::bpf::system::Facts;
+use connections::Connections;
+use devices::Devices;
+pub(crate) use files::OpenFile;
+use files::{Files, is_file};
+pub(crate) use output::now_ns;
+use output::{NewSpan, Output};
+pub(crate) use samples::Class;
+use samples::{Piece, Prices, Work, place};
+pub(crate) use syscalls::Calls;
+use syscalls::{Call, OUT_FIRST};
+use thalweg_trace::{HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
+use threads::{BlockedCall, Thread, Threads};
+use waits::{On, classify};
 
 /// A wait for a processor that is shorter is part of the wait before it.
 const RUNQUEUE_NS: u64 = 20_000;
@@ -30,10 +44,10 @@ const MOST_PIECES: usize = 256;
 const WORTH_TELLING_BYTES: u64 = 64 << 10;
 
 /// What one sample stands for.
-pub const SAMPLE_NS: u64 = 1_000_000;
+pub(crate) const SAMPLE_NS: u64 = 1_000_000;
 
 /// Turns records into events.
-pub struct Translator {
+pub(crate) struct Translator {
     /// What was made and not yet taken.
     pub output: Output,
     /// Threads met.
@@ -79,9 +93,27 @@ fn span_of(work: Work) -> SpanKind {
     }
 }
 
+/// What a thread has read and written that is not yet told of, with the file it was on as far as that is known: calls and bytes.
+fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, last: bool) -> Vec<(Work, Option<FdObject>, (u64, u64))> {
+    let told = *thread.told_up_to(io);
+    let mut found = Vec::new();
+    for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
+        let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
+        let seen = seen.or(guess);
+        // Before anybody has seen of what file, the bytes wait.
+        let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
+        // A call that lasts long is counted when it ends; until then samples alone tell of it.
+        let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
+        if (done != (0, 0) || under_way) && !waits {
+            found.push((work, seen, done));
+        }
+    }
+    found
+}
+
 impl Translator {
     /// Nothing met yet. `tick_us`: how long the kernel's tick is.
-    pub fn new(host: HostId, space: IdSpace, tick_us: u64, traces_calls: bool) -> Translator {
+    pub(crate) fn new(host: HostId, space: IdSpace, tick_us: u64, traces_calls: bool) -> Translator {
         Translator {
             output: Output::new(host, space),
             threads: Threads::default(),
@@ -97,13 +129,8 @@ impl Translator {
         }
     }
 
-    /// What was made since the last call.
-    pub fn take(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.output.events)
-    }
-
     /// One record, as it stood in the ring.
-    pub fn record(&mut self, bytes: &[u8], facts: &mut dyn Facts) {
+    pub(crate) fn record(&mut self, bytes: &[u8], facts: &mut dyn Facts) {
         match Record::parse(bytes) {
             None => self.refused += 1,
             Some(Record::Thread(thread)) => self.threads.met(&thread, &mut self.output),
@@ -121,7 +148,7 @@ impl Translator {
     }
 
     /// A watched process has this file open: what a thread of it reads or writes, where nothing better is known.
-    pub fn open_file(&mut self, pid: u32, file: &super::snapshot::OpenFile, facts: &mut dyn Facts) {
+    pub(crate) fn open_file(&mut self, pid: u32, file: &OpenFile, facts: &mut dyn Facts) {
         let fd = &file.object;
         self.files.named(fd.device, fd.id, fd.mode, fd.access, file.path.clone(), facts, &mut self.output);
         self.threads.process_has(pid, fd);
@@ -174,21 +201,7 @@ impl Translator {
         let thread = self.threads.get(serial, &mut self.output);
         let start_ns = std::mem::replace(&mut thread.run_ns, end_ns).min(end_ns);
         let mut pieces = std::mem::take(&mut thread.pieces);
-        let told = *thread.told_up_to(io);
-        let mut file_work: Vec<(Work, Option<FdObject>, (u64, u64))> = Vec::new();
-        if !self.traces_calls {
-            for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
-                let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
-                let seen = seen.or(guess);
-                // Before anybody has seen of what file, the bytes wait.
-                let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
-                // A call that lasts long is counted when it ends; until then samples alone tell of it.
-                let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
-                if (done != (0, 0) || under_way) && !waits {
-                    file_work.push((work, seen, done));
-                }
-            }
-        }
+        let file_work = if self.traces_calls { Vec::new() } else { file_work(thread, guesses, io, last) };
         for (work, seen, (calls, bytes)) in file_work {
             match work {
                 Work::Read => thread.told_up_to(io).read_told(io),

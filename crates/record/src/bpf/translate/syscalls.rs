@@ -6,7 +6,7 @@ use libc as c;
 /// What a thread does in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Call {
+pub(crate) enum Call {
     /// read and its kin: what it reads from is the descriptor's.
     Read,
     /// write and its kin.
@@ -41,23 +41,23 @@ pub enum Call {
 }
 
 /// The first argument is a descriptor.
-pub const FD0: u16 = 1;
+pub(crate) const FD0: u16 = 1;
 /// The second is one too.
-pub const FD1: u16 = 2;
+pub(crate) const FD1: u16 = 2;
 /// The third is one too.
-pub const FD2: u16 = 4;
+pub(crate) const FD2: u16 = 4;
 /// The accounting counts its bytes as read.
-pub const READS: u16 = 8;
+pub(crate) const READS: u16 = 8;
 /// The accounting counts its bytes as written.
-pub const WRITES: u16 = 16;
+pub(crate) const WRITES: u16 = 16;
 /// It sleeps for a time.
-pub const SLEEPS: u16 = 32;
+pub(crate) const SLEEPS: u16 = 32;
 /// It writes to the first descriptor what it reads from the second.
-pub const OUT_FIRST: u16 = 64;
+pub(crate) const OUT_FIRST: u16 = 64;
 /// It is of interest itself, where calls are traced.
-pub const TOLD: u16 = 128;
+pub(crate) const TOLD: u16 = 128;
 /// The fourth argument is an offset in the file.
-pub const POSITIONED: u16 = 256;
+pub(crate) const POSITIONED: u16 = 256;
 
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
@@ -213,7 +213,7 @@ const OLDER: &[(c::c_long, Call, u16)] = &[];
 const NUMBERS: usize = 512;
 
 /// The table, by number.
-pub struct Calls {
+pub(crate) struct Calls {
     calls: [Call; NUMBERS],
     flags: [u16; NUMBERS],
 }
@@ -243,17 +243,17 @@ impl Default for Calls {
 
 impl Calls {
     /// What the call with this number is.
-    pub fn of(&self, number: i32) -> Call {
+    pub(crate) fn of(&self, number: i32) -> Call {
         usize::try_from(number).ok().and_then(|n| self.calls.get(n)).copied().unwrap_or(Call::Other)
     }
 
     /// Its flags.
-    pub fn flags(&self, number: i32) -> u16 {
+    pub(crate) fn flags(&self, number: i32) -> u16 {
         usize::try_from(number).ok().and_then(|n| self.flags.get(n)).copied().unwrap_or(0)
     }
 
     /// The flags of all, as the programs want them.
-    pub fn all_flags(&self) -> [u16; NUMBERS] {
+    pub(crate) fn all_flags(&self) -> [u16; NUMBERS] {
         self.flags
     }
 }

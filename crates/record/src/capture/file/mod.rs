@@ -4,13 +4,18 @@
 //! A file that ends in the middle of a packet, or goes wrong somewhere, gives what stands before; the problem is kept
 //! as a sentence. Only a file that is no capture at all is an error.
 
-use super::input::Input;
-use super::pcapng::Sections;
+mod input;
+mod packet;
+mod pcapng;
+
+use input::Input;
+use packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
+use pcapng::Sections;
 use std::io;
 
 /// A packet, as it stands in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// When it was captured: nanoseconds, on the clock of the file.
     pub at_ns: i64,
     /// Its link type, as the file numbers it.
@@ -21,64 +26,13 @@ pub(super) struct Packet<'a> {
     pub wire_bytes: u32,
 }
 
-/// A captured packet may have so many bytes; above it the file is taken to be damaged.
-pub(super) const MOST_PACKET_BYTES: u32 = 4 << 20;
-
-/// The latest instant that is taken as it stands: later ones would not leave room for sums.
-const MOST_NS: i128 = i64::MAX as i128 / 2;
-
-/// An instant of a file, kept within what can be computed with.
-pub(super) fn instant(ns: i128) -> i64 {
-    ns.clamp(0, MOST_NS) as i64
-}
-
-/// Where a packet's bytes are in the window of the input.
-#[derive(Clone, Copy)]
-pub(super) struct Found {
-    pub at_ns: i64,
-    pub link: u32,
-    pub wire_bytes: u32,
-    pub from: usize,
-    pub to: usize,
-    /// The whole record or block.
-    pub length: usize,
-}
-
-/// What comes next in a file.
-pub(super) enum Next {
-    Packet(Found),
-    /// The end; a sentence where it is not a proper one.
-    End(Option<String>),
-}
-
-/// A number in the byte order of the file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    pub big: bool,
-}
-
-impl Order {
-    pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let bytes = [bytes[at], bytes[at + 1]];
-        if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
-    }
-    pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let bytes = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-    pub(super) fn u64(self, bytes: &[u8], at: usize) -> u64 {
-        let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
-        if self.big { first << 32 | second } else { second << 32 | first }
-    }
-}
-
 enum Format {
     Pcap { order: Order, nanoseconds: bool, link: u32 },
     Pcapng(Sections),
 }
 
 /// The packets of a file.
-pub(super) struct Packets {
+pub(crate) struct Packets {
     input: Input,
     format: Format,
     /// What `next` has given, to be consumed before the next.
@@ -91,7 +45,7 @@ pub(super) struct Packets {
 }
 
 /// Why a file is no capture.
-pub(super) enum NotACapture {
+pub(crate) enum NotACapture {
     Io(io::Error),
     Problem(String),
 }
@@ -104,7 +58,7 @@ impl From<io::Error> for NotACapture {
 
 impl Packets {
     /// Reads the head of the file.
-    pub(super) fn open(from: Box<dyn io::Read + Send>) -> Result<Packets, NotACapture> {
+    pub(crate) fn open(from: Box<dyn io::Read + Send>) -> Result<Packets, NotACapture> {
         let mut input = Input::new(from);
         let head = input.peek(24)?.to_vec();
         let problem = |text: &str| Err(NotACapture::Problem(text.to_owned()));
@@ -145,18 +99,18 @@ impl Packets {
     }
 
     /// Where in the file one is.
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.input.position() + self.pending as u64
     }
 
     /// The instant of the first packet, which `next` still gives.
-    pub(super) fn first_ns(&mut self) -> io::Result<Option<i64>> {
+    pub(crate) fn first_ns(&mut self) -> io::Result<Option<i64>> {
         self.first = self.find()?;
         Ok(self.first.map(|found| found.at_ns))
     }
 
     /// Packets that the capturing program says it lost.
-    pub(super) fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         match &self.format {
             Format::Pcap { .. } => 0,
             Format::Pcapng(sections) => sections.dropped(),
@@ -164,7 +118,7 @@ impl Packets {
     }
 
     /// The next packet; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Packet<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Packet<'_>>> {
         self.input.consume(std::mem::take(&mut self.pending));
         let found = match self.first.take() {
             Some(found) => Some(found),
@@ -218,9 +172,4 @@ fn pcap_record(input: &mut Input, order: Order, nanoseconds: bool, link: u32) ->
     let fraction_ns = i128::from(fraction) * if nanoseconds { 1 } else { 1000 };
     let at_ns = instant(i128::from(seconds) * 1_000_000_000 + fraction_ns);
     Ok(Next::Packet(Found { at_ns, link, wire_bytes: wire_bytes.max(captured), from: HEAD, to: length, length }))
-}
-
-/// The sentence on a file that ends too early.
-pub(super) fn cut_short(position: u64) -> String {
-    format!("ends in the middle of the packet at byte {position}; what stands before it is used")
 }

@@ -1,8 +1,8 @@
 //! Devices: a track for each, with a span for each request from issue to completion.
 
 use super::output::{NewSpan, Output};
-use super::raw::Block;
-use super::system::Facts;
+use crate::bpf::raw::Block;
+use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
@@ -11,7 +11,7 @@ const SECTOR_BYTES: u64 = 512;
 
 /// The devices that were met.
 #[derive(Debug, Default)]
-pub struct Devices {
+pub(crate) struct Devices {
     known: HashMap<u32, (TrackId, ObjectId)>,
 }
 
@@ -29,12 +29,12 @@ impl Devices {
     }
 
     /// The track of the device with this number; `None` for 0.
-    pub fn track(&mut self, number: u32, facts: &mut dyn Facts, output: &mut Output) -> Option<TrackId> {
+    pub(crate) fn track(&mut self, number: u32, facts: &mut dyn Facts, output: &mut Output) -> Option<TrackId> {
         (number != 0).then(|| self.of(number, facts, output).0)
     }
 
     /// A request that was completed.
-    pub fn completed(&mut self, block: &Block, facts: &mut dyn Facts, output: &mut Output) {
+    pub(crate) fn completed(&mut self, block: &Block, facts: &mut dyn Facts, output: &mut Output) {
         let kind = match block.operation {
             0 => SpanKind::DiskRead,
             1 => SpanKind::DiskWrite,

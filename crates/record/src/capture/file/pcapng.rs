@@ -1,8 +1,8 @@
 //! pcapng: sections of blocks. Interfaces are described before their packets, each with its link type and the
 //! resolution of its clock; blocks that are not known are passed over without being read into memory.
 
-use super::format::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
 use super::input::Input;
+use super::packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
 use std::io;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -30,7 +30,7 @@ struct Interface {
 
 /// Where in a pcapng file one is.
 #[derive(Debug, Default)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     order: Option<Order>,
     interfaces: Vec<Interface>,
     dropped_before: u64,
@@ -39,12 +39,12 @@ pub(super) struct Sections {
 
 impl Sections {
     /// Packets lost, as the capturing program counted them.
-    pub(super) fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.interfaces.iter().fold(self.dropped_before, |sum, i| sum.saturating_add(i.dropped))
     }
 
     /// The next packet. Memory does not grow with what is passed over.
-    pub(super) fn next(&mut self, input: &mut Input) -> io::Result<Next> {
+    pub(crate) fn next(&mut self, input: &mut Input) -> io::Result<Next> {
         loop {
             let position = input.position();
             let damaged = |what: &str| Ok(Next::End(Some(format!("is damaged at byte {position}: {what}; what stands before it is used"))));

@@ -1,13 +1,13 @@
 //! What a thread waited for, from where it was when it was switched away and who ended it: SCHEMA.md's table, as a
 //! function of one record.
 
-use super::raw::{self, Off};
 use super::syscalls::{Call, Calls};
+use crate::bpf::raw::{self, Off};
 use thalweg_trace::SpanKind;
 
 /// What a wait is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub(crate) enum On {
     /// Nothing that has a name.
     Nothing,
     /// The file of this descriptor of the record.
@@ -21,7 +21,7 @@ pub enum On {
 }
 
 /// The kind of a wait, and what it is on.
-pub type Wait = (SpanKind, On);
+pub(crate) type Wait = (SpanKind, On);
 
 fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait {
     let fd = &off.file[at];
@@ -73,7 +73,7 @@ fn fault(off: &Off) -> Wait {
 }
 
 /// What this wait was for. The thread was not runnable: `off.state` is not 0.
-pub fn classify(off: &Off, calls: &Calls) -> Wait {
+pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
     let uninterruptible = off.state & raw::STATE_UNINTERRUPTIBLE != 0;
     if off.state & raw::STATE_STOPPED != 0 {
         return (SpanKind::WaitOther, On::Nothing);

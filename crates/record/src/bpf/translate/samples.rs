@@ -6,13 +6,13 @@
 //! A single run of some microseconds has no sample of its own as a rule; the prices come from all runs so far, so that
 //! the sums are right. What has no price yet gets no length.
 
-use super::raw::Totals;
+use crate::bpf::raw::Totals;
 use thalweg_trace::{ObjectId, SpanKind};
 
 /// What a processor was doing, as `class` of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Class {
+pub(crate) enum Class {
     User,
     Read,
     Write,
@@ -26,13 +26,13 @@ pub enum Class {
 
 impl Class {
     /// In the order of their numbers.
-    pub const NAMES: [&'static str; 9] = ["user", "read", "write", "send", "receive", "sync", "softirq", "fault", "other"];
+    pub(crate) const NAMES: [&'static str; 9] = ["user", "read", "write", "send", "receive", "sync", "softirq", "fault", "other"];
 }
 
 /// The kinds of work that have a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Work {
+pub(crate) enum Work {
     Read,
     Write,
     Send,
@@ -47,7 +47,7 @@ const OWN_PRICE_NS: u64 = 20_000_000;
 
 /// Sampled time and work done, by kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Prices {
+pub(crate) struct Prices {
     ns: [u64; 4],
     units: [u64; 4],
 }
@@ -58,18 +58,18 @@ fn units(calls: u64, bytes: u64) -> u64 {
 
 impl Prices {
     /// A sample that stands for `weight_ns` was in this work.
-    pub fn sampled(&mut self, work: Work, weight_ns: u64) {
+    pub(crate) fn sampled(&mut self, work: Work, weight_ns: u64) {
         self.ns[work as usize] += weight_ns;
     }
 
     /// This much of it was done.
-    pub fn done(&mut self, work: Work, calls: u64, bytes: u64) {
+    pub(crate) fn done(&mut self, work: Work, calls: u64, bytes: u64) {
         let slot = &mut self.units[work as usize];
         *slot = slot.saturating_add(units(calls, bytes));
     }
 
     /// How long this much takes, by this thread's price or by `all` threads'.
-    pub fn cost_ns(&self, all: &Prices, work: Work, calls: u64, bytes: u64) -> u64 {
+    pub(crate) fn cost_ns(&self, all: &Prices, work: Work, calls: u64, bytes: u64) -> u64 {
         let at = work as usize;
         let from = if self.ns[at] >= OWN_PRICE_NS { self } else { all };
         if from.units[at] == 0 {
@@ -83,7 +83,7 @@ impl Prices {
 /// Something done within a run, and how long it is thought to have taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Piece {
+pub(crate) struct Piece {
     pub kind: SpanKind,
     pub object: Option<ObjectId>,
     pub calls: u64,
@@ -98,7 +98,7 @@ pub struct Piece {
 /// A piece with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Placed {
+pub(crate) struct Placed {
     pub piece: Piece,
     pub start_ns: u64,
     pub end_ns: u64,
@@ -109,7 +109,7 @@ const LEAST_GAP_PART: u64 = 16;
 
 /// Places pieces within the run [start, end], one after the other. Those whose end is known end there; the others share
 /// what is left between them.
-pub fn place(start_ns: u64, end_ns: u64, pieces: &mut [Piece]) -> Vec<Placed> {
+pub(crate) fn place(start_ns: u64, end_ns: u64, pieces: &mut [Piece]) -> Vec<Placed> {
     let length = end_ns.saturating_sub(start_ns);
     let wanted: u64 = pieces.iter().fold(0, |sum, p| sum.saturating_add(p.want_ns));
     if wanted > length {
@@ -170,37 +170,37 @@ fn fill(gaps: &[(u64, u64)], end_ns: u64, pieces: Vec<Piece>, placed: &mut Vec<P
 
 /// How much of a thread's totals has been told of as file I/O.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub(crate) struct Told {
     read: (u64, u64),
     write: (u64, u64),
 }
 
 impl Told {
     /// Everything up to these totals.
-    pub fn up_to(io: &Totals) -> Told {
+    pub(crate) fn up_to(io: &Totals) -> Told {
         Told { read: file_reads(io), write: file_writes(io) }
     }
 
     /// Calls and bytes read from files since what was told.
-    pub fn unread(&self, io: &Totals) -> (u64, u64) {
+    pub(crate) fn unread(&self, io: &Totals) -> (u64, u64) {
         let now = file_reads(io);
         (now.0.saturating_sub(self.read.0), now.1.saturating_sub(self.read.1))
     }
 
     /// Calls and bytes written to files since what was told.
-    pub fn unwritten(&self, io: &Totals) -> (u64, u64) {
+    pub(crate) fn unwritten(&self, io: &Totals) -> (u64, u64) {
         let now = file_writes(io);
         (now.0.saturating_sub(self.write.0), now.1.saturating_sub(self.write.1))
     }
 
     /// What was read is told of. Never goes back: a call on a connection can be counted there before the accounting has it.
-    pub fn read_told(&mut self, io: &Totals) {
+    pub(crate) fn read_told(&mut self, io: &Totals) {
         let now = file_reads(io);
         self.read = (self.read.0.max(now.0), self.read.1.max(now.1));
     }
 
     /// What was written is told of.
-    pub fn write_told(&mut self, io: &Totals) {
+    pub(crate) fn write_told(&mut self, io: &Totals) {
         let now = file_writes(io);
         self.write = (self.write.0.max(now.0), self.write.1.max(now.1));
     }

@@ -6,7 +6,7 @@ use thalweg_trace::{Role, Sample, Span, SpanId, SpanKind, Time, Track, TrackId, 
 
 /// Events made and not yet handed on.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     host: HostId,
     space: IdSpace,
     next: u64,
@@ -17,7 +17,7 @@ pub struct Output {
 /// A span being made: what is usual is filled in.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct NewSpan {
+pub(crate) struct NewSpan {
     pub track: TrackId,
     pub kind: SpanKind,
     pub start_ns: u64,
@@ -36,7 +36,7 @@ pub struct NewSpan {
 
 impl NewSpan {
     /// A span with nothing more to say than when and what.
-    pub fn new(track: TrackId, kind: SpanKind, start_ns: u64, end_ns: u64) -> NewSpan {
+    pub(crate) fn new(track: TrackId, kind: SpanKind, start_ns: u64, end_ns: u64) -> NewSpan {
         NewSpan {
             track,
             kind,
@@ -63,18 +63,18 @@ fn ahead_ns() -> i64 {
 }
 
 /// An instant, from the kernel's clock.
-pub fn time(ns: u64) -> Time {
+pub(crate) fn time(ns: u64) -> Time {
     Time::from_monotonic_ns(i64::try_from(ns).unwrap_or(i64::MAX)).plus_ns(ahead_ns())
 }
 
 /// Now, on the kernel's clock.
-pub fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     u64::try_from(Time::now().plus_ns(-ahead_ns()).ns()).unwrap_or(0)
 }
 
 impl Output {
     /// Nothing yet.
-    pub fn new(host: HostId, space: IdSpace) -> Output {
+    pub(crate) fn new(host: HostId, space: IdSpace) -> Output {
         Output { host, space, next: 1, events: Vec::new() }
     }
 
@@ -85,7 +85,7 @@ impl Output {
     }
 
     /// An identifier for a track that may be told of later.
-    pub fn track_id(&mut self) -> TrackId {
+    pub(crate) fn track_id(&mut self) -> TrackId {
         loop {
             if let Some(id) = TrackId::new(self.id()) {
                 return id;
@@ -94,7 +94,7 @@ impl Output {
     }
 
     /// An identifier for an object that may be told of later.
-    pub fn object_id(&mut self) -> ObjectId {
+    pub(crate) fn object_id(&mut self) -> ObjectId {
         loop {
             if let Some(id) = ObjectId::new(self.id()) {
                 return id;
@@ -103,7 +103,7 @@ impl Output {
     }
 
     /// An identifier for a span that is told of later.
-    pub fn span_id(&mut self) -> SpanId {
+    pub(crate) fn span_id(&mut self) -> SpanId {
         loop {
             if let Some(id) = SpanId::new(self.id()) {
                 return id;
@@ -112,26 +112,26 @@ impl Output {
     }
 
     /// Tells of a track.
-    pub fn track(&mut self, track: TrackId, kind: TrackKind, role: Role, process: Option<(u32, u32)>, name: &str) {
+    pub(crate) fn track(&mut self, track: TrackId, kind: TrackKind, role: Role, process: Option<(u32, u32)>, name: &str) {
         let (pid, tid) = (process.map(|p| p.0), process.map(|p| p.1));
         self.events.push(Event::Track(Track { track, host: self.host, kind, role, pid, tid, name: name.to_owned() }));
     }
 
     /// Tells of an object.
-    pub fn object(&mut self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, &str)]) {
+    pub(crate) fn object(&mut self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, &str)]) {
         let attributes = attributes.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         self.events.push(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
     }
 
     /// Tells of a span; one that would end before it starts ends where it starts.
-    pub fn span(&mut self, new: NewSpan) -> SpanId {
+    pub(crate) fn span(&mut self, new: NewSpan) -> SpanId {
         let id = self.span_id();
         self.span_with(id, new);
         id
     }
 
     /// The same, with an identifier that was given before.
-    pub fn span_with(&mut self, span: SpanId, new: NewSpan) {
+    pub(crate) fn span_with(&mut self, span: SpanId, new: NewSpan) {
         self.events.push(Event::Span(Span {
             span,
             track: new.track,
@@ -153,18 +153,18 @@ impl Output {
     }
 
     /// Tells of an instant.
-    pub fn mark(&mut self, track: TrackId, kind: MarkKind, at_ns: u64, object: Option<ObjectId>, value: Option<i64>) {
+    pub(crate) fn mark(&mut self, track: TrackId, kind: MarkKind, at_ns: u64, object: Option<ObjectId>, value: Option<i64>) {
         self.events.push(Event::Mark(Mark { track, kind, at: time(at_ns), object, value }));
     }
 
     /// Tells a counter's value.
-    pub fn counter(&mut self, of: CounterOf, name: CounterName, at_ns: u64, value: u64) {
+    pub(crate) fn counter(&mut self, of: CounterOf, name: CounterName, at_ns: u64, value: u64) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.events.push(Event::Counter(Counter { of, name, at: time(at_ns), value }));
     }
 
     /// Tells of a sample.
-    pub fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, class: u16, weight_ns: u64) {
+    pub(crate) fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, class: u16, weight_ns: u64) {
         let (host, cpu) = (self.host, u32::from(cpu));
         self.events.push(Event::Sample(Sample { at: time(at_ns), host, cpu, track: Some(track), class, stack: None, weight_ns }));
     }
