@@ -3,6 +3,7 @@
 //! A group is bound by its own quota and by those of all groups above it, so each group on the way up is looked at: the least quota is
 //! what the process may use, and the group that stopped it longest says for how long.
 
+use crate::proc::mountinfo::{self, Mount};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,7 @@ impl Quota {
     /// Those of the groups that hold this process.
     pub(crate) fn of(pid: u32) -> Quota {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let groups = places(&groups, &mounts).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
+        let groups = places(&groups, &mountinfo::here()).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
         Quota { groups, last: u64::MAX }
     }
 
@@ -57,9 +57,8 @@ impl Quota {
     }
 }
 
-/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup` and
-/// `/proc/self/mountinfo`.
-fn places(groups: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
+/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup`.
+fn places(groups: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -68,14 +67,10 @@ fn places(groups: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
         if !unified && !controllers.split(',').any(|controller| controller == "cpu") {
             continue;
         }
-        for mount in mounts.lines() {
-            let Some((before, after)) = mount.split_once(" - ") else { continue };
-            let mut about = after.split(' ');
-            let kind = about.next().unwrap_or_default();
-            let options = about.nth(1).unwrap_or_default();
+        for Mount { kind, options, point, .. } in mounts {
             let fits = if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|option| option == "cpu") };
-            if fits && let Some(point) = before.split(' ').nth(4) {
-                found.push((PathBuf::from(point), Path::new(point).join(path.trim_start_matches('/'))));
+            if fits {
+                found.push((point.clone(), point.join(path.trim_start_matches('/'))));
             }
         }
     }
@@ -167,7 +162,7 @@ mod tests {
         let mounts = "30 1 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       31 1 0:27 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
                       32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", mounts);
+        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", &mountinfo::parse(mounts.as_bytes()));
         let at = |mount: &str, group: &str| (PathBuf::from(mount), PathBuf::from(group));
         let expected = vec![
             at("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/job"),

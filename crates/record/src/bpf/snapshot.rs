@@ -7,6 +7,7 @@
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
 use super::system::Facts;
 use super::translate::{OpenFile, Translator};
+use crate::proc::files::{FdInfo, Opened};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -49,9 +50,13 @@ fn open_files(pid: u32) -> Option<Vec<OpenFile>> {
             continue;
         }
         let number = entry.file_name().to_string_lossy().parse::<i32>().unwrap_or(-1);
-        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
-        let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).and_then(|f| u32::from_str_radix(f.trim(), 8).ok()).unwrap_or(0);
-        let access = [1, 2, 3, 0][flags as usize & 3];
+        let opened = u32::try_from(number).ok().and_then(|fd| FdInfo::open(pid, fd)).and_then(|info| info.read());
+        let access = match opened.map(|(_, opened)| opened) {
+            Some(Opened::Read) => 1,
+            Some(Opened::Write) => 2,
+            Some(Opened::Both) => 3,
+            Some(Opened::Unknown) | None => 0,
+        };
         let device = rustix::fs::major(about.dev()) << 20 | rustix::fs::minor(about.dev());
         let object = FdObject { id: about.ino(), device, mode: about.mode(), fd: number, access };
         found.push(OpenFile { object, path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned() });

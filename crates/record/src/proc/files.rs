@@ -1,11 +1,12 @@
 //! What descriptors are: files, connections, pipes. Named once for a recording, whoever has them open.
 
 use super::diagnostics::Socket;
+use super::disks::whole_disk;
+use super::mountinfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
 
 /// What a descriptor leads to.
@@ -69,36 +70,20 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Reads `/proc/self/mountinfo`.
+    /// Those of this process' namespace.
     pub(crate) fn read() -> Mounts {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Mounts { by_device: text.lines().filter_map(mount).collect() }
+        let named = mountinfo::here().into_iter().map(|mount| {
+            let device = whole_disk(mount.device).map(|disk| disk.name);
+            let device = device.unwrap_or_else(|| mount.source.rsplit('/').next().unwrap_or(&mount.source).to_owned());
+            (libc::makedev(mount.device.0, mount.device.1), (device, mount.kind))
+        });
+        Mounts { by_device: named.collect() }
     }
 
     /// Device (as in /sys/block, if it is one) and kind of file system.
     pub(crate) fn of(&self, device: u64) -> Option<&(String, String)> {
         self.by_device.get(&device)
     }
-}
-
-fn mount(line: &str) -> Option<(u64, (String, String))> {
-    let (before, after) = line.split_once(" - ")?;
-    let (major, minor) = before.split_ascii_whitespace().nth(2)?.split_once(':')?;
-    let mut after = after.split_ascii_whitespace();
-    let (kind, source) = (after.next()?, after.next()?);
-    let number = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
-    let device = whole_device(major, minor).unwrap_or_else(|| source.rsplit('/').next().unwrap_or(source).to_owned());
-    Some((number, (device, kind.to_owned())))
-}
-
-/// The name in /sys/block of a device or of the one it is a partition of.
-fn whole_device(major: &str, minor: &str) -> Option<String> {
-    let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    let own = link.file_name()?.to_str()?;
-    if Path::new("/sys/block").join(own).exists() {
-        return Some(own.to_owned());
-    }
-    Some(link.parent()?.file_name()?.to_str()?.to_owned())
 }
 
 /// Objects that were named, each once.
@@ -186,7 +171,7 @@ impl Objects {
     pub(crate) fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let text = link.to_str()?;
-        if let Some(inode) = super::processes::socket_inode(text) {
+        if let Some(inode) = super::listeners::socket_inode(text) {
             let connection = sockets.get(&inode).and_then(|socket| self.socket(socket));
             return Some(connection.map_or(Target::Socket(inode), Target::Connection));
         }
@@ -237,6 +222,7 @@ impl FdInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::sync::Arc;
     use thalweg_trace::{IdSpace, Memory, Role, Sink};
 

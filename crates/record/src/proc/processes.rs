@@ -1,4 +1,4 @@
-//! The table of processes, and who listens on which port.
+//! The table of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -91,73 +91,6 @@ pub(crate) fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> 
     family
 }
 
-/// Sockets that listen: inode number and port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listening {
-    /// Port by the inode number of the socket.
-    pub by_inode: BTreeMap<u64, u16>,
-    /// Ports by process; only of processes whose descriptors may be read.
-    pub by_process: BTreeMap<u32, BTreeSet<u16>>,
-}
-
-impl Listening {
-    /// Reads every network namespace that a process is in and that may be looked at.
-    pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listening {
-        let mut listening = Listening::default();
-        let mut seen = BTreeSet::new();
-        for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
-            if fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace)) {
-                for file in ["tcp", "tcp6"] {
-                    let text = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
-                    listening.by_inode.extend(text.lines().skip(1).filter_map(listening_socket));
-                }
-            }
-        }
-        if !listening.by_inode.is_empty() {
-            for process in table.values().filter(|process| !process.is_kernel) {
-                listening.find_ports(process.pid);
-            }
-        }
-        listening
-    }
-
-    fn find_ports(&mut self, pid: u32) {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return };
-        for entry in entries.flatten() {
-            let Ok(target) = fs::read_link(entry.path()) else { continue };
-            let inode = target.to_str().and_then(socket_inode);
-            if let Some(port) = inode.and_then(|inode| self.by_inode.get(&inode)) {
-                self.by_process.entry(pid).or_default().insert(*port);
-            }
-        }
-    }
-
-    /// Processes that listen on `port`.
-    pub(crate) fn processes(&self, port: u16) -> Vec<u32> {
-        self.by_process.iter().filter(|(_, ports)| ports.contains(&port)).map(|(pid, _)| *pid).collect()
-    }
-
-    /// Whether anybody listens on `port`, also one whose owner may not be seen.
-    pub(crate) fn is_open(&self, port: u16) -> bool {
-        self.by_inode.values().any(|p| *p == port)
-    }
-}
-
-/// The inode number in `socket:[12345]`.
-pub(crate) fn socket_inode(target: &str) -> Option<u64> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// Inode and port of a line of `/proc/net/tcp`, if its socket listens.
-fn listening_socket(line: &str) -> Option<(u64, u16)> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    if *fields.get(3)? != "0A" {
-        return None;
-    }
-    let port = u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok()?;
-    Some((fields.get(9)?.parse().ok()?, port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,22 +103,5 @@ mod tests {
         assert_eq!((process.parent, process.group, process.session, process.started_ticks), (7, 8, 9, 777));
         assert!(!process.is_kernel);
         assert_eq!(Process::parse("42 (short) S 1"), None);
-    }
-
-    #[test]
-    fn who_listens_here_is_found() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-        let port = listener.local_addr().expect("an address").port();
-        let listening = Listening::read(&all());
-        assert!(listening.is_open(port));
-        assert!(listening.processes(port).contains(&std::process::id()));
-    }
-
-    #[test]
-    fn a_line_of_another_state_is_no_listener() {
-        let line = |state: &str| format!("0: 0100007F:0801 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 4711 1");
-        assert_eq!(listening_socket(&line("0A")), Some((4711, 2049)));
-        assert_eq!(listening_socket(&line("01")), None);
-        assert_eq!(listening_socket("rubbish"), None);
     }
 }

@@ -12,6 +12,7 @@
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{FdInfo, Objects, Opened, Target};
+use super::listeners::socket_inode;
 use super::processes::{self, Process};
 use super::system::{System, bare};
 use super::tasks::{Doing, Scheduling, TaskFiles};
@@ -351,7 +352,7 @@ impl Sampler {
         for fd in fds {
             let Ok(link) = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")) else { continue };
             let text = link.to_string_lossy();
-            if let Some(inode) = processes::socket_inode(&text) {
+            if let Some(inode) = socket_inode(&text) {
                 watch.sockets.insert(inode);
             } else if text.starts_with('/') && !text.starts_with("/dev/") {
                 let Some(Target::File(object)) = self.objects.target(pid, fd, &self.sockets) else { continue };
