@@ -2,11 +2,9 @@
 
 use crate::common::{THALWEG, content, file, is_root, run, scratch, skipped, text, thalweg};
 use serde_json::Value;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Why this machine does not allow the kernel recorder, as `doctor` finds; `None`: it does, and then a recording that fails is a failure.
 fn no_bpf() -> Option<String> {
@@ -30,6 +28,12 @@ fn sound(document: &Value, recorder: &str) {
 fn share(document: &Value, cause: &str) -> f64 {
     let charges = document["critical_path"].as_array().expect("charges");
     charges.iter().filter(|c| c["cause"].as_str().is_some_and(|c| c.ends_with(cause))).filter_map(|c| c["share"].as_f64()).sum()
+}
+
+/// The time of a cause, of all its places.
+fn seconds(document: &Value, cause: &str) -> f64 {
+    let charges = document["critical_path"].as_array().expect("charges");
+    charges.iter().filter(|c| c["cause"].as_str().is_some_and(|c| c.ends_with(cause))).filter_map(|c| c["seconds"].as_f64()).sum()
 }
 
 /// What other programs on the machine, and we, took.
@@ -76,51 +80,43 @@ fn a_copy_is_explained(method: &str, most_unknown: f64) {
     assert!(first.starts_with("client."), "{method}: {first}");
 }
 
-/// What the calling thread has run and what it was runnable without running, in nanoseconds.
-fn run_and_runqueue_ns() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts scheduling");
-    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().expect("a number"));
-    (numbers.next().expect("time running"), numbers.next().expect("time in the run queue"))
-}
-
-/// How writes of a block, each on stable storage before the next, divide between waiting and working in a directory here: found without a
-/// recorder.
-struct SyncedWrites {
-    /// Of the time of a write, that for a processor left out.
-    waiting: f64,
-    /// So many wait for a quarter of a second.
-    count: u64,
-}
-
-const BLOCK: usize = 4 << 10;
-
-fn synced_writes(directory: &Path) -> SyncedWrites {
-    const PROBED: u64 = 200;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).custom_flags(libc::O_DSYNC).open(directory.join("probe")).expect("writable");
-    let (began, before) = (Instant::now(), run_and_runqueue_ns());
-    for _ in 0..PROBED {
-        file.write_all(&[0; BLOCK]).expect("written");
-    }
-    let (wall, after) = (began.elapsed().as_nanos() as u64, run_and_runqueue_ns());
-    let ran = after.0 - before.0;
-    let waited = wall.saturating_sub(ran + after.1 - before.1);
-    let count = PROBED * 250_000_000 / waited.max(1);
-    SyncedWrites { waiting: waited as f64 / (waited + ran) as f64, count: count.clamp(PROBED, 20_000) }
-}
+/// Writes blocks, each on stable storage when the write returns, until a quarter of a second was waited; then says how long it waited for
+/// something else than a processor, and how long it worked, as the kernel counts it: nanoseconds.
+const SYNCS: &str = r#"
+import os, sys, time
+def now():
+    with open("/proc/thread-self/schedstat") as file:
+        runqueue = int(file.read().split()[1])
+    return time.monotonic_ns(), time.thread_time_ns(), runqueue
+def spent():
+    wall, work, runqueue = (after - before for after, before in zip(now(), began))
+    return wall - work - runqueue, work
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
+began = now()
+for _ in range(400):
+    for _ in range(50):
+        os.write(file, bytes(4096))
+    if spent()[0] > 250_000_000:
+        break
+print(*spent())
+"#;
 
 fn syncing_each_write_is_waiting_for_the_disk(method: &str) {
     // Not in memory: a file system on a device.
     let here = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
-    let writes = synced_writes(here.path());
-    if writes.waiting < 0.5 {
-        return skipped(&format!("{:.0} % of a synchronous write is work on this file system", 100.0 * (1.0 - writes.waiting)));
+    let recording = here.path().join("a.thw");
+    let sink = here.path().join("sink");
+    let command = ["/usr/bin/python3", "-c", SYNCS, text(&sink)];
+    let said = run([&["record", "--method", method, "-o", text(&recording), "--"], &command[..]].concat()).done();
+    let counted: Vec<f64> = said.out.split_whitespace().map(|ns| ns.parse().expect("nanoseconds")).collect();
+    let (waited_s, worked_s) = (counted[0] / 1e9, counted[1] / 1e9);
+    if waited_s < 0.3 * worked_s {
+        return skipped(&format!("this file system waits {waited_s} s and works {worked_s} s for synchronous writes"));
     }
-    let (out, block, count) = (format!("of={}", text(&here.path().join("sink"))), format!("bs={BLOCK}"), format!("count={}", writes.count));
-    let document = patient(method, &["dd", "if=/dev/zero", &out, &block, &count, "oflag=dsync", "status=none"]);
-    let waited = share(&document, ".sync") + share(&document, ".write");
-    let expected = 0.6 * writes.waiting * (1.0 - taken_away(&document));
-    assert!(waited >= expected, "{method}: {waited} waited, {} of a write is waiting: {:?}", writes.waiting, document["critical_path"]);
+    let document = explained(&recording);
+    sound(&document, method);
+    let charged_s = seconds(&document, ".sync") + seconds(&document, ".write");
+    assert!(charged_s >= 0.7 * waited_s, "{method}: {charged_s} of {waited_s} s: {:?}", document["critical_path"]);
 }
 
 #[test]
