@@ -14,24 +14,11 @@ FOUR = ("a", "b", "a", "b")
 
 def setUpModule():
     global m
-    why = mounted.cannot_mount()
-    if why:
-        raise unittest.SkipTest(why)
-    m = mounted.Mounted()
-    unittest.addModuleCleanup(m.__exit__)
-    m.__enter__()
+    m = mounted.for_module()
 
 
-class Hints:
+class Hints(mounted.EachMpi):
     """What holds under both implementations; `mpi` is which."""
-
-    mpi = None
-
-    @classmethod
-    def setUpClass(cls):
-        why = mounted.missing(cls.mpi)
-        if why:
-            raise unittest.SkipTest(why)
 
     def setUp(self):
         self.name = f"{self.mpi}-{self._testMethodName}"
@@ -314,7 +301,7 @@ class Library(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
 
     def test_the_list_of_parameters_is_the_store_s(self):
-        with open(os.path.join(mounted.HERE, "..", "hints_text.c")) as file:
+        with open(os.path.join(mounted.HERE, "..", "hints", "text.c")) as file:
             here = set(re.findall(r'\{"(\w+)", "(\w+)", TYPE_(\w+)\}', file.read()))
         there = set()
         names = {"Int64": "INT64", "UnsignedInt": "UNSIGNED", "String": "STRING"}

@@ -67,7 +67,7 @@ pub fn probe() -> Vec<Finding> {
 /// What the kernel recorder needs or uses in the kernel, each with whether it is there, else what is not seen without it.
 pub fn kernel_facts() -> Vec<(String, Result<String, String>)> {
     #[cfg(feature = "bpf")]
-    return crate::bpf::probe::probe();
+    return crate::bpf::probe();
     #[cfg(not(feature = "bpf"))]
     Vec::new()
 }

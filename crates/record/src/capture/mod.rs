@@ -4,37 +4,32 @@
 //! from its call's last byte to its reply's last byte, one for each message's way over the wire, TCP's counters as packets
 //! show them, and marks for what was sent again. Connections that carry something else than ONC RPC have bursts of bytes.
 //!
-//! Packets go one way, each looked at once: [`format`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
-//! [`stream`] (bytes in order, once) → [`records`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
+//! Packets go one way, each looked at once: [`mod@file`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
+//! [`stream`] (bytes in order, once) → [`rpc`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
 //! where it stands, and every table is bounded, so that a capture of any length is read in the same memory.
-//!
-//! [`format`]: self::format
 
+mod call;
 mod calls;
 mod connection;
 mod emit;
-mod filter;
-mod format;
+mod file;
 mod frame;
-mod input;
 mod live;
-mod message;
-mod pcapng;
-mod procedures;
-mod records;
+mod rpc;
+mod shared;
 mod stream;
 mod table;
 
 pub use live::{Live, LiveOptions};
 
 use crate::RecordError;
-use format::{NotACapture, Packets};
+use file::{NotACapture, Packets};
 use frame::Unused;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
-use thalweg_trace::{HostId, IdSpace, Sink, Time};
+use thalweg_trace::{Host, HostId, IdSpace, Sink, Time};
 
 /// What of a capture is taken, and how it is numbered.
 #[derive(Clone, Debug)]
@@ -229,7 +224,8 @@ impl Capture {
     pub fn read(mut self, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
         let mut out = emit::Out::new(Arc::clone(sink), options.host, options.space);
         let name = self.path.file_name().map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        out.host(&name, format!("capture:{name}"), String::new(), 1);
+        let clock = format!("capture:{name}");
+        out.host(Host { host: options.host, name: name.clone(), node: name, clock, kernel: String::new(), cpus: 1 });
         let mut table = Table::new(out, options);
         loop {
             let position = self.packets.position();

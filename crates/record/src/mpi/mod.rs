@@ -1,7 +1,7 @@
 //! MPI jobs: what each rank called, beside whatever else is recorded of its threads.
 //!
 //! A library that stands in front of MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes what it
-//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record.h`). When the command
+//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record/record.h`). When the command
 //! has ended the files become `mpi.*` spans on the tracks that the other recorders gave those threads ([`Threads`] remembers them),
 //! and ranks give their tracks their names. Messages and collectives are matched here, rank by rank: a number that all ranks arrive
 //! at by themselves ([`matching`]), so that it does not matter which recording a rank is in.
@@ -16,12 +16,13 @@ mod translate;
 pub use implementation::{Implementation, rank_here};
 
 use crate::{Finished, RecordError};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
 
 /// Of MPI, in this run.
@@ -64,7 +65,7 @@ impl Sink for Threads {
             _ => None,
         });
         if let Some(first) = tracks.next() {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             for track in std::iter::once(first).chain(tracks) {
                 if let (Some(pid), Some(tid)) = (track.pid, track.tid) {
                     known.insert((pid, tid), track.clone());
@@ -77,7 +78,7 @@ impl Sink for Threads {
 
 impl Threads {
     fn get(&self, pid: u32, tid: u32) -> Option<Track> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(pid, tid)).cloned()
+        self.known.lock().get(&(pid, tid)).cloned()
     }
 }
 
@@ -168,7 +169,7 @@ impl MpiRecording {
 
     /// The ranks' files of this machine, by job and rank.
     fn ranks(&self, notes: &mut Vec<String>) -> std::io::Result<Vec<Rank>> {
-        let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let here = thalweg_trace::machine::host_name();
         let mut ranks = Vec::new();
         let mut elsewhere: BTreeMap<String, usize> = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small, Status};
-use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
+use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Service for MetadataService {
             server: self.options.name.clone(),
             service: ServiceKind::Metadata,
             node: self.options.node.clone(),
-            boot_id: boot_id(),
+            boot_id: thalweg_trace::machine::boot_id(),
             verifier: self.verifier,
             store,
             service_start: self.namespace.service_start(),
