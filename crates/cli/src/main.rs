@@ -5,26 +5,15 @@
 //! [`verbs`], and one line in its list.
 
 mod bench_page;
-mod ending;
-mod failure;
-mod glob;
-mod interrupt;
-mod layout_flags;
-mod listing;
-mod names;
-mod operand;
-mod output;
-mod partials;
-mod progress;
-mod recorded;
-mod recording;
-mod remover;
-mod session;
+mod recordings;
 mod size;
-mod temporary;
-mod tree;
+mod stores;
+mod terminal;
 mod verbs;
-mod walking;
+
+// Named without their room: almost every file uses them.
+use stores::{layout_flags, operand, session};
+use terminal::{failure, interrupt, listing, names, output};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
@@ -40,7 +29,7 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let words = verbs::find::with_two_dashes(std::env::args_os());
+    let words = verbs::with_two_dashes(std::env::args_os());
     let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches_from(words));
     let verb = match parsed {
         Ok(line) => line.verb,

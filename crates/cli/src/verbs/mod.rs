@@ -1,38 +1,20 @@
 //! The verbs: one file each, one line each in the list below.
 
-pub mod bench;
-pub mod cat;
-pub mod cp;
-pub mod df;
-pub mod doctor;
-pub mod du;
+mod bench;
 pub mod explain;
-pub mod export;
-pub mod find;
-pub mod layout;
-mod layout_plan;
-pub mod ls;
-pub mod merge;
-pub mod mkdir;
-pub mod mount;
-pub mod mv;
-pub mod record;
-pub mod report;
-pub mod rm;
-pub mod rpcstat;
-pub mod serve;
-pub mod stat;
-pub mod umount;
-pub mod up;
+mod servers;
+pub mod store;
+
+pub use store::find::with_two_dashes;
 
 use crate::failure::Failure;
 
 /// Declares the verbs: the enum clap parses, their names, how they run, and the groups of `--help`.
 macro_rules! verbs {
-    ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident),+ $(,)? })+) => {
+    ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
         /// What `thalweg` can do.
         #[derive(clap::Subcommand)]
-        pub enum Verb { $($($(#[$doc])* $verb($module::Arguments)),+),+ }
+        pub enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
 
         impl Verb {
             /// Its name on the command line.
@@ -42,7 +24,7 @@ macro_rules! verbs {
 
             /// Does it.
             pub fn run(self) -> Result<(), Failure> {
-                match self { $($(Verb::$verb(arguments) => $module::run(&arguments)),+),+ }
+                match self { $($(Verb::$verb(arguments) => $room::$module::run(&arguments)),+),+ }
             }
         }
 
@@ -53,55 +35,55 @@ macro_rules! verbs {
 verbs! {
     "Explain" {
         /// Say where the time of a command or a recording went, and what a change would give
-        Explain = explain,
+        Explain = explain in explain,
         /// Run a command, or watch a server, and keep what happened as a recording
-        Record = record,
+        Record = record in explain,
         /// Make one recording of those of both ends, on one time axis
-        Merge = merge,
+        Merge = merge in explain,
         /// Say what the RPCs in a capture, on an interface or in a recording did, and whose each stall was
-        Rpcstat = rpcstat,
+        Rpcstat = rpcstat in explain,
         /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
-        Report = report,
+        Report = report in explain,
         /// Turn a recording into a file for Perfetto, or into CSV
-        Export = export,
+        Export = export in explain,
         /// Say what this machine can do for recordings and the demo, and how to get what is missing
-        Doctor = doctor,
+        Doctor = doctor in explain,
     }
     "Store" {
         /// Start a whole store over the directories there are; it lives until Ctrl-C
-        Up = up,
+        Up = up in servers,
         /// Run one server of a store.toml
-        Serve = serve,
+        Serve = serve in servers,
         /// Copy files and trees in, out, and between stores
-        Cp = cp,
+        Cp = cp in store,
         /// List names, sizes, times
-        Ls = ls,
+        Ls = ls in store,
         /// Find names by what they are
-        Find = find,
+        Find = find in store,
         /// Say how much room files take, directory by directory
-        Du = du,
+        Du = du in store,
         /// Say what is known of a file or directory
-        Stat = stat,
+        Stat = stat in store,
         /// Make directories
-        Mkdir = mkdir,
+        Mkdir = mkdir in store,
         /// Remove files and directories
-        Rm = rm,
+        Rm = rm in store,
         /// Give a file or directory another name
-        Mv = mv,
+        Mv = mv in store,
         /// Write files to standard output
-        Cat = cat,
+        Cat = cat in store,
         /// Say how much room each target has
-        Df = df,
+        Df = df in store,
         /// Show how a file is laid out, and where each range of it is
-        Layout = layout,
+        Layout = layout in store,
         /// Make a store a directory that any program can use
-        Mount = mount,
+        Mount = mount in servers,
         /// Take a mounted store away, when everything is written
-        Umount = umount,
+        Umount = umount in servers,
     }
     "Measure and tune" {
         /// Measure what each layout gives, against the disks there are
-        Bench = bench,
+        Bench = bench in self,
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::names;
 use crate::operand::{StoreFlags, StorePath};
-use crate::remover::Name;
-use crate::verbs::df::Target;
+use crate::verbs::store::df::Target;
+use crate::verbs::store::remover::Name;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_layout::Layout;

@@ -7,9 +7,9 @@
 //! names a file.
 
 use crate::failure::Failure;
-use crate::recording::RecordFlags;
-use crate::temporary::Temporary;
-use crate::{output, verbs};
+use crate::output;
+use crate::recordings::record_flags::RecordFlags;
+use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thalweg_explain::Explanation;
@@ -84,7 +84,7 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     temporary.guard();
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
-    verbs::merge::merged(recordings, &path)?;
+    super::merge::merged(recordings, &path)?;
     hand_over(&explained(&path)?.1, arguments, false)
 }
 

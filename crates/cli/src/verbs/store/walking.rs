@@ -4,7 +4,7 @@
 //! each of its files), and makes the exit code 1.
 
 use crate::operand::{BytePath, StoreFlags};
-use crate::recorded::{Attributes, RecordingFlags};
+use crate::recordings::around::{Attributes, RecordingFlags};
 use crate::session::{Session, Sessions};
 use crate::{failure::Failure, names, output, size};
 use std::collections::BTreeMap;

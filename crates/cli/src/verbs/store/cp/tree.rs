@@ -4,7 +4,7 @@
 //! something must not look like a success.
 
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::terminal::progress::Progress;
 use crate::{failure::Failure, names, output, size};
 use serde::Serialize;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::operand::StoreFlags;
 use crate::session::Sessions;
-use crate::walking::Troubles;
+use crate::verbs::store::walking::Troubles;
 use crate::{failure::Failure, names};
 use std::ffi::OsString;
 use thalweg_store::protocol::metadata::Place;

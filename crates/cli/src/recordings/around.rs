@@ -3,8 +3,8 @@
 //! `--record` keeps the recording; `--explain` says where the time went, from a recording that goes away if it is not kept.
 
 use crate::operand::StoreFlags;
+use crate::recordings::temporary::Temporary;
 use crate::session::Session;
-use crate::temporary::Temporary;
 use crate::{failure::Failure, output};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,9 +74,9 @@ impl RecordingFlags {
 
 /// Explains a recording: for a program on standard output, for a person where the result is not.
 fn told(path: &std::path::Path, json: bool) -> Result<(), Failure> {
-    let (_, explanation) = crate::verbs::explain::explained(path)?;
+    let (_, explanation) = crate::verbs::explain::explain::explained(path)?;
     if json {
-        return crate::verbs::explain::print(&explanation, true);
+        return crate::verbs::explain::explain::print(&explanation, true);
     }
     output::note(thalweg_report::text(&explanation, &TextOptions::for_stderr()).trim_end());
     Ok(())

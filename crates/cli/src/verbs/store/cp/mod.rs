@@ -1,13 +1,14 @@
 //! `thalweg cp`: in, out, between stores, through pipes, trees with `-r`; recorded and explained when asked.
 
+mod tree;
+
 use crate::interrupt::Interrupt;
 use crate::layout_flags::LayoutFlags;
 use crate::operand::{Operand, StoreFlags, StorePath};
-use crate::progress::Progress;
-use crate::recorded::RecordingFlags;
+use crate::recordings::around::RecordingFlags;
+use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
-use crate::temporary::Temporary;
-use crate::tree::TreeCopy;
+use crate::terminal::progress::Progress;
 use crate::{failure::Failure, output, size};
 use serde::Serialize;
 use std::cell::Cell;
@@ -19,6 +20,7 @@ use thalweg_store::copy::{
     self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_store::protocol::metadata::FileKind;
+use tree::TreeCopy;
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
@@ -245,11 +247,11 @@ impl Copying<'_> {
             output::note(&format!("{}: was written to while it was copied; the copy may be of no single moment", shown_from(&from)));
         }
         let explanation = match (&outcome.recording, flags.recording.explain) {
-            (Some(path), true) => Some(super::explain::explained(path)?.1),
+            (Some(path), true) => Some(crate::verbs::explain::explain::explained(path)?.1),
             _ => None,
         };
         if let (true, Some(explanation)) = (flags.json, &explanation) {
-            return super::explain::print(explanation, true);
+            return crate::verbs::explain::explain::print(explanation, true);
         }
         if flags.json {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
@@ -264,7 +266,7 @@ impl Copying<'_> {
                 output::note(&thalweg_report::text(&explanation, &thalweg_report::TextOptions::default()));
                 Ok(())
             }
-            Some(explanation) => super::explain::print(&explanation, false),
+            Some(explanation) => crate::verbs::explain::explain::print(&explanation, false),
             None => Ok(()),
         }
     }

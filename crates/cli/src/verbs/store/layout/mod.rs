@@ -1,6 +1,8 @@
 //! `thalweg layout show` and `thalweg layout map`: how a file's bytes are laid out, and where each range of them is. (`layout plan` is in a
 //! file of its own.)
 
+mod plan;
+
 use crate::layout_flags::LayoutFlags;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session, size};
@@ -22,7 +24,7 @@ enum What {
     /// Which datafile, target and physical offset each range of the file has
     Map(Map),
     /// From a recording of a job: the layout that keeps each writer's bytes on its own node, what share that makes local, and how to set it
-    Plan(Box<super::layout_plan::Arguments>),
+    Plan(Box<plan::Arguments>),
 }
 
 #[derive(clap::Args)]
@@ -103,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Show(show) => run_show(show),
         What::Map(map) => run_map(map),
-        What::Plan(plan) => super::layout_plan::run(plan),
+        What::Plan(plan) => plan::run(plan),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say.
 
 use crate::interrupt::Interrupt;
-use crate::temporary::Temporary;
+use crate::recordings::temporary::Temporary;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,7 +9,7 @@ mod writer;
 
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
+use crate::verbs::store::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, output::Lines};
 use rows::{Order, Row};
 use std::ffi::OsString;

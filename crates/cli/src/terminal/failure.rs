@@ -50,9 +50,9 @@ impl Failure {
             Failure::Failed(message) => (message, 1),
             Failure::Interrupted(message) => (message, 130),
             Failure::NotRun(message, code) => (message, *code),
-            Failure::Ended(exit) => return crate::ending::as_the_command(*exit),
+            Failure::Ended(exit) => return crate::terminal::exit::as_the_command(*exit),
             Failure::Told => return ExitCode::from(1),
-            Failure::NobodyReads => return crate::ending::as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
+            Failure::NobodyReads => return crate::terminal::exit::as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
         };
         crate::output::note(&format!("thalweg {verb}: {message}"));
         ExitCode::from(code)

@@ -6,7 +6,7 @@
 use crate::listing;
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::walking::{Troubles, WalkFlags, Walking, is_gone};
+use crate::verbs::store::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, output::Lines};
 use std::collections::HashSet;
 use std::ffi::OsString;

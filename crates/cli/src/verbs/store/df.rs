@@ -1,7 +1,7 @@
 //! `thalweg df`: how much room each target has, and what partial copies take of it.
 
 use crate::operand::StoreFlags;
-use crate::partials::Partials;
+use crate::verbs::store::partials::Partials;
 use crate::{failure::Failure, output, session::Session, size};
 use serde::Serialize;
 

@@ -6,7 +6,7 @@
 //! they cannot be empty.
 
 use crate::session::Session;
-use crate::walking::Troubles;
+use crate::verbs::store::walking::Troubles;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -304,7 +304,7 @@ fn find_program(name: &str) -> bool {
 
 /// The list the source tree's own scripts install from.
 fn missing_packages() -> Vec<Package> {
-    include_str!("../../../../tools/packages")
+    include_str!("../../../../../tools/packages")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {

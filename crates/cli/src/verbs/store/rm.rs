@@ -3,11 +3,12 @@
 //! The walk goes ahead, names are removed in batches behind it, directories after what was in them. Nothing is followed: a symbolic link is a
 //! name like any other.
 
+use super::partials;
 use crate::failure::Failure;
 use crate::operand::{BytePath, StoreFlags};
-use crate::remover::{Name, Remover};
-use crate::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
-use crate::{names, partials, size};
+use crate::verbs::store::remover::{Name, Remover};
+use crate::verbs::store::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
+use crate::{names, size};
 use std::ffi::OsString;
 use std::time::Duration;
 use thalweg_store::ErrorKind;

@@ -1,6 +1,7 @@
 //! What must hold of a name for `find` to find it: no I/O.
 
-use crate::{glob, names};
+use super::glob;
+use crate::names;
 use std::str::FromStr;
 use thalweg_store::Error;
 use thalweg_store::client::walk::WalkEntry;

@@ -4,11 +4,12 @@
 //! `-name` and `-type`, attributes with them for `-mtime`, sizes for `-size`. Removing goes through the same batches as `thalweg rm -r`.
 
 mod conditions;
+mod glob;
 
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::remover::{Name, Remover};
-use crate::walking::{Troubles, WalkFlags, Walking, is_gone};
+use crate::verbs::store::remover::{Name, Remover};
+use crate::verbs::store::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, listing, output::Lines};
 use conditions::{Age, Answer, Candidate, Conditions, Kind, SizeIs};
 use std::ffi::{OsStr, OsString};

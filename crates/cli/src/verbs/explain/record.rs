@@ -1,7 +1,7 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
 
 use crate::failure::Failure;
-use crate::recording::{RecordFlags, default_name};
+use crate::recordings::record_flags::{RecordFlags, default_name};
 use crate::{output, size};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! Their names play no part: a person's own `x.partial` is none of them.
 
 use crate::session::Session;
-use crate::walking::Troubles;
+use crate::verbs::store::walking::Troubles;
 use crate::{failure::Failure, names, output, size};
 use serde::Serialize;
 use std::time::Duration;

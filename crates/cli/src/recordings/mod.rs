@@ -1,0 +1,5 @@
+//! Recordings that verbs make and explain.
+
+pub mod around;
+pub mod record_flags;
+pub mod temporary;
