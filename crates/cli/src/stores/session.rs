@@ -3,17 +3,14 @@
 use crate::failure::Failure;
 use crate::names;
 use crate::operand::{StoreFlags, StorePath};
-use crate::verbs::store::df::Target;
-use crate::verbs::store::remover::Name;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use thalweg_layout::Layout;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::StoreAddress;
-use thalweg_store::copy::TreeStore;
+use thalweg_store::copy::{TreeStore, umask};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, Detail, DraftEntry, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
+use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
@@ -37,7 +34,7 @@ impl<'a> Sessions<'a> {
 
     /// The one with this store.
     pub fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some((_, session)) = open.iter().find(|(address, _)| address == store) {
             return Ok(Arc::clone(session));
         }
@@ -57,6 +54,16 @@ impl Session {
         let data =
             Arc::new(DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }, Arc::new(names.clone())));
         Ok(Session { names, data })
+    }
+
+    /// Its names.
+    pub fn names(&self) -> &MetadataClient {
+        &self.names
+    }
+
+    /// Its bytes.
+    pub fn data(&self) -> &DataClient {
+        &self.data
     }
 
     /// The store, for copies.
@@ -129,16 +136,6 @@ impl Session {
         self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
-    /// Removes many names, in this order; what became of each.
-    pub fn remove_many(&self, tracer: &mut Tracer, many: &[Name]) -> Vec<Result<(), Error>> {
-        let small = |name: &Name| match name.directory {
-            Some(_) => Small::RemoveDirectory { place: name.place() },
-            None => Small::Unlink { place: name.place(), only: None },
-        };
-        let operations: Vec<Small> = many.iter().map(small).collect();
-        self.names.many(tracer, &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
-    }
-
     /// A file's size.
     pub fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
         let handle = FileHandle::from_attributes(names::text(path.as_ref()), attributes).map_err(Failure::failed)?;
@@ -167,62 +164,16 @@ impl Session {
         self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
     }
 
-    /// Gives a file or directory another name.
+    /// Renames a file or directory.
     pub fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
         let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
         renamed.map(drop).map_err(|e| named(e, from))
     }
-
-    /// Files that copies have made and not finished.
-    pub fn drafts(&self) -> Result<Vec<DraftEntry>, Failure> {
-        self.names.drafts(&mut Tracer::off()).map_err(Failure::failed)
-    }
-
-    /// The space that one of them takes; `None`: its servers do not say.
-    pub fn draft_space(&self, draft: &DraftEntry) -> Option<u64> {
-        let targets = draft.layout.targets.len() as u32;
-        let layout = Layout::new(&draft.layout.spec, Some(targets), targets).ok()?;
-        let handle = FileHandle::new(draft.file, names::text(&draft.place.path), layout, draft.layout.targets.clone()).ok()?;
-        let sizes = self.data.glimpse(&mut Tracer::off(), &handle).ok()?;
-        Some(sizes.iter().fold(0, |sum, size| u64::saturating_add(sum, size.allocated_bytes)))
-    }
-
-    /// Removes one of them, if its maker has been gone for so long.
-    pub fn remove_draft(&self, draft: &DraftEntry, abandoned_for: Duration) -> Result<(), Error> {
-        self.names.remove_draft(&mut Tracer::off(), draft.file, abandoned_for)
-    }
-
-    /// The room on every target, and the errors of servers that did not answer.
-    pub fn space(&self) -> (Vec<Target>, Vec<String>) {
-        let (space, silent) = self.data.space(&mut Tracer::off());
-        let map = self.map();
-        let target = |entry: &thalweg_store::protocol::metadata::TargetEntry| {
-            let server = map.servers.get(entry.server as usize);
-            let found = space.iter().find(|s| s.target == entry.target);
-            Target {
-                target: entry.target.0,
-                server: server.map_or_else(String::new, |s| s.name.clone()),
-                node: server.map_or_else(String::new, |s| s.node.clone()),
-                directory: entry.directory.clone(),
-                total_bytes: found.map(|s| s.total_bytes),
-                free_bytes: found.map(|s| s.available_bytes),
-            }
-        };
-        (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())
-    }
 }
 
 /// Whose new files and directories are, and what others may do with them, as far as the process's mask lets them.
-pub fn owner(mode: u32) -> Owner {
-    Owner { mode: mode & !mask(), uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
-}
-
-/// The process's file mode creation mask, as the kernel tells it: asking the usual way would mean setting it.
-fn mask() -> u32 {
-    const USUAL: u32 = 0o022;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(USUAL)
+fn owner(mode: u32) -> Owner {
+    Owner { mode: mode & !umask(), uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
 /// The metadata service could not be reached, or is none.

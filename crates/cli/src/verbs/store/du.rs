@@ -3,10 +3,10 @@
 //! A tree comes depth-first, so a directory's sum is complete when the walk leaves it; only the sums of directories on the way down are kept.
 //! What files take on the targets, only the I/O servers know (a file may have holes); how long they are may come from the metadata service.
 
+use super::walking::{Troubles, WalkFlags, Walking};
 use crate::listing;
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::verbs::store::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, output::Lines};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -175,7 +175,7 @@ impl Adding<'_> {
                         self.line(&names::join(&path.given, &next.path), sum, listing::kind_text(next.entry.kind))?;
                     }
                 }
-                Visit::Unreadable(error) if is_gone(&error) => {}
+                Visit::Unreadable(error) if error.is_gone() => {}
                 Visit::Unreadable(error) => {
                     troubles.of(&names::join(&path.path, &next.path), &error);
                     sums.resize(depth + 1, Sum::default());

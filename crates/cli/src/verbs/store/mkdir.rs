@@ -1,8 +1,8 @@
 //! `thalweg mkdir`: makes directories, all of one command in one request.
 
+use super::walking::Troubles;
 use crate::operand::StoreFlags;
 use crate::session::Sessions;
-use crate::verbs::store::walking::Troubles;
 use crate::{failure::Failure, names};
 use std::ffi::OsString;
 use thalweg_store::protocol::metadata::Place;

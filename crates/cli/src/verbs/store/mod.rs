@@ -9,8 +9,6 @@ pub mod layout;
 pub mod ls;
 pub mod mkdir;
 pub mod mv;
-pub mod partials;
-pub mod remover;
 pub mod rm;
 pub mod stat;
 pub mod walking;

@@ -3,17 +3,18 @@
 //! The walk goes ahead, names are removed in batches behind it, directories after what was in them. Nothing is followed: a symbolic link is a
 //! name like any other.
 
-use super::partials;
+use super::walking::{Operands, Troubles, WalkFlags, Walking};
 use crate::failure::Failure;
 use crate::operand::{BytePath, StoreFlags};
-use crate::verbs::store::remover::{Name, Remover};
-use crate::verbs::store::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
-use crate::{names, size};
+use crate::session::Session;
+use crate::{names, output, size};
 use std::ffi::OsString;
 use std::time::Duration;
 use thalweg_store::ErrorKind;
-use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
-use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_store::client::partials::Partial;
+use thalweg_store::client::remove::Remover;
+use thalweg_store::client::walk::{Detail, WalkMode};
+use thalweg_store::protocol::metadata::{FileKind, Place};
 use thalweg_trace::{Mode, Tracer};
 
 /// Arguments of `thalweg rm`.
@@ -81,74 +82,50 @@ impl Arguments {
     fn remove_partials(&self, operands: &Operands, troubles: &mut Troubles) -> Result<(), Failure> {
         for (path, store) in &operands.paths {
             let session = &operands.walking[*store].session;
-            partials::remove(session, &path.path, self.older_than, self.dry_run, troubles).or_else(|e| troubles.or_end(e))?;
+            self.partials_below(session, &path.path, troubles).or_else(|e| troubles.or_end(e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the partial copies below a path that have been abandoned for long enough, and says which; or only says which.
+    fn partials_below(&self, session: &Session, below: &[u8], troubles: &mut Troubles) -> Result<(), Failure> {
+        let tracer = &mut Tracer::off();
+        for partial in Partial::all(tracer, session.names()).map_err(Failure::failed)? {
+            let Some(age) = partial.abandoned_for.filter(|age| *age >= self.older_than && partial.is_below(below)) else { continue };
+            let space = partial.allocated_bytes(tracer, session.data()).map_or("?".to_owned(), size::text);
+            let said = format!("{}: {space}, abandoned {} ago", names::text(&partial.path), size::age_text(age));
+            if self.dry_run {
+                output::line(&said)?;
+                continue;
+            }
+            match partial.remove(tracer, session.names(), self.older_than) {
+                Ok(true) => output::line(&format!("{said}: removed"))?,
+                Ok(false) => {}
+                Err(error) => troubles.of(&partial.path, &error),
+            }
         }
         Ok(())
     }
 
     /// Removes the operands that are in one store.
     fn remove(&self, mode: &Mode, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
-        let walking = &operands.walking[store];
+        let Walking { session, walker } = &operands.walking[store];
         let mut tracer = mode.thread("main");
         let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();
         let places: Vec<Place> = paths.iter().map(|path| Place::at(&path.path)).collect();
-        let known = walking.session.stat_many(&mut tracer, &places)?;
-        let mut remover = Remover::new(&walking.session, mode, self.force, troubles);
+        let known = session.stat_many(&mut tracer, &places)?;
+        let mut remover = Remover::new(session.names().clone(), mode, self.force);
         for (path, known) in paths.iter().zip(known) {
             match known {
                 Err(error) if self.force && error.kind() == ErrorKind::NotFound => {}
-                Err(error) => remover.troubles().of(&path.path, &error),
+                Err(error) => troubles.of(&path.path, &error),
                 Ok(known) if known.kind == FileKind::Directory && !self.recursive => {
-                    let text = format!("{}: is a directory; -r removes it with everything in it", names::text(&path.path));
-                    remover.troubles().say(text);
+                    troubles.say(format!("{}: is a directory; -r removes it with everything in it", names::text(&path.path)));
                 }
-                Ok(known) => self.operand(&mut tracer, path, &known, walking, &mut remover),
+                Ok(known) => remover.remove_path(&mut tracer, walker, &path.path, &known, &mut |path, error| troubles.of(path, error)),
             }
         }
-        remover.finish();
+        remover.finish(&mut |path, error| troubles.of(path, error));
         Ok(())
-    }
-
-    fn operand(&self, tracer: &mut Tracer, path: &BytePath, known: &Attributes, walking: &Walking, remover: &mut Remover<'_>) {
-        let is_directory = known.kind == FileKind::Directory;
-        if is_directory {
-            self.below(tracer, path, known.id, walking, remover);
-        }
-        // The root itself stays.
-        if known.id != FileId::ROOT {
-            let directory = is_directory.then_some(known.id);
-            remover.remove(Name { parent: FileId::ROOT, name: path.path.clone(), path: path.path.clone(), directory });
-        }
-    }
-
-    /// Everything in a directory.
-    fn below(&self, tracer: &mut Tracer, path: &BytePath, id: FileId, walking: &Walking, remover: &mut Remover<'_>) {
-        let mut tree = walking.walker.tree(&Place::of(id), TreeOptions { leaving: true, ..TreeOptions::default() });
-        while let Some(next) = tree.next(tracer) {
-            match next {
-                Err(error) => {
-                    remover.troubles().of(&path.path, &error);
-                    remover.keep(id);
-                    break;
-                }
-                Ok(next) => {
-                    let path = names::join(&path.path, &next.path);
-                    let is_directory = next.entry.kind == FileKind::Directory;
-                    match next.visit {
-                        // Removed by somebody else meanwhile: done.
-                        Visit::Unreadable(error) if self.force && is_gone(&error) => {}
-                        Visit::Unreadable(error) => {
-                            remover.troubles().of(&path, &error);
-                            remover.keep(next.entry.id);
-                        }
-                        Visit::Found if is_directory => {}
-                        Visit::Found | Visit::Left => {
-                            let directory = is_directory.then_some(next.entry.id);
-                            remover.remove(Name { parent: next.parent, name: next.entry.name, path, directory });
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -10,8 +10,8 @@ use crate::{failure::Failure, names, output, size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_store::Error;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
-use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Mode;
 
 /// How directories are walked. The defaults need no tuning.
@@ -164,11 +164,6 @@ fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
         counters.from_metadata,
         counters.glimpsed,
     )
-}
-
-/// Whether a directory that was listed a moment ago is gone: then there is nothing in it to list, and nothing is wrong.
-pub fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale)
 }
 
 /// What could not be had or done.

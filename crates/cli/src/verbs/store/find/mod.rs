@@ -6,15 +6,15 @@
 mod conditions;
 mod glob;
 
+use super::walking::{Troubles, WalkFlags, Walking};
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::verbs::store::remover::{Name, Remover};
-use crate::verbs::store::walking::{Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, listing, output::Lines};
 use conditions::{Age, Answer, Candidate, Conditions, Kind, SizeIs};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
+use thalweg_store::client::remove::{Name, Remover};
 use thalweg_store::client::walk::{Detail, TreeEntry, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
 use thalweg_trace::{Mode, Tracer};
@@ -208,6 +208,13 @@ impl<'a> Visited<'a> {
     }
 }
 
+/// What is done with what is found.
+struct Doing<'a, 'b> {
+    remover: Remover,
+    printing: &'a mut Printing<'b>,
+    troubles: &'a mut Troubles,
+}
+
 /// The search below one path.
 struct Finding<'a> {
     arguments: &'a Arguments,
@@ -223,19 +230,20 @@ impl Finding<'_> {
         let mut tracer = mode.thread("main");
         let root = self.root(&mut tracer)?;
         let of_root = |names| Visited { entry: &root, depth: 0, path: &[], parent: FileId::ROOT, names };
-        let mut remover = Remover::new(&self.walking.session, mode, false, troubles);
+        let mut doing = Doing { remover: Remover::new(self.walking.session.names().clone(), mode, false), printing, troubles };
         if root.kind != FileKind::Directory || (!self.arguments.leaving() && !self.arguments.empty) {
-            self.candidate(&of_root(0), printing, &mut remover)?;
+            self.candidate(&of_root(0), &mut doing)?;
         }
         let most = self.arguments.maxdepth.unwrap_or(u32::MAX);
         if root.kind == FileKind::Directory && most > 0 {
-            self.below(&mut tracer, root.id, most, printing, &mut remover)?;
+            self.below(&mut tracer, root.id, most, &mut doing)?;
         }
         if root.kind == FileKind::Directory && (self.arguments.leaving() || self.arguments.empty) {
             let left = self.left(&mut tracer, root.id, 0, most)?;
-            self.candidate(&of_root(left), printing, &mut remover)?;
+            self.candidate(&of_root(left), &mut doing)?;
         }
-        remover.finish();
+        let Doing { remover, printing, troubles } = doing;
+        remover.finish(&mut |path, error| troubles.of(path, error));
         printing.lines.flush()
     }
 
@@ -252,14 +260,7 @@ impl Finding<'_> {
         Ok(WalkEntry { name, id: attributes.id, kind: attributes.kind, attributes: Some(attributes), size, asked: Instant::now() })
     }
 
-    fn below(
-        &mut self,
-        tracer: &mut Tracer,
-        id: FileId,
-        most: u32,
-        printing: &mut Printing<'_>,
-        remover: &mut Remover<'_>,
-    ) -> Result<(), Failure> {
+    fn below(&mut self, tracer: &mut Tracer, id: FileId, most: u32, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
         // Whether a directory is empty is known when it is left.
         let late = self.arguments.leaving() || self.arguments.empty;
         let options = TreeOptions { depth_most: most, leaving: late, ..TreeOptions::default() };
@@ -269,33 +270,25 @@ impl Finding<'_> {
             let next = match next {
                 Ok(next) => next,
                 Err(error) => {
-                    remover.troubles().of(&self.path.path, &error);
+                    doing.troubles.of(&self.path.path, &error);
                     self.counts[0] += 1;
                     break;
                 }
             };
-            self.visit(tracer, &next, late, most, printing, remover)?;
+            self.visit(tracer, &next, late, most, doing)?;
             if !tree.is_ready() {
-                printing.lines.flush()?;
+                doing.printing.lines.flush()?;
             }
         }
         Ok(())
     }
 
-    fn visit(
-        &mut self,
-        tracer: &mut Tracer,
-        next: &TreeEntry,
-        late: bool,
-        most: u32,
-        printing: &mut Printing<'_>,
-        remover: &mut Remover<'_>,
-    ) -> Result<(), Failure> {
+    fn visit(&mut self, tracer: &mut Tracer, next: &TreeEntry, late: bool, most: u32, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
         let (depth, is_directory) = (next.depth as usize, next.entry.kind == FileKind::Directory);
         match &next.visit {
             Visit::Unreadable(error) => {
-                if !is_gone(error) {
-                    remover.troubles().of(&names::join(&self.path.path, &next.path), error);
+                if !error.is_gone() {
+                    doing.troubles.of(&names::join(&self.path.path, &next.path), error);
                 }
                 self.counts.resize(depth + 1, 0);
                 // What it has is not known: it is not empty.
@@ -308,13 +301,13 @@ impl Finding<'_> {
                 if is_directory && late {
                     return Ok(());
                 }
-                self.candidate(&Visited::of(next, 0), printing, remover)
+                self.candidate(&Visited::of(next, 0), doing)
             }
             Visit::Left => {
                 self.counts.resize(depth + 1, 0);
                 let left = self.left(tracer, next.entry.id, next.depth, most)?;
                 self.counts.truncate(depth);
-                self.candidate(&Visited::of(next, left), printing, remover)
+                self.candidate(&Visited::of(next, left), doing)
             }
         }
     }
@@ -328,7 +321,7 @@ impl Finding<'_> {
     }
 
     /// Prints or removes what meets the conditions.
-    fn candidate(&mut self, visited: &Visited<'_>, printing: &mut Printing<'_>, remover: &mut Remover<'_>) -> Result<(), Failure> {
+    fn candidate(&mut self, visited: &Visited<'_>, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
         let Visited { entry, depth, path, parent, names } = *visited;
         if !self.arguments.is_deep_enough(depth) {
             return Ok(());
@@ -337,17 +330,19 @@ impl Finding<'_> {
         match self.conditions.hold(&Candidate { entry, path: &shown, names }) {
             Answer::No => return Ok(()),
             Answer::Unknown(error) => {
-                remover.troubles().size(error);
+                doing.troubles.size(error);
                 return Ok(());
             }
             Answer::Yes => {}
         }
-        printing.found(entry, &shown, remover.troubles())?;
+        doing.printing.found(entry, &shown, doing.troubles)?;
         // A store's root is there as long as the store.
         if self.arguments.delete && entry.id != FileId::ROOT {
             let name = if depth == 0 { self.path.path.clone() } else { entry.name.clone() };
             let directory = (entry.kind == FileKind::Directory).then_some(entry.id);
-            remover.remove(Name { parent, name, path: names::join(&self.path.path, path), directory });
+            let name = Name { parent, name, path: names::join(&self.path.path, path), directory };
+            let Doing { remover, troubles, .. } = doing;
+            remover.remove(name, &mut |path, error| troubles.of(path, error));
             if depth > 0 {
                 let of = &mut self.counts[depth as usize - 1];
                 *of = of.saturating_sub(1);

@@ -7,9 +7,9 @@
 mod rows;
 mod writer;
 
+use super::walking::{Operands, Troubles, WalkFlags, Walking};
 use crate::names::{self, Style};
 use crate::operand::{BytePath, StoreFlags};
-use crate::verbs::store::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
 use crate::{failure::Failure, output::Lines};
 use rows::{Order, Row};
 use std::ffi::OsString;
@@ -281,7 +281,7 @@ impl Listing<'_> {
                     let row = Row::new(next.entry, troubles);
                     if order.needs_all() { kept.push(row) } else { self.writer.row(row)? }
                 }
-                Visit::Unreadable(error) if is_gone(&error) => {}
+                Visit::Unreadable(error) if error.is_gone() => {}
                 Visit::Unreadable(error) => troubles.of(&names::join(&found.path.path, &next.path), &error),
                 // A directory in which nothing was found has a heading too.
                 Visit::Left if !is_below(&last, &next.path) => {

@@ -1,6 +1,6 @@
 //! What a listing keeps of an entry, and in which order.
 
-use crate::verbs::store::walking::Troubles;
+use super::super::walking::Troubles;
 use std::cmp::{Ordering, Reverse};
 use thalweg_store::client::walk::WalkEntry;
 use thalweg_store::protocol::metadata::FileKind;

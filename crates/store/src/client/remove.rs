@@ -2,17 +2,18 @@
 //!
 //! Names come in an order in which a directory follows everything in it. A request's operations are done in their order, so a directory may be
 //! removed by the very request that empties it; only while names of it are in other requests that are unanswered does it wait. So a deep tree
-//! takes no more round trips than a flat one. What cannot be removed is said; directories above it are then left without another word, as
-//! they cannot be empty.
+//! takes no more round trips than a flat one. The caller is told of what cannot be removed; of the directories above it, which cannot be
+//! empty then, it is not.
 
-use crate::session::Session;
-use crate::verbs::store::walking::Troubles;
+use super::walk::{TreeOptions, Visit, Walker};
+use crate::error::{Error, ErrorKind};
+use crate::metadata::client::MetadataClient;
+use crate::protocol::metadata::{Attributes, FileId, FileKind, Place, Small};
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use thalweg_store::protocol::metadata::{FileId, Place};
-use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::{Mode, Tracer};
 
 /// Requests in flight at a time.
@@ -34,59 +35,95 @@ pub struct Name {
 }
 
 impl Name {
-    /// Where it is.
-    pub fn place(&self) -> Place {
-        Place { from: self.parent, path: self.name.clone() }
+    fn operation(&self) -> Small {
+        let place = Place { from: self.parent, path: self.name.clone() };
+        match self.directory {
+            Some(_) => Small::RemoveDirectory { place },
+            None => Small::Unlink { place, only: None },
+        }
     }
 }
+
+/// Hears of each path that could not be removed, and why.
+pub type Refused<'a> = dyn FnMut(&[u8], &Error) + 'a;
 
 type Outcomes = Vec<Result<(), Error>>;
 
 /// Removes what it is given.
-pub struct Remover<'a> {
+pub struct Remover {
     order: Ordering,
-    session: Arc<Session>,
+    names: MetadataClient,
     mode: Mode,
     /// From the first request on.
     threads: Option<Threads>,
     in_flight: usize,
-    /// What is not there is no trouble.
+    /// What is not there counts as removed.
     force: bool,
-    troubles: &'a mut Troubles,
 }
 
-impl<'a> Remover<'a> {
-    /// Removes from this store.
-    pub fn new(session: &Arc<Session>, mode: &Mode, force: bool, troubles: &'a mut Troubles) -> Remover<'a> {
-        let (session, mode) = (Arc::clone(session), mode.clone());
-        Remover { order: Ordering::default(), session, mode, threads: None, in_flight: 0, force, troubles }
-    }
-
-    /// What has gone wrong so far, and more.
-    pub fn troubles(&mut self) -> &mut Troubles {
-        self.troubles
+impl Remover {
+    /// Removes from the store with these names.
+    pub fn new(names: MetadataClient, mode: &Mode, force: bool) -> Remover {
+        Remover { order: Ordering::default(), names, mode: mode.clone(), threads: None, in_flight: 0, force }
     }
 
     /// Removes a name; a directory after everything in it.
-    pub fn remove(&mut self, name: Name) {
+    pub fn remove(&mut self, name: Name, refused: &mut Refused<'_>) {
         self.order.add(name);
         while self.order.ready.len() >= NAMES {
-            self.send();
+            self.send(refused);
         }
     }
 
-    /// Something below this directory stays.
-    pub fn keep(&mut self, directory: FileId) {
-        self.order.stays.insert(directory);
+    /// Removes a path, a directory with everything in it. The root of a store stays, empty.
+    pub fn remove_path(&mut self, tracer: &mut Tracer, walker: &Walker, path: &[u8], known: &Attributes, refused: &mut Refused<'_>) {
+        let directory = (known.kind == FileKind::Directory).then_some(known.id);
+        if let Some(id) = directory {
+            self.below(tracer, walker, path, id, refused);
+        }
+        if known.id != FileId::ROOT {
+            self.remove(Name { parent: FileId::ROOT, name: path.to_vec(), path: path.to_vec(), directory }, refused);
+        }
+    }
+
+    /// Removes everything in a directory.
+    fn below(&mut self, tracer: &mut Tracer, walker: &Walker, path: &[u8], id: FileId, refused: &mut Refused<'_>) {
+        let directory = path.strip_suffix(b"/").unwrap_or(path);
+        let mut tree = walker.tree(&Place::of(id), TreeOptions { leaving: true, ..TreeOptions::default() });
+        while let Some(next) = tree.next(tracer) {
+            let next = match next {
+                Ok(next) => next,
+                Err(error) => {
+                    refused(path, &error);
+                    self.order.stays.insert(id);
+                    return;
+                }
+            };
+            let path = [directory, b"/", &next.path].concat();
+            let is_directory = next.entry.kind == FileKind::Directory;
+            match next.visit {
+                // Removed by somebody else meanwhile: done.
+                Visit::Unreadable(error) if self.force && error.is_gone() => {}
+                Visit::Unreadable(error) => {
+                    refused(&path, &error);
+                    self.order.stays.insert(next.entry.id);
+                }
+                Visit::Found if is_directory => {}
+                Visit::Found | Visit::Left => {
+                    let directory = is_directory.then_some(next.entry.id);
+                    self.remove(Name { parent: next.parent, name: next.entry.name, path, directory }, refused);
+                }
+            }
+        }
     }
 
     /// Removes all that is left to remove.
-    pub fn finish(mut self) {
+    pub fn finish(mut self, refused: &mut Refused<'_>) {
         loop {
             if !self.order.ready.is_empty() {
-                self.send();
+                self.send(refused);
             } else if self.in_flight > 0 {
-                self.answer();
+                self.answer(refused);
             } else {
                 break;
             }
@@ -97,50 +134,45 @@ impl<'a> Remover<'a> {
         }
     }
 
-    fn send(&mut self) {
+    fn send(&mut self, refused: &mut Refused<'_>) {
         while self.in_flight >= IN_FLIGHT {
-            self.answer();
+            self.answer(refused);
         }
         let names = self.order.take(NAMES);
         if names.is_empty() {
             return;
         }
         self.in_flight += 1;
-        let threads = self.threads.get_or_insert_with(|| Threads::start(&self.session, &self.mode));
+        let threads = self.threads.get_or_insert_with(|| Threads::start(&self.names, &self.mode));
         let unsent = if threads.workers.is_empty() { Err(names) } else { threads.requests.send(names).map_err(|e| e.0) };
         if let Err(names) = unsent {
             let error = Error::new(ErrorKind::TooMany, "there is no thread to remove it");
             self.in_flight -= 1;
             let outcomes = names.iter().map(|_| Err(error.clone())).collect();
-            self.take(names, outcomes);
+            self.take(names, outcomes, refused);
         }
     }
 
-    fn answer(&mut self) {
+    fn answer(&mut self, refused: &mut Refused<'_>) {
         let answer = self.threads.as_ref().and_then(|threads| threads.answers.recv().ok());
         if let Some((names, outcomes)) = answer {
             self.in_flight -= 1;
-            self.take(names, outcomes);
+            self.take(names, outcomes, refused);
         } else {
             self.in_flight = 0;
         }
     }
 
-    fn take(&mut self, names: Vec<Name>, outcomes: Outcomes) {
+    fn take(&mut self, names: Vec<Name>, outcomes: Outcomes, refused: &mut Refused<'_>) {
         for (name, outcome) in names.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(()) => self.order.answered(&name, true),
-                Err(error) if self.force && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
-                    self.order.answered(&name, true)
-                }
-                Err(error) => {
-                    // Of a directory in which something stayed, that has been said.
-                    if !name.directory.is_some_and(|id| self.order.stays.contains(&id)) {
-                        self.troubles.of(&name.path, &error);
-                    }
-                    self.order.answered(&name, false);
-                }
+            let failed = outcome.err().filter(|error| !(self.force && error.is_gone()));
+            if let Some(error) = &failed
+                // Of a directory in which something stayed, the caller knows.
+                && !name.directory.is_some_and(|id| self.order.stays.contains(&id))
+            {
+                refused(&name.path, error);
             }
+            self.order.answered(&name, failed.is_none());
         }
     }
 }
@@ -153,13 +185,13 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(session: &Arc<Session>, mode: &Mode) -> Threads {
+    fn start(names: &MetadataClient, mode: &Mode) -> Threads {
         let (requests, taken) = sync_channel::<Vec<Name>>(0);
         let (answered, answers) = channel();
-        let taken = Arc::new(std::sync::Mutex::new(taken));
+        let taken = Arc::new(Mutex::new(taken));
         let worker = |number: usize| {
-            let (session, taken, answered, mode) = (Arc::clone(session), Arc::clone(&taken), answered.clone(), mode.clone());
-            let work = move || work(&session, &taken, &answered, &mut mode.thread(&format!("remover {number}")));
+            let (names, taken, answered, mode) = (names.clone(), Arc::clone(&taken), answered.clone(), mode.clone());
+            let work = move || work(&names, &taken, &answered, &mut mode.thread(&format!("remover {number}")));
             std::thread::Builder::new().name("remover".to_owned()).spawn(work).ok()
         };
         let workers = (0..IN_FLIGHT).filter_map(worker).collect();
@@ -168,12 +200,13 @@ impl Threads {
 }
 
 /// Does requests until there are no more.
-fn work(session: &Session, taken: &std::sync::Mutex<Receiver<Vec<Name>>>, answered: &Sender<(Vec<Name>, Outcomes)>, tracer: &mut Tracer) {
+fn work(names: &MetadataClient, taken: &Mutex<Receiver<Vec<Name>>>, answered: &Sender<(Vec<Name>, Outcomes)>, tracer: &mut Tracer) {
     loop {
-        let next = taken.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-        let Ok(names) = next else { return };
-        let outcomes = session.remove_many(tracer, &names);
-        if answered.send((names, outcomes)).is_err() {
+        let next = taken.lock().recv();
+        let Ok(batch) = next else { return };
+        let operations: Vec<Small> = batch.iter().map(Name::operation).collect();
+        let outcomes = names.many(tracer, &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect();
+        if answered.send((batch, outcomes)).is_err() {
             return;
         }
     }
