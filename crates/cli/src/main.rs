@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let name = verb.name();
     match verb.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.tell(name),
+        Err(failure) => terminal::exit::tell(&failure, name),
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! `--record` keeps the recording; `--explain` says where the time went, from a recording that goes away if it is not kept.
 
+use super::explained::{explained, note, print};
+use super::temporary::Temporary;
+use crate::failure::Failure;
 use crate::operand::StoreFlags;
-use crate::recordings::temporary::Temporary;
 use crate::session::Session;
-use crate::{failure::Failure, output};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_report::TextOptions;
 use thalweg_store::client::Store;
 use thalweg_store::copy::{Recorder, Recording};
 use thalweg_trace::{Mode, Time};
@@ -66,18 +66,18 @@ impl RecordingFlags {
         attributes.push(("servers".to_owned(), recorded.iter().map(|s| s.data.links().len()).sum::<usize>().to_string()));
         let exit_code = i32::from(done.is_err());
         let finished = recorder.finish(Time::now(), exit_code, attributes).map_err(Failure::failed);
-        let told = finished.and_then(|path| if self.explain { told(&path, json) } else { Ok(()) });
+        let told = finished.and_then(|path| if self.explain { explain(&path, json) } else { Ok(()) });
         let done = done?;
         told.map(|()| done)
     }
 }
 
 /// Explains a recording: for a program on standard output, for a person where the result is not.
-fn told(path: &std::path::Path, json: bool) -> Result<(), Failure> {
-    let (_, explanation) = crate::verbs::explain::explain::explained(path)?;
+fn explain(path: &Path, json: bool) -> Result<(), Failure> {
+    let (_, explanation) = explained(path)?;
     if json {
-        return crate::verbs::explain::explain::print(&explanation, true);
+        return print(&explanation, true);
     }
-    output::note(thalweg_report::text(&explanation, &TextOptions::for_stderr()).trim_end());
+    note(&explanation);
     Ok(())
 }

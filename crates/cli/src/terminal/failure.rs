@@ -10,7 +10,6 @@
 //!
 //! `record` and `explain -- COMMAND` end as the command did: with its exit code, or by the signal that ended it.
 
-use std::process::ExitCode;
 use thalweg_record::Exit;
 
 /// A verb did not do what it was asked.
@@ -41,21 +40,6 @@ impl Failure {
     /// A usage error with this message.
     pub fn usage(message: impl std::fmt::Display) -> Failure {
         Failure::Usage(message.to_string())
-    }
-
-    /// Says it on standard error, and gives the exit code.
-    pub fn tell(&self, verb: &str) -> ExitCode {
-        let (message, code) = match self {
-            Failure::Usage(message) => (message, 2),
-            Failure::Failed(message) => (message, 1),
-            Failure::Interrupted(message) => (message, 130),
-            Failure::NotRun(message, code) => (message, *code),
-            Failure::Ended(exit) => return crate::terminal::exit::as_the_command(*exit),
-            Failure::Told => return ExitCode::from(1),
-            Failure::NobodyReads => return crate::terminal::exit::as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
-        };
-        crate::output::note(&format!("thalweg {verb}: {message}"));
-        ExitCode::from(code)
     }
 }
 

@@ -1,9 +1,10 @@
 //! SIGINT and SIGTERM as a flag that long work looks at. A second signal ends the process at once.
 
 use crate::failure::Failure;
+use parking_lot::{Condvar, Mutex};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Raised when somebody asked to stop.
 #[derive(Clone)]
@@ -39,15 +40,15 @@ impl Interrupt {
 
     /// Ends every wait, as a signal does.
     pub fn wake(&self) {
-        *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.raised.0.lock() = true;
         self.raised.1.notify_all();
     }
 
     /// Returns when it is raised, or woken.
     pub fn wait(&self) {
-        let mut raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut raised = self.raised.0.lock();
         while !*raised {
-            raised = self.raised.1.wait(raised).unwrap_or_else(PoisonError::into_inner);
+            self.raised.1.wait(&mut raised);
         }
     }
 }

@@ -60,10 +60,6 @@ impl Lines {
     }
 }
 
-/// What everybody who starts a server must know.
-pub const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
-    as any user. On loopback that is every user and program of this machine.";
-
 /// Writes a note for the person to standard error. Part of it may be what a server said: control characters but line ends are escaped.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text, &['\n', '\t']));

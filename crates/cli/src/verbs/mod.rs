@@ -1,9 +1,9 @@
 //! The verbs: one file each, one line each in the list below.
 
 mod bench;
-pub mod explain;
+mod explain;
 mod servers;
-pub mod store;
+mod store;
 
 pub use store::find::with_two_dashes;
 

@@ -8,14 +8,16 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::recordings::explained::{explained, merged, note, print};
 use crate::recordings::record_flags::RecordFlags;
 use crate::recordings::temporary::Temporary;
+use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thalweg_explain::Explanation;
 use thalweg_record::Exit;
 use thalweg_report::{Prediction, TextOptions};
-use thalweg_trace::{Recording, Source};
+use thalweg_trace::Source;
 
 /// Arguments of `thalweg explain`.
 #[derive(clap::Args)]
@@ -84,7 +86,7 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     temporary.guard();
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
-    super::merge::merged(recordings, &path)?;
+    merged(recordings, &path)?;
     hand_over(&explained(&path)?.1, arguments, false)
 }
 
@@ -109,26 +111,10 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
         (Some(exit), told) => {
             // How the command ended counts for more than what could be said about it.
             if let Err(failure) = told {
-                failure.tell("explain");
+                exit::tell(&failure, "explain");
             }
             Err(Failure::Ended(exit))
         }
-    }
-}
-
-/// Opens a recording and explains it.
-pub fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
-    let recording = Recording::open(path).map_err(Failure::failed)?;
-    let explanation = thalweg_explain::explain(&recording, &thalweg_explain::Options::default())
-        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
-    Ok((recording, explanation))
-}
-
-/// Prints an explanation for a person, or as JSON.
-pub fn print(explanation: &Explanation, json: bool) -> Result<(), Failure> {
-    match json {
-        true => output::line(&explanation.to_json()),
-        false => output::result(&thalweg_report::text(explanation, &TextOptions::for_stdout())),
     }
 }
 
@@ -141,7 +127,7 @@ fn hand_over(explanation: &Explanation, arguments: &Arguments, after_command: bo
             std::fs::write(to, text).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
         }
         (None, false) if after_command => {
-            output::note(thalweg_report::text(explanation, &TextOptions::for_stderr()).trim_end());
+            note(explanation);
             Ok(())
         }
         (None, json) => print(explanation, json),

@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::recordings::explained::merged;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use thalweg_trace::Recording;
-use thalweg_trace::merge::{ClockFrom, Merged, MergedPart, Part, merge};
+use std::path::PathBuf;
+use thalweg_trace::merge::{ClockFrom, MergedPart};
 
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]
@@ -62,14 +62,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::note(&format!("thalweg merge: {note}"));
     }
     output::result(&parts.iter().map(sentence).collect::<String>())
-}
-
-/// Merges recordings into one at `output`.
-pub fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
-    let opened: Vec<Recording> = recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>().map_err(Failure::failed)?;
-    let name = |path: &Path| path.display().to_string();
-    let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source }).collect();
-    merge(&parts, output).map_err(Failure::failed)
 }
 
 fn placed(part: &MergedPart) -> Placed {

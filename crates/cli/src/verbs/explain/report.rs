@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let what = arguments.output.display();
         return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html, which says what to make")));
     }
-    let (recording, explanation) = super::explain::explained(&arguments.recording)?;
+    let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
     let options = thalweg_report::PictureOptions::default();
     let drawn = match kind {
         "svg" => thalweg_report::svg(&recording, &explanation, &options),

@@ -3,8 +3,9 @@
 use crate::interrupt::Interrupt;
 use crate::recordings::temporary::Temporary;
 use crate::{failure::Failure, output};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_explain::rpcstat::{RpcStat, live::Interval};
 use thalweg_record::capture::{Capture, Live, LiveOptions, Options, Summary};
@@ -139,7 +140,7 @@ struct Looking {
 
 impl Sink for Looking {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         batch.iter().for_each(|event| seen.take(event));
         drop(seen);
         self.to.take(batch);
@@ -161,7 +162,7 @@ fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
         let line_begun = Instant::now();
         let until = ends.map_or(line_begun + LINE_EVERY, |e| e.min(line_begun + LINE_EVERY));
         live.capture(until, &|| interrupt.is_raised()).map_err(Failure::failed)?;
-        let passed = std::mem::take(&mut *looking.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        let passed = std::mem::take(&mut *looking.seen.lock());
         if lines % LINES_PER_HEAD == 0 {
             output::note(&thalweg_report::live_heads());
         }

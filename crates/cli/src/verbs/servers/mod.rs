@@ -2,5 +2,6 @@
 
 pub mod mount;
 pub mod serve;
+mod starting;
 pub mod umount;
 pub mod up;

@@ -11,4 +11,4 @@ pub mod mkdir;
 pub mod mv;
 pub mod rm;
 pub mod stat;
-pub mod walking;
+mod walking;

@@ -6,6 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::layout_flags::LayoutFlags;
 use crate::operand::{Operand, StoreFlags, StorePath};
 use crate::recordings::around::RecordingFlags;
+use crate::recordings::explained;
 use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
@@ -247,11 +248,11 @@ impl Copying<'_> {
             output::note(&format!("{}: was written to while it was copied; the copy may be of no single moment", shown_from(&from)));
         }
         let explanation = match (&outcome.recording, flags.recording.explain) {
-            (Some(path), true) => Some(crate::verbs::explain::explain::explained(path)?.1),
+            (Some(path), true) => Some(explained::explained(path)?.1),
             _ => None,
         };
         if let (true, Some(explanation)) = (flags.json, &explanation) {
-            return crate::verbs::explain::explain::print(explanation, true);
+            return explained::print(explanation, true);
         }
         if flags.json {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
@@ -266,7 +267,7 @@ impl Copying<'_> {
                 output::note(&thalweg_report::text(&explanation, &thalweg_report::TextOptions::default()));
                 Ok(())
             }
-            Some(explanation) => crate::verbs::explain::explain::print(&explanation, false),
+            Some(explanation) => explained::print(&explanation, false),
             None => Ok(()),
         }
     }

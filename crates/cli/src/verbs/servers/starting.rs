@@ -1,0 +1,53 @@
+//! What starting a store and starting one of its servers have in common.
+
+use crate::{failure::Failure, interrupt::Interrupt, output};
+use thalweg_store::start::{RunningStore, StartOptions};
+
+/// What everybody who starts a server must know.
+pub const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
+    as any user. On loopback that is every user and program of this machine.";
+
+/// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
+#[derive(clap::Args)]
+pub struct StartFlags {
+    /// Listen on an address that others than this machine can reach: whoever reaches a port can do everything there
+    #[arg(long)]
+    beyond_loopback: bool,
+    /// Make targets and metadata that are not there, anew and empty: what was in them is lost. (A new store's are made without being asked)
+    #[arg(long)]
+    initialise: bool,
+    /// Go on with metadata that is older than the datafiles: files that it does not know are lost
+    #[arg(long)]
+    accept_older_metadata: bool,
+    /// Where the metadata's log is damaged, go on without what comes after: those names and attributes are lost. The damaged files are put aside
+    #[arg(long)]
+    drop_damaged_log: bool,
+}
+
+impl StartFlags {
+    /// As options of a start.
+    pub fn options(&self) -> StartOptions {
+        StartOptions {
+            beyond_loopback: self.beyond_loopback,
+            initialise: self.initialise,
+            accept_older_metadata: self.accept_older_metadata,
+            drop_damaged_log: self.drop_damaged_log,
+        }
+    }
+
+    /// Says what it means that others can reach a server, if they can.
+    pub fn warn(&self) {
+        if self.beyond_loopback {
+            output::note(NO_CREDENTIALS);
+        }
+    }
+}
+
+/// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
+pub fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
+    store.notes().iter().for_each(|note| output::note(note));
+    let woken = interrupt.clone();
+    store.on_failure(move || woken.wake());
+    interrupt.wait();
+    store.stop().map_err(Failure::failed)
+}
