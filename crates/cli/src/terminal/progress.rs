@@ -2,11 +2,13 @@
 //!
 //! Both go on while nothing moves: a stall is when a person most wants to see that the program is there.
 
+use super::output;
 use crate::size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::{Condvar, Mutex};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,6 @@ enum Shown {
 /// What is counted; 0 bytes in all: not known.
 struct Counts {
     name: String,
-    begun: Instant,
     done_bytes: AtomicU64,
     total_bytes: AtomicU64,
 }
@@ -40,7 +41,6 @@ impl Progress {
     pub fn new(name: &str, total_bytes: Option<u64>, quiet: bool) -> Progress {
         let counts = Arc::new(Counts {
             name: name.to_owned(),
-            begun: Instant::now(),
             done_bytes: AtomicU64::new(0),
             total_bytes: AtomicU64::new(total_bytes.unwrap_or(0)),
         });
@@ -88,7 +88,7 @@ impl Drop for Progress {
             Shown::Nothing => {}
             Shown::Bar(bar) => bar.finish_and_clear(),
             Shown::Lines { ended, thread } => {
-                *ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                *ended.0.lock() = true;
                 ended.1.notify_all();
                 if let Some(thread) = thread.take() {
                     let _ = thread.join();
@@ -99,32 +99,34 @@ impl Drop for Progress {
 }
 
 impl Counts {
-    fn line(&self) -> String {
-        let seconds = self.begun.elapsed().as_secs_f64();
+    /// After so long.
+    fn line(&self, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs_f64();
         let (done, total) = (self.done_bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed));
         let rate = size::rate_text(done, seconds);
         if total == 0 {
             return format!("{}: {}, {rate}", self.name, size::text(done));
         }
         let percent = 100 * u128::from(done) / u128::from(total);
-        let left = match done {
-            0 => "?".to_owned(),
-            _ => size::seconds_text(seconds * total.saturating_sub(done) as f64 / done as f64),
-        };
+        let left = seconds_left(seconds, done, total).map_or_else(|| "?".to_owned(), size::seconds_text);
         format!("{}: {} of {} ({percent} %), {rate}, ETA {left}", self.name, size::text(done), size::text(total))
     }
+}
+
+/// How long the rest takes at the rate so far; `None`: there is no rate yet.
+fn seconds_left(seconds: f64, done_bytes: u64, total_bytes: u64) -> Option<f64> {
+    (done_bytes > 0).then(|| seconds * total_bytes.saturating_sub(done_bytes) as f64 / done_bytes as f64)
 }
 
 fn lines(counts: &Arc<Counts>) -> Shown {
     let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
     let (counts, heard) = (Arc::clone(counts), Arc::clone(&ended));
+    let begun = Instant::now();
     let told = move || {
-        let mut end = heard.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = heard.0.lock();
         while !*end {
-            let waited = heard.1.wait_timeout_while(end, LINE_EVERY, |end| !*end).unwrap_or_else(PoisonError::into_inner);
-            end = waited.0;
-            if waited.1.timed_out() {
-                crate::output::note(&counts.line());
+            if heard.1.wait_while_for(&mut end, |end| !*end, LINE_EVERY).timed_out() && !*end {
+                output::note(&counts.line(begun.elapsed()));
             }
         }
     };
@@ -153,17 +155,31 @@ fn style(total_is_known: bool) -> ProgressStyle {
 mod tests {
     use super::*;
 
+    fn counts(done_bytes: u64, total_bytes: u64) -> Counts {
+        Counts { name: "a".into(), done_bytes: AtomicU64::new(done_bytes), total_bytes: AtomicU64::new(total_bytes) }
+    }
+
     #[test]
     fn a_line_says_how_far_how_fast_and_how_long_still() {
-        let counts = Counts {
-            name: "a".into(),
-            begun: Instant::now(),
-            done_bytes: AtomicU64::new(64 << 20),
-            total_bytes: AtomicU64::new(256 << 20),
-        };
-        let line = counts.line();
-        assert!(line.starts_with("a: 64 MiB of 256 MiB (25 %), ") && line.contains("/s, ETA "), "{line}");
-        counts.total_bytes.store(0, Ordering::Relaxed);
-        assert!(counts.line().starts_with("a: 64 MiB, "));
+        let line = |done_bytes, total_bytes, seconds| counts(done_bytes, total_bytes).line(Duration::from_secs(seconds));
+        assert_eq!(line(64 << 20, 256 << 20, 4), "a: 64 MiB of 256 MiB (25 %), 16 MiB/s, ETA 12.0 s");
+        assert_eq!(line(64 << 20, 0, 4), "a: 64 MiB, 16 MiB/s");
+        assert_eq!(line(0, 256 << 20, 4), "a: 0 B of 256 MiB (0 %), 0 B/s, ETA ?");
+    }
+
+    #[test]
+    fn the_time_left_is_what_the_rest_takes_at_the_rate_so_far() {
+        let copy_s = 80.0;
+        for percent in 1..=100_u64 {
+            // A copy at an even rate, at each moment of which the time passed and the time left are the whole.
+            let passed_s = copy_s * percent as f64 / 100.0;
+            let left_s = seconds_left(passed_s, percent << 20, 100 << 20).unwrap();
+            assert!((passed_s + left_s - copy_s).abs() < 1e-6, "{left_s} s left at {percent} %");
+        }
+        assert_eq!(seconds_left(10.0, 3 << 20, 4 << 20), Some(10.0 / 3.0), "twice the rest is not twice the whole");
+        assert_eq!(seconds_left(10.0, 5 << 20, 4 << 20), Some(0.0), "a file that has grown");
+        assert_eq!(seconds_left(10.0, 0, 4 << 20), None);
+        // A stall puts the end off.
+        assert!(seconds_left(20.0, 1 << 20, 4 << 20) > seconds_left(10.0, 1 << 20, 4 << 20));
     }
 }
