@@ -1,9 +1,10 @@
 //! The flags that `record` and `explain -- COMMAND` share, and what they become.
 
 use crate::size;
+use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use thalweg_record::mpi::{Implementation, Mpi};
 use thalweg_record::{Method, Options, Tier};
 
@@ -130,27 +131,15 @@ impl RecordFlags {
 pub fn default_name(of: &str) -> PathBuf {
     let of = Path::new(of).file_name().map_or_else(|| "recording".into(), |name| name.to_string_lossy());
     let plain: String = of.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let stem = format!("{}-{}", plain.trim_start_matches(['.', '-']), instant(now));
+    let stem = format!("{}-{}", plain.trim_start_matches(['.', '-']), instant(Timestamp::now()));
     let free = |path: &PathBuf| !path.exists();
     let numbered = (2..1000).map(|n| PathBuf::from(format!("{stem}-{n}.thw")));
     std::iter::once(PathBuf::from(format!("{stem}.thw"))).chain(numbered).find(free).unwrap_or_else(|| PathBuf::from(format!("{stem}.thw")))
 }
 
 /// An instant of UTC as it can stand in a file's name: `20261121T235102Z`.
-fn instant(unix_s: u64) -> String {
-    // Days to a date of the Gregorian calendar, by counting from 1 March of year 0: leap days come last.
-    let days = (unix_s / 86_400) as i64 + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    let seconds = unix_s % 86_400;
-    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+fn instant(at: Timestamp) -> String {
+    at.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 #[cfg(test)]
@@ -160,7 +149,7 @@ mod tests {
     #[test]
     fn recordings_are_named_for_what_and_when() {
         for (unix_s, expected) in [(0, "19700101T000000Z"), (951_782_399, "20000228T235959Z"), (1_709_164_800, "20240229T000000Z")] {
-            assert_eq!(instant(unix_s), expected);
+            assert_eq!(instant(Timestamp::from_second(unix_s).unwrap()), expected);
         }
         let name = default_name("/usr/bin/nfs-cp");
         let name = name.to_str().unwrap();

@@ -3,6 +3,7 @@
 //! A listing has a hundred thousand lines as easily as ten, so lines are put together in one buffer, field by field, with nothing allocated for
 //! any of them; a date is worked out once for all times of its day.
 
+use jiff::{Timestamp, tz::Offset};
 use thalweg_store::protocol::metadata::FileKind;
 
 /// Kind and permissions, the way `ls -l` writes them.
@@ -71,8 +72,9 @@ impl Times {
         let seconds = since_epoch_ns.div_euclid(1_000_000_000);
         let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         if self.day != Some(day) {
-            let (year, month, of_month) = civil(day);
-            self.date = format!("{year:04}-{month:02}-{of_month:02}T").into_bytes();
+            // 64 bits of nanoseconds are within the years that there are dates for.
+            let noon = Timestamp::from_second(day * 86_400 + 43_200).unwrap_or_default();
+            self.date = format!("{}T", Offset::UTC.to_datetime(noon).date()).into_bytes();
             self.day = Some(day);
         }
         out.extend_from_slice(&self.date);
@@ -80,19 +82,6 @@ impl Times {
         let ([h, i], [m, j], [s, k]) = (two(second / 3600), two(second / 60 % 60), two(second % 60));
         out.extend_from_slice(&[h, i, b':', m, j, b':', s, k, b'Z']);
     }
-}
-
-/// The Gregorian date of a day since 1970-01-01. Years are counted from March, so that the leap day is the last of its year;
-/// 400 years have 146,097 days, whatever comes before or after.
-fn civil(day: i64) -> (i64, i64, i64) {
-    let day = day + 719_468;
-    let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_month)
 }
 
 /// Appends a number, to the right of a column this wide.
@@ -186,6 +175,8 @@ mod tests {
         assert_eq!(time_text(951_782_400_000_000_000), "2000-02-29T00:00:00Z");
         assert_eq!(time_text(1_772_366_399_999_999_999), "2026-03-01T11:59:59Z");
         assert_eq!(time_text(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(time_text(i64::MIN), "1677-09-21T00:12:43Z");
+        assert_eq!(time_text(i64::MAX), "2262-04-11T23:47:16Z");
         let (mut times, mut out) = (Times::default(), Vec::new());
         for day in [0, 86_400_000_000_000, 0] {
             times.push(&mut out, day);
