@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use thalweg_layout::plan::{Options, Part, Refused, Run, View, from_parts};
+use thalweg_layout::plan::{Options, Part, Refused, from_parts};
 use thalweg_layout::{Layout, Spec};
 use thalweg_trace::{Object, ObjectKind, Source, SpanKind, Track};
 
@@ -227,36 +227,44 @@ fn targets(mounts: &[(String, Mounted)]) -> TargetsOfNode {
 }
 
 /// A view of a file: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`.
-fn view(text: &str) -> Option<View> {
-    let (head, runs) = text.split_once(':')?;
-    let (displacement, extent) = head.split_once(',')?;
-    let run = |run: &str| {
-        let (offset, length) = run.split_once('+')?;
-        Some(Run { offset: offset.parse().ok()?, length: length.parse().ok()? })
-    };
-    let runs: Vec<Run> = runs.split(',').map(run).collect::<Option<_>>()?;
-    let view = View { displacement: displacement.parse().ok()?, extent: extent.parse().ok()?, runs };
-    (view.extent > 0 && view.runs.iter().any(|run| run.length > 0)).then_some(view)
+struct View {
+    displacement: u64,
+    extent: u64,
+    runs: Vec<(u64, u64)>,
 }
 
-/// The ranges of the next `size` bytes that can be seen from `offset` on.
-fn seen(view: &View, offset: u64, size: u64, found: &mut Vec<(u64, u64)>) {
-    // What of a tile comes before its first byte: a type may begin anywhere in, or behind, its extent.
-    let before = view.runs.first().map_or(0, |run| run.offset);
-    let Some(within) = offset.checked_sub(view.displacement).and_then(|within| within.checked_sub(before)) else { return };
-    let (mut tile, mut left) = (within / view.extent, size);
-    while left > 0 && found.len() < MOST_RANGES {
-        let base = view.displacement.saturating_add(tile.saturating_mul(view.extent));
-        for run in &view.runs {
-            let start = base.saturating_add(run.offset).max(offset);
-            let end = base.saturating_add(run.offset).saturating_add(run.length);
-            let take = end.saturating_sub(start).min(left);
-            if take > 0 {
-                push(found, (start, start + take));
-                left -= take;
+impl View {
+    fn read(text: &str) -> Option<View> {
+        let (head, runs) = text.split_once(':')?;
+        let (displacement, extent) = head.split_once(',')?;
+        let run = |run: &str| run.split_once('+').and_then(|(offset, length)| Some((offset.parse().ok()?, length.parse().ok()?)));
+        let runs: Vec<(u64, u64)> = runs.split(',').map(run).collect::<Option<_>>()?;
+        let view = View { displacement: displacement.parse().ok()?, extent: extent.parse().ok()?, runs };
+        (view.extent > 0 && view.runs.iter().any(|run| run.1 > 0)).then_some(view)
+    }
+
+    /// What of a tile comes before its first byte: a type may begin anywhere in, or behind, its extent.
+    fn before(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.0)
+    }
+
+    /// The ranges of the next `size` bytes that can be seen from `offset` on.
+    fn ranges(&self, offset: u64, size: u64, found: &mut Vec<(u64, u64)>) {
+        let Some(within) = offset.checked_sub(self.displacement).and_then(|within| within.checked_sub(self.before())) else { return };
+        let (mut tile, mut left) = (within / self.extent, size);
+        while left > 0 && found.len() < MOST_RANGES {
+            let base = self.displacement.saturating_add(tile.saturating_mul(self.extent));
+            for &(at, length) in &self.runs {
+                let start = base.saturating_add(at).max(offset);
+                let end = base.saturating_add(at).saturating_add(length);
+                let take = end.saturating_sub(start).min(left);
+                if take > 0 {
+                    push(found, (start, start + take));
+                    left -= take;
+                }
             }
+            tile += 1;
         }
-        tile += 1;
     }
 }
 
@@ -277,7 +285,7 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
     let views: HashMap<u64, Option<View>> = objects
         .iter()
         .filter(|(_, object)| attribute(object, "view").is_some())
-        .map(|(number, object)| (*number, attribute(object, "view").and_then(view)))
+        .map(|(number, object)| (*number, attribute(object, "view").and_then(View::read)))
         .collect();
     let nodes: HashMap<u16, &str> = source.hosts().iter().map(|host| (host.host.0, host.node.as_str())).collect();
     let tracks: HashMap<u64, &Track> = source.tracks().iter().map(|t| (t.track.number(), t)).collect();
@@ -310,7 +318,7 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
             let ranges = file.of_writer.entry((name, node.to_owned())).or_default();
             let before = ranges.len();
             match view.and_then(Option::as_ref) {
-                Some(view) => seen(view, offset, size, ranges),
+                Some(view) => view.ranges(offset, size, ranges),
                 None => push(ranges, (offset, offset.saturating_add(size))),
             }
             file.ranges += ranges.len() - before;
@@ -401,22 +409,22 @@ mod tests {
 
     #[test]
     fn a_view_says_which_bytes_a_write_went_to() {
-        let tiled = view("100,40:0+10,20+10").unwrap();
+        let tiled = View::read("100,40:0+10,20+10").unwrap();
         let mut found = Vec::new();
-        seen(&tiled, 100, 25, &mut found);
+        tiled.ranges(100, 25, &mut found);
         assert_eq!(found, [(100, 110), (120, 130), (140, 145)]);
         found.clear();
-        seen(&tiled, 145, 10, &mut found);
+        tiled.ranges(145, 10, &mut found);
         assert_eq!(found, [(145, 150), (160, 165)], "it goes on where the last one ended");
-        let late = view("0,40:30+10,60+10").unwrap();
+        let late = View::read("0,40:30+10,60+10").unwrap();
         found.clear();
-        seen(&late, 30, 40, &mut found);
+        late.ranges(30, 40, &mut found);
         assert_eq!(found, [(30, 40), (60, 80), (100, 110)], "a type that begins late goes over its extent");
-        let dense = view("0,1:0+1").unwrap();
+        let dense = View::read("0,1:0+1").unwrap();
         found.clear();
-        seen(&dense, 7, 5, &mut found);
+        dense.ranges(7, 5, &mut found);
         assert_eq!(found, [(7, 12)]);
-        assert!(view("0,0:0+1").is_none() && view("0,8:").is_none() && view("x").is_none());
+        assert!(View::read("0,0:0+1").is_none() && View::read("0,8:").is_none() && View::read("x").is_none());
     }
 
     #[test]

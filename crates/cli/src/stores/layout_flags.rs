@@ -1,7 +1,7 @@
 //! The flags that choose a new file's layout: distribution and parameters, number of datafiles, placement.
 
 use crate::{failure::Failure, size};
-use thalweg_layout::Spec;
+use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
 use thalweg_store::protocol::io::TargetId;
 use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 
@@ -9,9 +9,7 @@ use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Layout of new files")]
 pub struct LayoutFlags {
-    /// Distribution and parameters: basic_dist, simple_stripe, varstrip_dist or twod_stripe, like
-    /// simple_stripe,strip_size=1Mi or 'varstrip_dist,strips=0:2K;1:1K'
-    #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...")]
+    #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...", help = distributions())]
     layout: Option<String>,
 
     /// Number of datafiles, each on a target of its own (default: one on every target)
@@ -22,6 +20,17 @@ pub struct LayoutFlags {
     /// servers on this node)
     #[arg(long, value_name = "PLACEMENT")]
     place: Option<Place>,
+}
+
+/// What `--help` says of `--layout`: all distributions there are.
+fn distributions() -> String {
+    let parameter = |known: &ParameterInfo| format!("{}: {}", known.name, known.summary);
+    let distribution = |kind: &Kind| match kind.parameters {
+        [] => format!("{}: {}", kind.name, kind.summary),
+        known => format!("{}: {} ({})", kind.name, kind.summary, known.iter().map(parameter).collect::<Vec<_>>().join(", ")),
+    };
+    let all: Vec<String> = kinds().iter().map(distribution).collect();
+    format!("Distribution and parameters, like simple_stripe,strip_size=1Mi or 'varstrip_dist,strips=0:2K;1:1K'. {}", all.join("; "))
 }
 
 /// Which targets datafiles go to, as the flag says it.

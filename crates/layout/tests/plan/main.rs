@@ -1,8 +1,11 @@
 //! Plans: the answers that the library in `mpi/` is held to as well, and what holds of every plan.
 
+mod cycles;
+
+use cycles::{Run, View, from_starts, from_views};
 use proptest::prelude::*;
 use serde_json::Value;
-use thalweg_layout::plan::{Options, Part, Plan, Refused, Run, View, from_parts, from_starts, from_views};
+use thalweg_layout::plan::{Options, Part, Plan, Refused, from_parts};
 use thalweg_layout::{Layout, Spec};
 
 fn number(value: &Value) -> u64 {

@@ -1,14 +1,14 @@
-//! From writers' views of a file, or from where each of them begins, to parts of a cycle.
+//! The model of what the library in `mpi/` does before it has parts of a cycle: from writers' views of a file, or from where each of them
+//! begins, to those parts.
 
-use super::{Options, Part, Plan, Refused, from_parts, owned};
-use crate::MAX_OFFSET;
+use thalweg_layout::MAX_OFFSET;
+use thalweg_layout::plan::{Options, Part, Plan, Refused, from_parts};
 
 /// How far the last part goes on where nothing repeats.
 const FOR_EVER: u64 = 1 << 50;
 
 /// A run of bytes within a view's extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Run {
     pub offset: u64,
     pub length: u64,
@@ -17,7 +17,6 @@ pub struct Run {
 /// What a writer sees of the file: from `displacement` on, tiles of `extent` bytes of which it has the runs, which are in order and
 /// apart from each other. No runs: it writes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct View {
     pub displacement: u64,
     pub extent: u64,
@@ -168,4 +167,21 @@ pub fn from_starts(starts: &[(u64, u64)], target_of: &[u32], options: &Options) 
         Some((parts, cycle)) => from_parts(&parts, cycle, target_of, options),
         None => Err(Refused("the offsets do not fit in 63 bits".to_owned())),
     }
+}
+
+/// Of a cycle's bytes: how many anybody claims, and how many are one target's alone.
+fn owned(parts: &[Part], cycle_bytes: u64, target_of: &[u32]) -> (u64, u64) {
+    let mut edges: Vec<u64> = parts.iter().flat_map(|part| [part.start, part.end]).map(|edge| edge.min(cycle_bytes)).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let (mut claimed, mut owned) = (0, 0);
+    for pair in edges.windows(2) {
+        let over = parts.iter().filter(|part| part.start <= pair[0] && part.end >= pair[1]);
+        let mut targets: Vec<u32> = over.map(|part| target_of[part.writer as usize]).collect();
+        targets.dedup();
+        let bytes = pair[1] - pair[0];
+        claimed += if targets.is_empty() { 0 } else { bytes };
+        owned += if targets.windows(2).all(|pair| pair[0] == pair[1]) && !targets.is_empty() { bytes } else { 0 };
+    }
+    (claimed, owned)
 }
