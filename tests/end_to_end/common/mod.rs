@@ -2,9 +2,11 @@
 //!
 //! Everything started here is ended here, by its own process id, when its owner is dropped.
 
+mod disk;
 mod process;
 mod servers;
 
+pub use disk::SmallDisk;
 pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
 

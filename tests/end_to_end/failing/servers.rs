@@ -1,9 +1,11 @@
 //! Servers that are killed, stopped, full or gone, in the middle of a copy: the error names them, nothing is taken for whole.
 
-use crate::common::{Running, Said, Servers, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until};
+use crate::common::{
+    Running, Said, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
+};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// A copy from a pipe, so that the test decides when it is in the middle.
@@ -182,24 +184,6 @@ fn names_fail_without_the_metadata_service_and_work_again_when_it_is_back() {
     assert_eq!(run(["ls", "--store", text(&store), "/"]).done().out, "f\n");
     let stat = run(["stat", "--json", "--store", text(&store), "/f"]).done().json();
     assert_eq!(stat["size_bytes"], 1 << 20);
-}
-
-/// A small file system of its own; unmounted with its owner.
-pub struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
-        std::fs::create_dir_all(at).ok()?;
-        let done =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).output().ok()?.status.success();
-        done.then(|| SmallDisk(at.to_owned()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `thalweg cp -r`: whole trees in, out and between stores, with all that can be wrong with some of their entries.
 
-use crate::common::{Running, Servers, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
-use crate::failures::SmallDisk;
+use crate::common::{Running, Servers, SmallDisk, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
