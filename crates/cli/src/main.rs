@@ -18,11 +18,11 @@ use terminal::{failure, interrupt, listing, names, output};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
 
-/// Says why a transfer is slow and what to change: records any program, explains where its time went, moves the data better.
+/// Record a data transfer, explain why it is slow, and move the data through a striped store.
 #[derive(Parser)]
 #[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Sizes: whole bytes, or with Ki, Mi, Gi, Ti. A store: thal://HOST:PORT, or its store.toml, or THALWEG_STORE.\n\
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; record and explain -- COMMAND: the command's own. NO_COLOR is honoured.")]
+#[command(after_help = "Sizes are whole bytes, or have Ki, Mi, Gi or Ti. A store is thal://HOST:PORT, its store.toml, or THALWEG_STORE.\n\
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured.")]
 struct CommandLine {
     #[command(subcommand)]
     verb: verbs::Verb,

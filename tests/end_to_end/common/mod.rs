@@ -77,3 +77,12 @@ pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
+
+pub fn no_bpf() -> Option<String> {
+    if !is_root() {
+        return Some("recording with BPF needs root".to_owned());
+    }
+    let here = scratch();
+    let said = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]);
+    (said.code != Some(0)).then(|| format!("no recording with BPF: {}", said.err.trim()))
+}

@@ -1,6 +1,6 @@
 //! Real clients and real servers, recorded at both ends: in one recording, and in two that are merged.
 
-use crate::common::{Running, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{Running, content, file, is_root, no_bpf, run, scratch, skipped, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,12 +40,6 @@ impl Server {
     fn file(&self, name: &str) -> String {
         self.url.replacen("NAME", name, 1)
     }
-}
-
-fn no_bpf() -> Option<String> {
-    let here = scratch();
-    let said = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]);
-    (said.code != Some(0)).then(|| format!("no recording with BPF: {}", said.err.trim()))
 }
 
 fn explained(recordings: &[&Path]) -> Value {

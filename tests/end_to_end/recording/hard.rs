@@ -1,20 +1,11 @@
 //! What recorders must survive: full disks, programs with other rights, thousands of processes, numbers that are used again,
 //! a thousand connections.
 
-use crate::common::{Said, THALWEG, content, file, is_root, run, scratch, skipped, text};
+use crate::common::{Said, THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-fn no_bpf() -> Option<String> {
-    if !is_root() {
-        return Some("recording with BPF needs root".to_owned());
-    }
-    let here = scratch();
-    let said = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]);
-    (said.code != Some(0)).then(|| format!("no recording with BPF: {}", said.err.trim()))
-}
 
 fn explained(recording: &Path) -> Value {
     let document = run(["explain", "--json", text(recording)]).done().json();

@@ -17,10 +17,10 @@ use thalweg_trace::{Mode, Time};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Recording")]
 pub struct RecordingFlags {
-    /// Say where the time went: on standard error, or with --json on standard output instead of the result
+    /// Show where the time went: on standard error; with --json on standard output, in place of the result
     #[arg(long)]
     pub explain: bool,
-    /// Record what is done, at both ends, into this directory, NAME.thw
+    /// Record both ends into this directory, NAME.thw
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
 }

@@ -12,33 +12,33 @@ use thalweg_record::{Method, Options, Tier};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Recording")]
 pub struct RecordFlags {
-    /// Watch this too: a process number, a command name, a port that is listened on (`:2049`), with all it starts; or a path in a mounted
-    /// store: its mount, and its servers on this machine. Repeat it for more
+    /// Record this too: a process by number, command name or the port it listens on (`:2049`), with all that it starts; or, by a path in a
+    /// mounted store, its mount and its servers on this machine. May be repeated
     #[arg(long, value_name = "PID|NAME|PORT|PATH")]
     pub also: Vec<String>,
-    /// Leave out the mount and servers of a store that the command works in (they are recorded with it otherwise)
+    /// Do not record the mount and servers of the store that the command works in
     #[arg(long)]
     pub no_also: bool,
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
-    /// With what: the kernel's tracepoints (needs privilege), a library put into the program, or looks at /proc
+    /// Which recorder to use
     #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
     pub method: MethodFlag,
     /// Stop recording after this time; the command goes on
     #[arg(long = "for", value_name = "TIME", value_parser = size::duration)]
     pub duration: Option<Duration>,
-    /// The most the recording may take on disk while it is made; what comes after is counted as lost
+    /// Disk space for the recording while it is made; later events are dropped and counted
     #[arg(long, value_name = "SIZE", default_value = "4Gi", value_parser = size::positive)]
     pub limit: u64,
-    /// How often events are fetched; 0: without a pause
+    /// How often events are fetched; 0: without pause
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = pause)]
     pub drain: Duration,
-    /// What the devices and paths reach, as `thalweg doctor --ceilings` measures it
+    /// What devices and paths can reach, as measured by `thalweg doctor --ceilings`
     #[arg(long, value_name = "FILE")]
     pub ceilings: Option<PathBuf>,
-    /// The command's MPI calls too, of every rank on this machine. Which MPI it is is found out, or said: --mpi=mpich, --mpi=openmpi. Started as
-    /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank's recording has its number in its name
+    /// Record the MPI calls of every rank on this machine too. The MPI is detected, unless it is given: --mpi=mpich, --mpi=openmpi. Started as
+    /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank makes a recording with its number in the name
     #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub mpi: Option<MpiFlag>,
 }
@@ -46,7 +46,7 @@ pub struct RecordFlags {
 /// Which MPI.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MpiFlag {
-    /// The one that the launcher or the program is of
+    /// The one that the launcher or the program uses
     Auto,
     /// MPICH
     Mpich,
@@ -57,24 +57,24 @@ pub enum MpiFlag {
 /// How much is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum TierFlag {
-    /// Waits, devices, sockets; no system calls. What a run can bear always
+    /// Waits, devices and sockets, no system calls: cheap enough for any run
     Lean,
-    /// And every system call
+    /// Every system call as well
     Syscall,
-    /// And packets, where a recorder has them (the kernel's has not: use `thalweg rpcstat --interface` beside it)
+    /// Packets as well, where the recorder has them (bpf has not: run `thalweg rpcstat --interface` beside it)
     Packet,
 }
 
 /// Which recorder.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MethodFlag {
-    /// The best that is allowed here
+    /// The best one allowed here
     Auto,
-    /// The kernel's tracepoints
+    /// The kernel's tracepoints; needs privilege
     Bpf,
-    /// A library in the program
+    /// A library that is loaded into the program
     Preload,
-    /// Looks at /proc
+    /// Samples of /proc
     Proc,
 }
 

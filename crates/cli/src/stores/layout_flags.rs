@@ -12,12 +12,12 @@ pub struct LayoutFlags {
     #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...", help = distributions())]
     layout: Option<String>,
 
-    /// Number of datafiles, each on a target of its own (default: one on every target)
+    /// Number of datafiles, each on its own target (default: one on every target)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     datafiles: Option<u32>,
 
-    /// Where datafiles go: round-robin (from a random target; the default), round-robin:FIRST, targets:0,2,3 or local (to the targets of
-    /// servers on this node)
+    /// Targets of the datafiles: round-robin (from a random one; the default), round-robin:FIRST, targets:0,2,3, or local (those of servers
+    /// on this node)
     #[arg(long, value_name = "PLACEMENT")]
     place: Option<Place>,
 }

@@ -15,13 +15,13 @@ use thalweg_store::config::StoreAddress;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Store")]
 pub struct StoreFlags {
-    /// The store of paths without an address: thal://HOST:PORT, or the path of its store.toml
+    /// The store of paths without an address: thal://HOST:PORT, or its store.toml
     #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
     store: Option<String>,
-    /// Give a silent server up after this long, like 30, 2.5s or 500ms
+    /// How long to wait for a silent server, like 30, 2.5s or 500ms
     #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = size::duration)]
     pub timeout: Duration,
-    /// The label of the machine this runs on, for --place local (default: the host name)
+    /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
     node: Option<String>,
 }
@@ -78,7 +78,7 @@ impl StoreFlags {
             (Some(store), _) => store,
             (None, Some(store)) => StoreAddress::parse(store).map_err(|e| Failure::usage(format!("--store or THALWEG_STORE: {e}")))?,
             (None, None) => {
-                let problem = format!("{text}: in which store? Write thal://HOST:PORT{path}, or give --store or THALWEG_STORE");
+                let problem = format!("{text}: which store? Write thal://HOST:PORT{path}, or give --store or THALWEG_STORE");
                 return Err(Failure::usage(problem));
             }
         };

@@ -34,55 +34,55 @@ macro_rules! verbs {
 
 verbs! {
     "Explain" {
-        /// Say where the time of a command or a recording went, and what a change would give
+        /// Show where the time of a command or a recording went, and what a change would gain
         Explain = explain in explain,
-        /// Run a command, or watch a server, and keep what happened as a recording
+        /// Record a command while it runs, or a server
         Record = record in explain,
-        /// Make one recording of those of both ends, on one time axis
+        /// Merge the recordings of both ends on one time axis
         Merge = merge in explain,
-        /// Say what the RPCs in a capture, on an interface or in a recording did, and whose each stall was
+        /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
         Rpcstat = rpcstat in explain,
-        /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
+        /// Draw a recording as a picture (SVG) or a page with tables (HTML)
         Report = report in explain,
-        /// Turn a recording into a file for Perfetto, or into CSV
+        /// Convert a recording for Perfetto, or to CSV
         Export = export in explain,
-        /// Say what this machine can do for recordings and the demo, and how to get what is missing
+        /// Check what this machine offers to recordings and the demo, and how to get what is missing
         Doctor = doctor in explain,
     }
     "Store" {
-        /// Start a whole store over the directories there are; it lives until Ctrl-C
+        /// Start a store over some directories; it runs until Ctrl-C
         Up = up in servers,
-        /// Run one server of a store.toml
+        /// Run one server of a store that a store.toml describes
         Serve = serve in servers,
-        /// Copy files and trees in, out, and between stores
+        /// Copy files and trees into, out of and between stores
         Cp = cp in store,
-        /// List names, sizes, times
+        /// List files and directories
         Ls = ls in store,
-        /// Find names by what they are
+        /// Find files and directories by name, type, size or age
         Find = find in store,
-        /// Say how much room files take, directory by directory
+        /// Show how much space files use, by directory
         Du = du in store,
-        /// Say what is known of a file or directory
+        /// Show the attributes of a file or directory
         Stat = stat in store,
         /// Make directories
         Mkdir = mkdir in store,
         /// Remove files and directories
         Rm = rm in store,
-        /// Give a file or directory another name
+        /// Rename a file or directory
         Mv = mv in store,
         /// Write files to standard output
         Cat = cat in store,
-        /// Say how much room each target has
+        /// Show how much space each target has
         Df = df in store,
-        /// Show how a file is laid out, and where each range of it is
+        /// Show how a file is laid out, or plan the layout of the next one
         Layout = layout in store,
-        /// Make a store a directory that any program can use
+        /// Mount a store as a directory that any program can use
         Mount = mount in servers,
-        /// Take a mounted store away, when everything is written
+        /// Unmount a store, once everything is written
         Umount = umount in servers,
     }
     "Measure and tune" {
-        /// Measure what each layout gives, against the disks there are
+        /// Measure layouts and listings, beside local disks and other systems
         Bench = bench in self,
     }
 }

@@ -14,10 +14,10 @@ pub struct Arguments {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Measure instead what the devices under --path and the loopback reach, and print it as JSON for `record --ceilings`
+    /// Measure what the devices under --path and the loopback can reach, and print it as JSON for `record --ceilings`
     #[arg(long, conflicts_with = "json")]
     ceilings: bool,
-    /// A directory on a device to measure (without it: the current one). Repeat it for more
+    /// A directory on a device to measure (default: the current one). May be repeated
     #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
     path: Vec<std::path::PathBuf>,
 }

@@ -23,11 +23,11 @@ use thalweg_trace::Source;
 #[derive(clap::Args)]
 #[command(override_usage = "thalweg explain [OPTIONS] RECORDING...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 #[command(
-    after_help = "With a command: ends with its exit code, or by the signal that ended it; 127: not found, 126: not executable. The explanation\n\
-goes to standard error, or to the file that --to names; with --json to standard output, after what the command wrote."
+    after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
+The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote."
 )]
 pub struct Arguments {
-    /// The recording: a directory NAME.thw; several: the client's first, then the servers'
+    /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
     #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
@@ -36,15 +36,15 @@ pub struct Arguments {
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Print what the explanation of EARLIER predicted for the change made since, against what was achieved
+    /// Compare what the explanation of EARLIER predicted for the change made since with what was achieved
     #[arg(long, value_name = "EARLIER", conflicts_with_all = ["json", "command"])]
     after: Option<PathBuf>,
-    /// Keep the recording (of the command, or of several merged): a directory that does not exist yet
+    /// Keep the recording of the command, or the merged one: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
     #[command(flatten)]
     flags: RecordFlags,
-    /// What to run, record and explain, with its arguments
+    /// The command to run, record and explain, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -55,16 +55,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return run_and_explain(arguments);
     }
     if arguments.flags.any_given() {
-        return Err(Failure::usage("what is to be recorded, and how, is for a command: `thalweg explain [OPTIONS] -- COMMAND`"));
+        return Err(Failure::usage("recording options need a command: `thalweg explain [OPTIONS] -- COMMAND`"));
     }
     match (arguments.recordings.as_slice(), &arguments.after) {
         ([recording], after) => {
             if let Some(output) = &arguments.output {
-                return Err(Failure::usage(format!("-o {}: one recording is kept as it is; leave it out", output.display())));
+                return Err(Failure::usage(format!("-o {}: a single recording is kept anyway; leave -o out", output.display())));
             }
             explain_one(arguments, recording, after.as_deref())
         }
-        (_, Some(_)) => Err(Failure::usage("--after holds one recording against an earlier one; merge those of both ends first")),
+        (_, Some(_)) => Err(Failure::usage("--after compares one recording with an earlier one; merge those of both ends first")),
         (several, None) => explain_merged(arguments, several),
     }
 }
@@ -142,7 +142,7 @@ fn against(before: &Explanation, now: &Explanation, command: &[String], earlier:
         last.and_then(|at| command.get(at + 1)) == Some(value) || command.contains(&format!("{flag}={value}"))
     };
     let made = before.what_if.iter().find(|change| !change.flags.is_empty() && change.flags.iter().all(has)).ok_or_else(|| {
-        Failure::failed(format!("{}: none of the changes that its explanation proposes was made in this recording", earlier.display()))
+        Failure::failed(format!("{}: this recording was made with none of the changes that its explanation proposes", earlier.display()))
     })?;
     let prediction = Prediction { before_s: before.wall_s, predicted_s: made.predicted_wall_s, achieved_s: now.wall_s };
     Ok(thalweg_report::predicted_against_achieved(&made.change, &prediction))

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// Arguments of `thalweg export`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The recording: a directory NAME.thw
+    /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// What to make: one file for https://ui.perfetto.dev, or a directory with one CSV file for each table
+    /// The format: one file for https://ui.perfetto.dev, or a directory with a CSV file for each table
     #[arg(long, value_enum)]
     to: Format,
-    /// The file (perfetto) or the directory (csv)
+    /// The file (perfetto) or directory (csv) to write
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
 }

@@ -10,9 +10,9 @@ use thalweg_trace::merge::{ClockFrom, MergedPart};
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The first recording is the one to explain, and its clock is the axis. The others are placed by the bytes that both ends of their\n\
+    after_help = "The first recording is the one to explain, and its clock is the axis. The others are aligned by the bytes that both ends of their \
 connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
-Recordings of two runs are refused: `thalweg explain AFTER --after BEFORE` holds one against the other."
+Recordings of different runs are refused: `thalweg explain AFTER --after BEFORE` compares those."
 )]
 pub struct Arguments {
     /// The recordings: the client's first, then the servers'
@@ -21,7 +21,7 @@ pub struct Arguments {
     /// The merged recording: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: PathBuf,
-    /// Print how each was placed as JSON (thalweg.merge/1)
+    /// Print as JSON how each recording was aligned (thalweg.merge/1)
     #[arg(long)]
     json: bool,
 }

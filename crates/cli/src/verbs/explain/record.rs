@@ -9,22 +9,22 @@ use thalweg_record::{Exit, Options};
 
 /// Arguments of `thalweg record`.
 #[derive(clap::Args)]
-#[command(after_help = "Ends with the command's own exit code, or by the signal that ended it; 127: not found, 126: not executable.\n\
-The command's input and output are its own; what is said here goes to standard error.\n\
-docs/RECORDING.md says what each way of recording sees, and how to record both ends.")]
+#[command(after_help = "Exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
+The command keeps its standard input and output; notes go to standard error.\n\
+docs/RECORDING.md says what each recorder sees, and how to record both ends.")]
 pub struct Arguments {
-    /// The recording: a directory that does not exist yet (without this: COMMAND-TIME.thw in the current directory)
+    /// The recording: a directory that does not exist yet (default: COMMAND-TIME.thw in the current directory)
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
-    /// Watch the processes that listen on --port, as servers; without a command
+    /// Record the processes that listen on --port, as servers; without a command
     #[arg(long, requires = "port", conflicts_with = "also")]
     server: bool,
-    /// A port that the server listens on. Repeat it for more
+    /// A port that the server listens on. May be repeated
     #[arg(long, requires = "server", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     #[command(flatten)]
     flags: RecordFlags,
-    /// What to run, with its arguments
+    /// The command to run, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

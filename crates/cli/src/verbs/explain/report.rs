@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// Arguments of `thalweg report`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The recording: a directory NAME.thw
+    /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The picture: FILE.svg, or FILE.html for a page with the tables
+    /// The file to write: FILE.svg for a picture, FILE.html for a page with tables
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -19,7 +19,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kind = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if kind != "svg" && kind != "html" {
         let what = arguments.output.display();
-        return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html, which says what to make")));
+        return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html")));
     }
     let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
     let options = thalweg_report::PictureOptions::default();

@@ -21,25 +21,25 @@ const LINES_PER_HEAD: u64 = 20;
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A capture (pcap or pcapng; - for standard input), or a recording NAME.thw
+    /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw
     #[arg(conflicts_with = "interface")]
     file: Option<PathBuf>,
-    /// Capture from this interface, and show a line for each second (as root, or with CAP_NET_RAW)
+    /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
-    /// Only packets from and to this port of the servers (2049 is NFS); may be given several times
+    /// Only packets to and from this server port (2049 is NFS). May be repeated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
-    /// How long to capture: 30s, 5m; until Ctrl-C without it
+    /// How long to capture, like 30s or 5m (default: until Ctrl-C)
     #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = duration)]
     duration: Option<Duration>,
-    /// Bytes of each packet to capture; what is cut off may hide RPCs that begin there
+    /// Bytes to capture of each packet; RPCs that begin beyond are missed
     #[arg(long, value_name = "BYTES", requires = "interface", default_value_t = 262_144)]
     snaplen: u32,
     /// Print the figures as JSON (thalweg.rpcstat/1)
     #[arg(long)]
     json: bool,
-    /// Keep the recording, for `thalweg explain` and others
+    /// Keep the recording, for `thalweg explain` and the like
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
 }

@@ -14,28 +14,28 @@ use thalweg_mount::{Mount, Options};
 /// Arguments of `thalweg mount`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The store, or a directory of it, like thal://HOST:PORT/dir (default: that of --store or THALWEG_STORE); and the directory to mount on
+    /// The store, or a directory of it, like thal://HOST:PORT/dir (default: --store or THALWEG_STORE); and the directory to mount it on
     #[arg(value_name = "[STORE] MOUNTPOINT", num_args = 1..=2, required = true)]
     operands: Vec<String>,
-    /// Stay, and end with Ctrl-C
+    /// Stay in the foreground until Ctrl-C
     #[arg(short, long)]
     foreground: bool,
-    /// What one program wrote is seen by every read after, on any machine: nothing is kept, and everything takes a round trip
+    /// Cache nothing: every read sees what was written before it on any machine, at the cost of a round trip for everything
     #[arg(long)]
     strict: bool,
-    /// Nothing can be changed
+    /// Allow no changes
     #[arg(long)]
     read_only: bool,
-    /// Other users may use it, as far as modes let them (root's mounts: always)
+    /// Let other users use it, as far as modes allow (always so for root's mounts)
     #[arg(long)]
     allow_other: bool,
-    /// Tell the space that files take as if they had no holes, where the metadata service knows their sizes: listings ask no I/O server then
+    /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server
     #[arg(long)]
     estimate_space: bool,
-    /// Record the mount and its servers until it is taken away
+    /// Record the mount and its servers until it is unmounted
     #[arg(long, value_name = "NAME.thw")]
     record: Option<PathBuf>,
-    /// Where notes go once it is mounted (default: nowhere; with --foreground: standard error)
+    /// The file for notes once it is mounted (default: none; with --foreground: standard error)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Say on standard output when it is mounted, or why not
@@ -103,7 +103,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
         let _ = std::env::set_current_dir("/");
         output::line(WORD)?;
     } else {
-        output::note(&format!("mounted on {}; Ctrl-C or `thalweg umount` takes it away", mount.mountpoint().display()));
+        output::note(&format!("mounted on {}; Ctrl-C or `thalweg umount` unmounts it", mount.mountpoint().display()));
     }
     let unmounter = mount.unmounter();
     let waiting = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
@@ -132,7 +132,7 @@ fn start_process() -> Result<(), Failure> {
     }
     match word.trim_end() {
         WORD => Ok(()),
-        "" => Err(Failure::failed(format!("the mount's process ended without a word ({})", child.wait()?))),
+        "" => Err(Failure::failed(format!("the mount's process ended without saying why ({})", child.wait()?))),
         reason => {
             child.wait()?;
             Err(Failure::failed(reason))

@@ -14,7 +14,7 @@ pub struct Arguments {
     /// The store.toml that describes the store
     #[arg(long, value_name = "FILE")]
     store: PathBuf,
-    /// Which of its servers this is: `metadata`, or the name of an I/O server
+    /// The server to run: `metadata`, or the name of an I/O server
     #[arg(long)]
     name: String,
     #[command(flatten)]

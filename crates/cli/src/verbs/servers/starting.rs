@@ -5,21 +5,21 @@ use thalweg_store::start::{RunningStore, StartOptions};
 
 /// What everybody who starts a server must know.
 pub const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
-    as any user. On loopback that is every user and program of this machine.";
+    as any user. On loopback that means every user and program of this machine.";
 
 /// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
 pub struct StartFlags {
-    /// Listen on an address that others than this machine can reach: whoever reaches a port can do everything there
+    /// Listen on an address that other machines can reach: whoever reaches a port can do anything there
     #[arg(long)]
     beyond_loopback: bool,
-    /// Make targets and metadata that are not there, anew and empty: what was in them is lost. (A new store's are made without being asked)
+    /// Make missing targets and metadata anew, empty: what was in them is lost. (For a new store this is not needed)
     #[arg(long)]
     initialise: bool,
-    /// Go on with metadata that is older than the datafiles: files that it does not know are lost
+    /// Accept metadata that is older than the datafiles: files that it does not know are lost
     #[arg(long)]
     accept_older_metadata: bool,
-    /// Where the metadata's log is damaged, go on without what comes after: those names and attributes are lost. The damaged files are put aside
+    /// Drop what follows the damaged place of a metadata log: those names and attributes are lost. The damaged files are put aside
     #[arg(long)]
     drop_damaged_log: bool,
 }

@@ -1,4 +1,4 @@
-//! `thalweg umount`: takes a mounted store away, and waits until everything is written.
+//! `thalweg umount`: unmounts a store, and waits until everything is written.
 
 use crate::failure::Failure;
 use crate::{output, size};
@@ -14,10 +14,10 @@ use thalweg_mount::session::busy_text;
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where it is mounted
+    /// The directories it is mounted on
     #[arg(required = true)]
     mountpoints: Vec<PathBuf>,
-    /// For those who come, at once; those who are in it go on
+    /// Detach it at once; programs that use it may go on
     #[arg(long)]
     lazy: bool,
     /// How long to wait until everything is written
@@ -77,11 +77,11 @@ fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(
         }
         if let Some(pid) = elsewhere(&mounted.device) {
             let at = mounted.at.display();
-            output::note(&format!("{at}: it is taken away here, and goes on in the mount namespace of process {pid}"));
+            output::note(&format!("{at}: unmounted here, and still mounted in the mount namespace of process {pid}"));
             return Ok(());
         }
         if began.elapsed() > timeout {
-            return Err(Failure::failed(format!("{}: it is taken away, and its process is still writing", mounted.at.display())));
+            return Err(Failure::failed(format!("{}: unmounted, and its process is still writing", mounted.at.display())));
         }
     }
 }

@@ -11,16 +11,16 @@ use thalweg_store::start::{self, UpOptions};
 #[derive(clap::Args)]
 #[command(after_help = starting::NO_CREDENTIALS)]
 pub struct Arguments {
-    /// One I/O server for each directory; or a single directory, divided by --servers
+    /// A directory for each I/O server; or one directory for all, with --servers
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// I/O servers in a single directory, each in a directory below it
+    /// Number of I/O servers, each in a subdirectory of the one directory
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     servers: Option<u32>,
-    /// Targets of each server, each in a directory below it
+    /// Number of targets of each server, each in a subdirectory
     #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = size::count)]
     targets: Option<u32>,
-    /// The metadata service's port (default: the one it had, or any that is free)
+    /// The port of the metadata service (default: the one it had, or a free one)
     #[arg(long, value_name = "P")]
     port: Option<u16>,
     /// The address to listen on

@@ -10,7 +10,7 @@ use thalweg_trace::Tracer;
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The store: thal://HOST:PORT (default: that of --store or THALWEG_STORE)
+    /// The store: thal://HOST:PORT (default: --store or THALWEG_STORE)
     store_path: Option<String>,
     /// Print as JSON
     #[arg(long)]

@@ -19,34 +19,34 @@ use thalweg_trace::{Mode, Tracer};
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "A ? after a number: some of it is not known, because a server did not answer (then the exit code is 1).\n\
-    A file of several names counts once. Symbolic links are not followed.\n\
-    thalweg du -sh thal://HOST:PORT/run7            one number for a tree\n\
+    after_help = "A ? after a number means that a server did not answer for some of it (the exit code is then 1). \
+    A file with several names counts once. Symbolic links are not followed.\n\
+    thalweg du -sh thal://HOST:PORT/run7            the total of a tree\n\
     thalweg du -h -d 1 thal:/                       for each directory below the root\n\
     thalweg du -b thal:/run7 | sort -n | tail       where the bytes are"
 )]
 pub struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
-    /// One line for each path
+    /// Print only a total for each path
     #[arg(short, long, conflicts_with_all = ["all", "depth"])]
     summarize: bool,
-    /// Files as well as directories
+    /// Print files too
     #[arg(short, long)]
     all: bool,
-    /// Lines for directories this deep; 0 is the path itself
+    /// Print directories down to this depth; 0 is the path itself
     #[arg(short, long = "max-depth", id = "depth", value_name = "N")]
     depth: Option<u32>,
-    /// Like 1.5K and 12M; otherwise in KiB
+    /// Print sizes like 1.5K and 12M (default: in KiB)
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Lengths of files, not the room they take
+    /// Add up lengths of files, not the space they use
     #[arg(long)]
     apparent_size: bool,
-    /// Lengths of files, in bytes
+    /// Add up lengths of files, and print bytes
     #[arg(short, long)]
     bytes: bool,
-    /// A sum of all paths at the end
+    /// Print a grand total at the end
     #[arg(short = 'c', long)]
     total: bool,
     /// Print as JSON, in bytes

@@ -13,7 +13,7 @@ pub struct Arguments {
     /// The directories: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
     paths: Vec<OsString>,
-    /// Make those above it as well, and do not mind if it is there
+    /// Make parent directories as needed; no error if the directory exists
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `thalweg mv`: gives a file or directory another name, at once and for everybody.
+//! `thalweg mv`: renames a file or directory, atomically.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, names, session::Session};
@@ -8,11 +8,11 @@ use thalweg_store::protocol::metadata::FileKind;
 /// Arguments of `thalweg mv`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What: thal://HOST:PORT/path, or a path with --store
+    /// The file or directory: thal://HOST:PORT/path, or a path with --store
     from: OsString,
     /// Its new name, or a directory to put it in
     to: OsString,
-    /// Do not replace a file of the new name
+    /// Do not replace an existing file
     #[arg(short, long)]
     no_clobber: bool,
     #[command(flatten)]

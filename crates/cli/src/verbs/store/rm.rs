@@ -19,31 +19,31 @@ use thalweg_trace::{Mode, Tracer};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
-#[command(after_help = "What cannot be removed is said, and the rest is removed; the exit code is then 1.\n\
+#[command(after_help = "What cannot be removed is reported, and the rest is removed; the exit code is then 1.\n\
     thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
     thalweg rm -r thal:/run7                           a directory and everything in it\n\
-    thalweg rm --partials --older-than 7d thal:/       what copies that were killed have left; df says how much")]
+    thalweg rm --partials --older-than 7d thal:/       what killed copies have left; df shows how much")]
 pub struct Arguments {
     /// What to remove: thal://HOST:PORT/path, or paths with --store
     #[arg(required_unless_present = "partials")]
     paths: Vec<OsString>,
-    /// Directories with everything in them
+    /// Remove directories and everything in them
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// Do not mind if it is not there
+    /// Ignore what does not exist
     #[arg(short, long)]
     force: bool,
-    /// With -r: also everything in the root of a store
+    /// With -r: allow the root of a store, which is emptied
     #[arg(long, requires = "recursive")]
     no_preserve_root: bool,
-    /// Remove what copies have left under NAME.partial whose client is gone, below these paths (default: the whole store), and say
-    /// which. Never one that is being written, nor a file of this name that no copy made
+    /// Remove the NAME.partial files of copies whose client is gone, below these paths (default: the whole store), and list them. Never one
+    /// that is being written, nor a file of such a name that no copy made
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
-    /// With --partials: those whose client has been gone for this long
+    /// With --partials: only if the client has been gone for this long
     #[arg(long, value_name = "AGE", default_value = "1d", value_parser = size::age, requires = "partials")]
     older_than: Duration,
-    /// With --partials: only say which
+    /// With --partials: only list them
     #[arg(short = 'n', long, requires = "partials")]
     dry_run: bool,
     #[command(flatten)]

@@ -18,14 +18,13 @@ use thalweg_trace::Mode;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Walking")]
 pub struct WalkFlags {
-    /// What is asked ahead of its use. sync: nothing, one file at a time; statahead: attributes, with the names; glimpse-ahead: sizes too, those
-    /// of many files in one message; metadata: and the I/O servers only for sizes that the metadata service cannot prove
+    /// What is prefetched
     #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
     mode: ModeFlag,
-    /// Entries ahead of the listing (default: from 8, twice as many whenever they were wanted, up to 4096)
+    /// How many entries to prefetch (default: 8, doubled whenever they were used, up to 4096)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     window: Option<u32>,
-    /// Say on standard error what it cost: requests, round trips, hits and misses of what was asked ahead, time per entry
+    /// Print the cost to standard error: requests, round trips, hits and misses of prefetching, time per entry
     #[arg(long)]
     counters: bool,
     #[command(flatten)]
@@ -35,14 +34,14 @@ pub struct WalkFlags {
 /// Which mechanisms are at work, as the flag says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ModeFlag {
-    /// Nothing is asked ahead
-    #[value(name = "sync")]
+    /// Nothing: one file at a time
+    #[value(name = "none")]
     Synchronous,
-    /// Attributes
+    /// Attributes, with the names
     Statahead,
-    /// Attributes and sizes
+    /// Attributes; and sizes, those of many files in one message
     GlimpseAhead,
-    /// Attributes, and sizes that are not proved by the metadata service
+    /// The same, but I/O servers are asked only for sizes that the metadata service cannot prove
     Metadata,
 }
 
@@ -151,7 +150,7 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
 fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
     let each = if counters.entries > 0 { format!("{:.2} us", seconds * 1e6 / counters.entries as f64) } else { "-".to_owned() };
     format!(
-        "{} entries in {}, {each} each; {} requests, {} round trips one after another; asked ahead: {} hits, {} misses, {} wasted, window {}; \
+        "{} entries in {}, {each} each; {} requests, {} sequential round trips; prefetching: {} hits, {} misses, {} wasted, window {}; \
          sizes: {} from the metadata service, {} datafiles glimpsed",
         counters.entries,
         size::seconds_text(seconds),

@@ -1,4 +1,4 @@
-//! `thalweg cp`: in, out, between stores, through pipes, trees with `-r`; recorded and explained when asked.
+//! `thalweg cp`: into, out of and between stores, through pipes, and trees with `-r`; recorded and explained when asked for.
 
 mod tree;
 
@@ -27,23 +27,23 @@ use tree::TreeCopy;
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
 #[command(
-    after_help = "A copy is made under NAME.partial and renamed when it is whole. A local NAME that is a symbolic link is followed;\n\
-    links and names that come with a tree never are. SIZE: bytes, or with Ki, Mi, Gi, Ti.\n\
+    after_help = "A copy is written as NAME.partial and appears under its name once it is complete. A local NAME that is a symbolic link is followed; \
+    links inside a tree are not, unless --follow is given.\n\
     thalweg cp big.tar thal://HOST:PORT/big.tar     in\n\
     thalweg cp thal://HOST:PORT/big.tar -           out, to a pipe\n\
     thalweg cp -r tree thal://HOST:PORT/            a tree, into a directory (the slash at the end)\n\
     thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing"
 )]
 pub struct Arguments {
-    /// From and to: a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe; a / at the end of TO means
-    /// into that directory. One of them is left out with --source or --sink
+    /// Each a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe. TO with a / at the end is a directory to copy
+    /// into. --source replaces FROM, --sink replaces TO
     #[arg(value_name = "FROM TO", num_args = 0..=2, required = true)]
     operands: Vec<String>,
 
-    /// Copy directories with everything in them
+    /// Copy directories and everything in them
     #[arg(short, long)]
     recursive: bool,
-    /// With -r: batches of files under way at a time
+    /// With -r: how many batches of files are copied at a time
     #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
     workers: u32,
     /// With -r: copy what symbolic links point to
@@ -55,13 +55,13 @@ pub struct Arguments {
     /// Replace the target if it exists
     #[arg(short, long)]
     force: bool,
-    /// Done means on media at every target and at the metadata service
+    /// Return only when the copy is durable at every target and at the metadata service
     #[arg(long)]
     sync: bool,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
     quiet: bool,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 
@@ -79,31 +79,31 @@ pub struct Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flow")]
 struct FlowFlags {
-    /// Bytes asked for in one piece
+    /// Size of a request
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
     request: Option<u64>,
-    /// Requests in flight; 1: read one, write it, wait for the answers, read the next
+    /// Requests in flight; with 1, each is read, written and answered before the next is read
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     requests: Option<u32>,
-    /// Flow buffer: the unit on the wire
+    /// Size of a flow buffer, the unit on the wire
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
     buffer: Option<u64>,
-    /// Flow buffers in flight on a connection
+    /// Flow buffers in flight on each connection
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     depth: Option<u32>,
     /// Connections to each server
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
     streams: Option<u32>,
-    /// Size of the sockets' buffers (default: the system's choice)
+    /// Size of socket buffers (default: the system chooses)
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
     socket_buffer: Option<u64>,
-    /// Who moves a request's bytes: the request's thread through memory, or each connection's thread directly
+    /// Which thread moves the bytes
     #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
     data_path: PathOfData,
-    /// For control runs: bytes from memory in place of FROM
+    /// For control runs: read from memory instead of FROM
     #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
     source: Option<u64>,
-    /// For control runs: bytes to nowhere in place of TO
+    /// For control runs: write nothing instead of TO
     #[arg(long, value_name = "null", value_parser = ["null"])]
     sink: Option<String>,
 }
@@ -111,9 +111,9 @@ struct FlowFlags {
 /// Who moves a request's bytes, as the flag says it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum PathOfData {
-    /// Direct where that is possible, unless --request or --requests is given
+    /// Direct where possible, unless --request or --requests is given
     Automatic,
-    /// A request's thread reads it into memory, sends it from there, and waits for the answers
+    /// The request's thread reads it into memory, sends it from there, and waits for the answers
     Buffered,
     /// Each connection's thread fetches or stores its own flow buffers
     Direct,
@@ -189,7 +189,7 @@ impl Arguments {
             None => To::At(next("TO")?),
         };
         if let Some(extra) = operands.next() {
-            return Err(Failure::usage(format!("{extra}: one operand too many, with --source in place of FROM and --sink in place of TO")));
+            return Err(Failure::usage(format!("{extra}: one operand too many: --source replaces FROM, and --sink replaces TO")));
         }
         if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
             return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
@@ -245,7 +245,7 @@ impl Copying<'_> {
         };
         let seconds = outcome.elapsed.as_secs_f64();
         if outcome.source_modified {
-            output::note(&format!("{}: was written to while it was copied; the copy may be of no single moment", shown_from(&from)));
+            output::note(&format!("{}: was modified while it was copied; the copy may mix old and new bytes", shown_from(&from)));
         }
         let explanation = match (&outcome.recording, flags.recording.explain) {
             (Some(path), true) => Some(explained::explained(path)?.1),
@@ -281,9 +281,7 @@ impl Copying<'_> {
             }
             From::At(Operand::Pipe) | From::Memory(_) => None,
         };
-        let into = |shown: &str| {
-            name.clone().ok_or_else(|| Failure::usage(format!("{shown}: what is copied has no name of its own; give the copy's name")))
-        };
+        let into = |shown: &str| name.clone().ok_or_else(|| Failure::usage(format!("{shown}: the source has no name; give the copy one")));
         match to {
             To::At(Operand::Store(path)) if path.path.ends_with('/') => {
                 let name = utf8(&into(&path.path)?)?.to_owned();
@@ -361,7 +359,7 @@ impl Copying<'_> {
             && from.store == to.store
             && format!("{}/", to.path.trim_end_matches('/')).starts_with(&format!("{}/", from.path.trim_end_matches('/')))
         {
-            return Err(Failure::failed(format!("{to}: is in the tree that is to be copied")));
+            return Err(Failure::failed(format!("{to}: is inside the tree to be copied")));
         }
         let (from, to) = (shown(from), shown(&to));
         let copy = TreeCopy { from: &from, to: &to, quiet: flags.quiet, json: flags.json, interrupt: &self.interrupt };
@@ -439,7 +437,7 @@ impl CopyObserver for Watch<'_> {
     }
 
     fn left_alone(&self, path: &Path) {
-        output::note(&format!("thalweg cp: {}: was there already and is no copy's that we can know of: left alone", path.display()));
+        output::note(&format!("thalweg cp: {}: exists already, and no copy is known to have made it: left alone", path.display()));
     }
 
     fn cancelled(&self) -> bool {

@@ -68,7 +68,7 @@ impl TreeObserver for Watch<'_> {
 
     fn left_alone(&self, path: &[u8]) {
         let path = names::text(&names::join(self.to.as_bytes(), path));
-        output::note(&format!("thalweg cp: {path}: was there already and is no copy's that we can know of: left alone"));
+        output::note(&format!("thalweg cp: {path}: exists already, and no copy is known to have made it: left alone"));
     }
 
     fn cancelled(&self) -> bool {
@@ -83,7 +83,7 @@ impl TreeCopy<'_> {
         let progress = Progress::new(self.from, None, self.quiet || self.json);
         let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
         let outcome = copy_tree(job, &watch, mode).map_err(|e| match e.kind() {
-            ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is not whole".to_owned()),
+            ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is incomplete".to_owned()),
             ErrorKind::Exists => in_the_way(e.file().unwrap_or(self.to)),
             _ => Failure::failed(e),
         })?;
@@ -94,15 +94,15 @@ impl TreeCopy<'_> {
     pub fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
         if outcome.modified > 0 {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
-            output::note(&format!("{}: {files} written to while they were copied; the copies may be of no single moment", self.from));
+            output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
         }
         if outcome.unread > 0 {
             let many = outcome.unread;
-            return Err(Failure::failed(format!("{}: {many} of its directories could not be read; what could was copied", self.from)));
+            return Err(Failure::failed(format!("{}: {many} of its directories could not be read; the rest was copied", self.from)));
         }
         if outcome.failed > 0 {
             let (many, files) = (outcome.failed, outcome.files);
-            return Err(Failure::failed(format!("{}: {many} of its entries were not copied, {files} files were", self.from)));
+            return Err(Failure::failed(format!("{}: {many} of its entries were not copied; {files} files were", self.from)));
         }
         if self.json {
             return output::json(&Document {
@@ -128,5 +128,5 @@ impl TreeCopy<'_> {
 
 /// The target has a name that is taken.
 pub fn in_the_way(path: &str) -> Failure {
-    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to copy over it"))
+    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to overwrite it"))
 }

@@ -23,8 +23,8 @@ use thalweg_trace::{Mode, Tracer};
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "All conditions must hold. They are written as find has them, with one dash or two.\n\
-    N: exactly, +N: more, -N: less. SIZE: with c (bytes), k, M, G, T or Ki, Mi, Gi, Ti; without, in blocks of 512 bytes; rounded up.\n\
+    after_help = "All conditions must hold; they take one dash, as with find, or two. N means exactly, +N more, -N less. \
+    SIZE has c (bytes), k, M, G, T, Ki, Mi, Gi or Ti, else it counts blocks of 512 bytes; sizes are rounded up.\n\
     thalweg find thal://HOST:PORT/run7 -name '*.h5' -size +1G\n\
     thalweg find thal:/ -type f -mtime +30 -print0 | xargs -0 thalweg rm\n\
     thalweg find thal:/run7 -name '*.tmp' -delete       in batches, as rm -r does\n\
@@ -33,52 +33,52 @@ use thalweg_trace::{Mode, Tracer};
 pub struct Arguments {
     /// Where to look: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
-    /// The last name matches a pattern: * ? [a-z] [!x] \*
+    /// The name matches a pattern: * ? [a-z] [!x] \*
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     name: Vec<OsString>,
-    /// The same, in letters of either case
+    /// The same, ignoring case
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     iname: Vec<OsString>,
-    /// The whole path, as it is printed, matches a pattern; * matches / too
+    /// The whole path, as printed, matches a pattern; * matches / too
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     path: Vec<OsString>,
-    /// f file, d directory, l symbolic link, p pipe, s socket, b block device, c character device; several with commas
+    /// f file, d directory, l symbolic link, p pipe, s socket, b block device, c character device; or several, with commas
     #[arg(long = "type", value_name = "KINDS", value_delimiter = ',')]
     kind: Vec<Kind>,
-    /// A file's size
+    /// The size of a file
     #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true)]
     size: Vec<SizeIs>,
-    /// Modified so many whole days ago
+    /// Modified this many whole days ago
     #[arg(long, value_name = "[+-]N", allow_hyphen_values = true, value_parser = Age::days)]
     mtime: Vec<Age>,
-    /// Modified so many whole minutes ago
+    /// Modified this many whole minutes ago
     #[arg(long, value_name = "[+-]N", allow_hyphen_values = true, value_parser = Age::minutes)]
     mmin: Vec<Age>,
-    /// Modified later than this other path
+    /// Modified later than this path
     #[arg(long, value_name = "PATH")]
     newer: Vec<OsString>,
-    /// Files without bytes, directories without names
+    /// Empty files and directories
     #[arg(long)]
     empty: bool,
-    /// At most so deep; 0 is the path itself
+    /// At most this deep; 0 is the path itself
     #[arg(long, value_name = "N")]
     maxdepth: Option<u32>,
-    /// At least so deep
+    /// At least this deep
     #[arg(long, value_name = "N")]
     mindepth: Option<u32>,
-    /// Directories after what is in them
+    /// Visit directories after what is in them
     #[arg(long)]
     depth: bool,
-    /// Print each path, which is what is done when nothing else is asked for
+    /// Print each path (the default)
     #[arg(long)]
     print: bool,
-    /// Print paths with a zero byte after each, for xargs -0
+    /// Print each path with a zero byte after it, for xargs -0
     #[arg(long)]
     print0: bool,
-    /// Print number, mode, links, owner, size and time as well
+    /// Print number, mode, links, owner, size, time and path
     #[arg(long)]
     ls: bool,
-    /// Remove what is found; directories after what is in them
+    /// Remove what is found, directories after what is in them
     #[arg(long)]
     delete: bool,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(word) = arguments.paths.iter().find(|path| ["!", "(", ")", ","].iter().any(|odd| path == odd)) {
         let word = word.to_string_lossy();
-        return Err(Failure::usage(format!("{word}: conditions all have to hold; there is no not, or and no brackets here")));
+        return Err(Failure::usage(format!("{word}: all conditions must hold; there is no not, no or, and there are no brackets")));
     }
     let options = arguments.walk.options(arguments.detail(), WalkMode::SizesFromMetadata, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;

@@ -19,11 +19,11 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Distribution, parameters, and which datafile is on which server and target with how many bytes
+    /// Show distribution and parameters, and the server, target and size of each datafile
     Show(Show),
-    /// Which datafile, target and physical offset each range of the file has
+    /// Show the datafile, target and physical offset of each range of a file
     Map(Map),
-    /// From a recording of a job: the layout that keeps each writer's bytes on its own node, what share that makes local, and how to set it
+    /// From the recording of a job, plan the layout that keeps each writer's bytes on its own node
     Plan(Box<plan::Arguments>),
 }
 
@@ -40,13 +40,13 @@ struct Show {
 
 #[derive(clap::Args)]
 struct Map {
-    /// The file: thal://HOST:PORT/path, or a path with --store; left out: what --layout and --datafiles would give
+    /// The file: thal://HOST:PORT/path, or a path with --store (default: what --layout and --datafiles would give)
     #[arg(required_unless_present_all = ["layout", "datafiles", "size"])]
     file: Option<String>,
     /// Begin at this offset
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, value_parser = size::parse)]
     offset: u64,
-    /// So many bytes (default: to the end of the file)
+    /// Length of the range (default: to the end of the file)
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
     size: Option<u64>,
     /// Print as JSON

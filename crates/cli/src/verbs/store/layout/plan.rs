@@ -9,12 +9,12 @@ use thalweg_trace::Recording;
 /// Arguments of `thalweg layout plan`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The recording: a directory NAME.thw
+    /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The file, as the program named it, or the end of its path (default: the one most was written to)
+    /// The file, as the program named it, or the end of its path (default: the one with most bytes written)
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
-    /// Which targets a node has, where the recording does not tell: NODE=TARGET[,TARGET]... Repeat it for more
+    /// The targets of a node, where the recording does not tell: NODE=TARGET[,TARGET]... May be repeated
     #[arg(long, value_name = "NODE=TARGETS", value_parser = targets_of_node)]
     target_of_node: Vec<(String, Vec<u32>)>,
     /// Print as JSON
@@ -65,7 +65,7 @@ fn targets(arguments: &Arguments, file: &Written) -> Result<TargetsOfNode, Failu
     }
     if file.targets.is_empty() {
         return Err(Failure::usage(
-            "which targets are on which node is not known: the recording has no mounted store. Name it with --store, or say --target-of-node NODE=TARGET,...",
+            "which targets are on which node is not known: the recording has no mounted store. Name the store with --store, or give --target-of-node NODE=TARGET,...",
         ));
     }
     Ok(file.targets.clone())

@@ -27,51 +27,51 @@ const BATCH: usize = 1024;
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "The size of a file is - where there is none, and ? where a server did not say it (then the exit code is 1).\n\
+    after_help = "The size is - for what has none, and ? where a server did not answer (the exit code is then 1). \
     Names are escaped on a terminal, and written as they are to a pipe or file.\n\
-    thalweg ls -l thal://HOST:PORT/run7             names, modes, owners, sizes, times\n\
-    thalweg ls -lU thal:/many | head                the first lines at once, however many there are\n\
-    thalweg ls -lRS thal:/                          all directories, largest files first in each\n\
-    thalweg ls -lU --json thal:/many                one JSON object a line, as they come\n\
-    thalweg ls -l --counters --mode sync thal:/run7 what asking for one file at a time costs"
+    thalweg ls -l thal://HOST:PORT/run7             with modes, owners, sizes and times\n\
+    thalweg ls -lU thal:/many | head                the first lines at once, however large the directory\n\
+    thalweg ls -lRS thal:/                          largest files first in each directory\n\
+    thalweg ls -lU --json thal:/many                one JSON object per line, as they come\n\
+    thalweg ls -l --counters --mode none thal:/run7 what it costs without prefetching"
 )]
 pub struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
-    /// Mode, owner, size and time of each
+    /// Show mode, owner, size and time
     #[arg(short, long)]
     long: bool,
-    /// As they come, each line at once: for directories of any size
+    /// Do not sort: print each line as it comes, for directories of any size
     #[arg(short = 'U', long = "unsorted", conflicts_with_all = ["by_size", "by_time", "reverse"])]
     unsorted: bool,
-    /// Directories with all that is in them; symbolic links are not followed
+    /// List subdirectories too; symbolic links are not followed
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Names that begin with a dot as well
+    /// Include names that begin with a dot
     #[arg(short, long, visible_short_alias = 'A')]
     all: bool,
-    /// One name a line, on a terminal too
+    /// One name per line, on a terminal too
     #[arg(short = '1')]
     one: bool,
-    /// Largest first
+    /// Sort by size, largest first
     #[arg(short = 'S', conflicts_with = "by_time")]
     by_size: bool,
-    /// Newest first
+    /// Sort by time, newest first
     #[arg(short = 't')]
     by_time: bool,
-    /// In reverse order
+    /// Reverse the order
     #[arg(short, long)]
     reverse: bool,
-    /// A directory itself, not what is in it
+    /// List directories themselves, not what is in them
     #[arg(short = 'd', long = "directory")]
     directory: bool,
-    /// Sizes like 1.5K and 12M, with -l
+    /// With -l, print sizes like 1.5K and 12M
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Names escaped as on a terminal, also to a pipe or file
+    /// Escape names as on a terminal, also to a pipe or file
     #[arg(short = 'b', long)]
     escape: bool,
-    /// Print as JSON: a document for each path; with -U one object a line
+    /// Print JSON: a document for each path; with -U, an object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
