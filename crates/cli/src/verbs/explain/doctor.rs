@@ -6,7 +6,7 @@
 use crate::failure::Failure;
 use crate::output;
 use serde::Serialize;
-use thalweg_record::probe;
+use thalweg_record::probe::{self, Finding, State, good, less};
 
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]
@@ -20,42 +20,6 @@ pub struct Arguments {
     /// A directory on a device to measure (default: the current one). May be repeated
     #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
     path: Vec<std::path::PathBuf>,
-}
-
-/// What a probe found.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    /// There, as good as it gets.
-    Good,
-    /// There, with a limit worth knowing.
-    Limited,
-    /// Not there.
-    Absent,
-}
-
-/// One thing looked at.
-#[derive(Serialize)]
-struct Finding {
-    /// What was looked at.
-    name: String,
-    /// How it stands.
-    state: State,
-    /// What was found, with units.
-    found: String,
-    /// What its absence or limit costs; empty when nothing.
-    costs: String,
-    /// How to get it; empty when nothing is to be done.
-    get: String,
-}
-
-impl Finding {
-    fn good(name: &str, found: String) -> Finding {
-        Finding { name: name.to_owned(), state: State::Good, found, costs: String::new(), get: String::new() }
-    }
-    fn less(name: &str, state: State, found: String, costs: &str, get: &str) -> Finding {
-        Finding { name: name.to_owned(), state, found, costs: costs.to_owned(), get: get.to_owned() }
-    }
 }
 
 /// The document of `--json`.
@@ -126,7 +90,7 @@ fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
 }
 
 fn findings() -> Vec<Finding> {
-    let mut findings: Vec<Finding> = probe::probe().into_iter().filter(|found| !TOLD_HERE.contains(&found.name)).map(recorders).collect();
+    let mut findings = probe::probe();
     findings.extend(kernel_facts());
     findings.extend([
         machine(),
@@ -142,18 +106,6 @@ fn findings() -> Vec<Finding> {
     findings
 }
 
-/// Findings of the recorders' probe that are told here, with more.
-const TOLD_HERE: [&str; 2] = ["clock source", "processors"];
-
-fn recorders(found: probe::Finding) -> Finding {
-    let state = match found.state {
-        probe::State::Good => State::Good,
-        probe::State::Limited => State::Limited,
-        probe::State::Absent => State::Absent,
-    };
-    Finding { name: found.name.to_owned(), state, found: found.found, costs: found.costs, get: found.get }
-}
-
 /// The tracepoints and facilities of the kernel that its recorder uses: those that are missing each, the others together.
 fn kernel_facts() -> Vec<Finding> {
     let (there, missing): (Vec<_>, Vec<_>) = probe::kernel_facts().into_iter().partition(|(_, found)| found.is_ok());
@@ -161,13 +113,13 @@ fn kernel_facts() -> Vec<Finding> {
     if !there.is_empty() {
         let tracepoints = there.iter().filter(|(name, _)| name.starts_with("tracepoint ")).count();
         let others: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with("tracepoint ")).collect();
-        findings.push(Finding::good("kernel facilities", format!("{tracepoints} tracepoints; {}", others.join(", "))));
+        findings.push(good("kernel facilities", format!("{tracepoints} tracepoints; {}", others.join(", "))));
     }
-    let less = |(name, found): (String, Result<String, String>)| {
+    let missed = |(name, found): (String, Result<String, String>)| {
         let found = found.err().unwrap_or_default();
-        Finding::less(&name, State::Absent, found, "what it tells is absent from recordings, never 0", "a newer kernel, or more rights")
+        less(name, State::Absent, found, "what it tells is absent from recordings, never 0", "a newer kernel, or more rights")
     };
-    findings.extend(missing.into_iter().map(less));
+    findings.extend(missing.into_iter().map(missed));
     findings
 }
 
@@ -175,29 +127,25 @@ fn machine() -> Finding {
     let machine = thalweg_measure::machine::Machine::describe(&[std::env::temp_dir()]);
     if machine.cpus < 2 {
         let costs = "client and servers of the demo take turns on one processor: overlap gains little";
-        return Finding::less("machine", State::Limited, machine.sentence(), costs, "");
+        return less("machine", State::Limited, machine.sentence(), costs, "");
     }
-    Finding::good("machine", machine.sentence())
+    good("machine", machine.sentence())
 }
 
 fn memory() -> Finding {
     let available_bytes = proc_number("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
     match available_bytes {
-        None => Finding::less(
-            "memory",
-            State::Absent,
-            "/proc/meminfo does not say".into(),
-            "the demo cannot tell whether its files stay in the page cache",
-            "",
-        ),
-        Some(bytes) if bytes < 2 << 30 => Finding::less(
+        None => {
+            less("memory", State::Absent, "/proc/meminfo does not say", "the demo cannot tell whether its files stay in the page cache", "")
+        }
+        Some(bytes) if bytes < 2 << 30 => less(
             "memory",
             State::Limited,
             format!("{} available", crate::size::text(bytes)),
             "the demo's two copies of a 256 MiB file may leave the page cache and be measured from the disk",
             "",
         ),
-        Some(bytes) => Finding::good("memory", format!("{} available", crate::size::text(bytes))),
+        Some(bytes) => good("memory", format!("{} available", crate::size::text(bytes))),
     }
 }
 
@@ -212,9 +160,9 @@ fn clock() -> Finding {
     let found = format!("{}, {read_ns} ns a reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
     if read_ns > 300 {
         let costs = "every span costs two readings: recording slows a copy by more than the 1 % it should";
-        return Finding::less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
+        return less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
     }
-    Finding::good("clock source", found)
+    good("clock source", found)
 }
 
 fn page_cache() -> Finding {
@@ -222,8 +170,8 @@ fn page_cache() -> Finding {
     // Asked of a file that is surely there: this program.
     let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::cache::residency(&file));
     match asked.map(|residency| residency.by) {
-        Ok("cachestat") => Finding::good(name, "cachestat answers".into()),
-        other => Finding::less(
+        Ok("cachestat") => good(name, "cachestat answers"),
+        other => less(
             name,
             State::Absent,
             other.map_or_else(|e| e.to_string(), |by| format!("only {by} answers")),
@@ -233,24 +181,24 @@ fn page_cache() -> Finding {
     }
 }
 
-fn socket_buffer(name: &str, path: &str, setting: &str) -> Finding {
+fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
     const ENOUGH: u64 = 4 << 20;
     match std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok()) {
-        None => Finding::less(
+        None => less(
             name,
             State::Absent,
             format!("{path} is not readable"),
             "the limit is not known; what the kernel grants is recorded with each connection",
             "",
         ),
-        Some(bytes) if bytes < ENOUGH => Finding::less(
+        Some(bytes) if bytes < ENOUGH => less(
             name,
             State::Limited,
             format!("at most {}", crate::size::text(bytes)),
             "a path whose bandwidth times delay is above that cannot be filled by one stream; use --streams",
             &format!("sysctl -w {setting}={ENOUGH}"),
         ),
-        Some(bytes) => Finding::good(name, format!("at most {}", crate::size::text(bytes))),
+        Some(bytes) => good(name, format!("at most {}", crate::size::text(bytes))),
     }
 }
 
@@ -258,38 +206,32 @@ fn open_files() -> Finding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let found = limit.current.map_or("no limit".to_owned(), |n| format!("at most {n}"));
     if limit.current.is_some_and(|n| n < 1024) {
-        return Finding::less("open files", State::Limited, found, "many connections or targets at once may fail", "ulimit -n 4096");
+        return less("open files", State::Limited, found, "many connections or targets at once may fail", "ulimit -n 4096");
     }
-    Finding::good("open files", found)
+    good("open files", found)
 }
 
 fn namespaces() -> Finding {
     let name = "network namespaces";
     if !rustix::process::geteuid().is_root() {
-        return Finding::less(
+        return less(
             name,
             State::Limited,
-            "not root".into(),
+            "not root",
             "tests of servers with addresses of their own are skipped; nothing else needs it",
             "",
         );
     }
     if find_program("ip") {
-        Finding::good(name, "root, and ip is there".into())
+        good(name, "root, and ip is there")
     } else {
-        Finding::less(
-            name,
-            State::Absent,
-            "ip is missing".into(),
-            "tests of servers with addresses of their own are skipped",
-            "apt-get install iproute2",
-        )
+        less(name, State::Absent, "ip is missing", "tests of servers with addresses of their own are skipped", "apt-get install iproute2")
     }
 }
 
 fn picture_viewer() -> Finding {
     // Pictures are SVG and HTML: every browser shows them, and nothing on this machine is needed to make them.
-    Finding::good("pictures and exports", "SVG and HTML for a browser, Perfetto files for https://ui.perfetto.dev".into())
+    good("pictures and exports", "SVG and HTML for a browser, Perfetto files for https://ui.perfetto.dev")
 }
 
 fn proc_number(path: &str, key: &str) -> Option<u64> {
