@@ -16,7 +16,7 @@ use thalweg_trace::{Mode, Time};
 /// Recording and explaining.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Recording")]
-pub struct RecordingFlags {
+pub(crate) struct RecordingFlags {
     /// Show where the time went: on standard error; with --json on standard output, in place of the result
     #[arg(long)]
     pub explain: bool,
@@ -26,11 +26,11 @@ pub struct RecordingFlags {
 }
 
 /// What is known of the work when it is done, for the recording.
-pub type Attributes = Vec<(String, String)>;
+pub(crate) type Attributes = Vec<(String, String)>;
 
 impl RecordingFlags {
     /// Whether the explanation takes the place of the result.
-    pub fn replaces_result(&self, json: bool) -> bool {
+    pub(crate) fn replaces_result(&self, json: bool) -> bool {
         self.explain && json
     }
 
@@ -38,7 +38,7 @@ impl RecordingFlags {
     ///
     /// # Errors
     /// `work`'s, which counts for more than those of the recording.
-    pub fn around<T>(
+    pub(crate) fn around<T>(
         &self,
         stores: &StoreFlags,
         sessions: &[Arc<Session>],

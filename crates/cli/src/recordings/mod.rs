@@ -1,6 +1,6 @@
 //! Recordings that verbs make and explain.
 
-pub mod around;
-pub mod explained;
-pub mod record_flags;
-pub mod temporary;
+pub(crate) mod around;
+pub(crate) mod explained;
+pub(crate) mod record_flags;
+pub(crate) mod temporary;

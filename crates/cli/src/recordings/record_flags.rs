@@ -11,7 +11,7 @@ use thalweg_record::{Method, Options, Tier};
 /// How to record.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Recording")]
-pub struct RecordFlags {
+pub(crate) struct RecordFlags {
     /// Record this too: a process by number, command name or the port it listens on (`:2049`), with all that it starts; or, by a path in a
     /// mounted store, its mount and its servers on this machine. May be repeated
     #[arg(long, value_name = "PID|NAME|PORT|PATH")]
@@ -45,7 +45,7 @@ pub struct RecordFlags {
 
 /// Which MPI.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum MpiFlag {
+pub(crate) enum MpiFlag {
     /// The one that the launcher or the program uses
     Auto,
     /// MPICH
@@ -56,7 +56,7 @@ pub enum MpiFlag {
 
 /// How much is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum TierFlag {
+pub(crate) enum TierFlag {
     /// Waits, devices and sockets, no system calls: cheap enough for any run
     Lean,
     /// Every system call as well
@@ -67,7 +67,7 @@ pub enum TierFlag {
 
 /// Which recorder.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum MethodFlag {
+pub(crate) enum MethodFlag {
     /// The best one allowed here
     Auto,
     /// The kernel's tracepoints; needs privilege
@@ -84,7 +84,7 @@ fn pause(text: &str) -> Result<Duration, String> {
 
 impl RecordFlags {
     /// Whether any is given that only makes sense with a command.
-    pub fn any_given(&self) -> bool {
+    pub(crate) fn any_given(&self) -> bool {
         let plain = self.mpi.is_none() && self.also.is_empty() && self.duration.is_none() && self.ceilings.is_none();
         !plain || self.tier != TierFlag::Lean || self.method != MethodFlag::Auto
     }
@@ -98,7 +98,7 @@ impl RecordFlags {
     }
 
     /// What to record, and where to.
-    pub fn options(&self, command: &[OsString], output: &Path) -> Options {
+    pub(crate) fn options(&self, command: &[OsString], output: &Path) -> Options {
         Options {
             also: self.also.clone(),
             also_mounts: !self.no_also,
@@ -128,7 +128,7 @@ impl RecordFlags {
 }
 
 /// A name for a recording that was given none, in the current directory: of what is recorded, and when it began.
-pub fn default_name(of: &str) -> PathBuf {
+pub(crate) fn default_name(of: &str) -> PathBuf {
     let of = Path::new(of).file_name().map_or_else(|| "recording".into(), |name| name.to_string_lossy());
     let plain: String = of.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect();
     let stem = format!("{}-{}", plain.trim_start_matches(['.', '-']), instant(Timestamp::now()));

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory in `TMPDIR`, removed with all that is in it when this is dropped, or when a signal ends us while it is guarded.
-pub struct Temporary(PathBuf);
+pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
     /// Makes one that only this user can look into.
-    pub fn new() -> Result<Temporary, Failure> {
+    pub(crate) fn new() -> Result<Temporary, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         loop {
@@ -26,12 +26,12 @@ impl Temporary {
     }
 
     /// Where a recording goes in it.
-    pub fn recording(&self, name: &str) -> PathBuf {
+    pub(crate) fn recording(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// From now on a signal that ends this process removes the directory first. Not while a command runs: then signals are the command's.
-    pub fn guard(&self) {
+    pub(crate) fn guard(&self) {
         let path = self.0.clone();
         let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
         let watch = move || {

@@ -8,7 +8,7 @@ use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 /// How the bytes of new files are laid out.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Layout of new files")]
-pub struct LayoutFlags {
+pub(crate) struct LayoutFlags {
     #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...", help = distributions())]
     layout: Option<String>,
 
@@ -35,7 +35,7 @@ fn distributions() -> String {
 
 /// Which targets datafiles go to, as the flag says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// One after the other, from this one or from a random one.
     RoundRobin(Option<u32>),
     /// These, in this order.
@@ -63,7 +63,7 @@ impl std::str::FromStr for Place {
 impl LayoutFlags {
     /// The distribution asked for; `None`: the store's default. Sizes with `Ki`, `Mi`, `Gi` become bytes; everything else is
     /// the distribution's own to judge.
-    pub fn spec(&self) -> Result<Option<Spec>, Failure> {
+    pub(crate) fn spec(&self) -> Result<Option<Spec>, Failure> {
         let Some(text) = &self.layout else { return Ok(None) };
         let mut spec: Spec = text.parse().map_err(|e| Failure::usage(format!("--layout {text}: {e}")))?;
         for (_, value) in &mut spec.parameters {
@@ -77,12 +77,12 @@ impl LayoutFlags {
     }
 
     /// Number of datafiles asked for.
-    pub fn datafiles(&self) -> Option<u32> {
+    pub(crate) fn datafiles(&self) -> Option<u32> {
         self.datafiles
     }
 
     /// The choice, as the store takes it.
-    pub fn choice(&self) -> Result<LayoutChoice, Failure> {
+    pub(crate) fn choice(&self) -> Result<LayoutChoice, Failure> {
         let placement = match &self.place {
             None => None,
             Some(Place::RoundRobin(first)) => Some(Placement::RoundRobin { first: first.map(TargetId) }),

@@ -1,5 +1,5 @@
 //! Stores as a command line names them, and the connections to them.
 
-pub mod layout_flags;
-pub mod operand;
-pub mod session;
+pub(crate) mod layout_flags;
+pub(crate) mod operand;
+pub(crate) mod session;

@@ -14,7 +14,7 @@ use thalweg_store::config::StoreAddress;
 /// The flags of every verb that talks to a store.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Store")]
-pub struct StoreFlags {
+pub(crate) struct StoreFlags {
     /// The store of paths without an address: thal://HOST:PORT, or its store.toml
     #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
     store: Option<String>,
@@ -28,7 +28,7 @@ pub struct StoreFlags {
 
 /// A path in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePath {
+pub(crate) struct StorePath {
     /// Which store.
     pub store: StoreAddress,
     /// The path, absolute.
@@ -43,7 +43,7 @@ impl std::fmt::Display for StorePath {
 
 /// A path in a store that need not be text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BytePath {
+pub(crate) struct BytePath {
     /// Which store.
     pub store: StoreAddress,
     /// The path, absolute.
@@ -54,7 +54,7 @@ pub struct BytePath {
 
 /// One side of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub(crate) enum Operand {
     /// `-`: standard input or output.
     Pipe,
     /// A path on this machine.
@@ -65,7 +65,7 @@ pub enum Operand {
 
 impl StoreFlags {
     /// A path in a store; a plain one is in the store that the flag or the environment names.
-    pub fn path(&self, text: &str) -> Result<StorePath, Failure> {
+    pub(crate) fn path(&self, text: &str) -> Result<StorePath, Failure> {
         let long = match text.strip_prefix("thal:") {
             Some(rest) if rest.starts_with("//") => text.to_owned(),
             Some(rest) => format!("thal://{}", absolute(rest)),
@@ -86,7 +86,7 @@ impl StoreFlags {
     }
 
     /// A path in a store, of any bytes; as [`StoreFlags::path`] otherwise.
-    pub fn byte_path(&self, given: &OsStr) -> Result<BytePath, Failure> {
+    pub(crate) fn byte_path(&self, given: &OsStr) -> Result<BytePath, Failure> {
         let bytes = given.as_bytes();
         if let Some(text) = given.to_str() {
             let StorePath { store, path } = self.path(text)?;
@@ -106,12 +106,12 @@ impl StoreFlags {
     }
 
     /// The label of this machine.
-    pub fn node(&self) -> String {
+    pub(crate) fn node(&self) -> String {
         self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_store::config::node_here)
     }
 
     /// One side of a copy: what has no `thal:` is local.
-    pub fn operand(&self, text: &str) -> Result<Operand, Failure> {
+    pub(crate) fn operand(&self, text: &str) -> Result<Operand, Failure> {
         match text {
             "-" => Ok(Operand::Pipe),
             "" => Err(Failure::usage("an empty path: expected a file, thal://HOST:PORT/path, or -")),

@@ -15,25 +15,25 @@ use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
 /// A connection to a store.
-pub struct Session {
+pub(crate) struct Session {
     names: MetadataClient,
     data: Arc<DataClient>,
 }
 
 /// The stores that one command works on; each is connected to once.
-pub struct Sessions<'a> {
+pub(crate) struct Sessions<'a> {
     flags: &'a StoreFlags,
     open: Mutex<Vec<(StoreAddress, Arc<Session>)>>,
 }
 
 impl<'a> Sessions<'a> {
     /// None yet.
-    pub fn new(flags: &'a StoreFlags) -> Sessions<'a> {
+    pub(crate) fn new(flags: &'a StoreFlags) -> Sessions<'a> {
         Sessions { flags, open: Mutex::default() }
     }
 
     /// The one with this store.
-    pub fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
+    pub(crate) fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
         let mut open = self.open.lock();
         if let Some((_, session)) = open.iter().find(|(address, _)| address == store) {
             return Ok(Arc::clone(session));
@@ -46,7 +46,7 @@ impl<'a> Sessions<'a> {
 
 impl Session {
     /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
-    pub fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
+    pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
         let options = Connect { timeout: flags.timeout, node: flags.node(), ..Connect::default() };
         let address = store.service().map_err(Failure::failed)?;
         let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
@@ -57,37 +57,37 @@ impl Session {
     }
 
     /// Its names.
-    pub fn names(&self) -> &MetadataClient {
+    pub(crate) fn names(&self) -> &MetadataClient {
         &self.names
     }
 
     /// Its bytes.
-    pub fn data(&self) -> &DataClient {
+    pub(crate) fn data(&self) -> &DataClient {
         &self.data
     }
 
     /// The store, for copies.
-    pub fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store { names: Arc::new(self.names.clone()), data: Arc::clone(&self.data) }
     }
 
     /// The same for copies of trees.
-    pub fn tree_store(&self) -> TreeStore {
+    pub(crate) fn tree_store(&self) -> TreeStore {
         TreeStore { names: self.names.clone(), data: Arc::clone(&self.data) }
     }
 
     /// Who is who.
-    pub fn map(&self) -> Arc<StoreMap> {
+    pub(crate) fn map(&self) -> Arc<StoreMap> {
         self.names.map()
     }
 
     /// What is known of a path.
-    pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Attributes, Failure> {
+    pub(crate) fn stat(&self, path: impl AsRef<[u8]>) -> Result<Attributes, Failure> {
         self.stat_raw(path.as_ref()).map_err(|e| named(e, path))
     }
 
     /// The same; `None`: there is no such path.
-    pub fn stat_if_there(&self, path: impl AsRef<[u8]>) -> Result<Option<Attributes>, Failure> {
+    pub(crate) fn stat_if_there(&self, path: impl AsRef<[u8]>) -> Result<Option<Attributes>, Failure> {
         match self.stat_raw(path.as_ref()) {
             Ok(attributes) => Ok(Some(attributes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -100,22 +100,22 @@ impl Session {
     }
 
     /// A walker over it.
-    pub fn walker(&self, options: WalkOptions) -> Walker {
+    pub(crate) fn walker(&self, options: WalkOptions) -> Walker {
         Walker::new(self.names.clone(), Arc::clone(&self.data), options)
     }
 
     /// What is known of a place, asked by a thread that records.
-    pub fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
+    pub(crate) fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
         self.names.stat(tracer, place).map_err(|e| named(e, &place.path))
     }
 
     /// What is known of many places.
-    pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
+    pub(crate) fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
         self.names.stat_many(tracer, places, false).map_err(Failure::failed)
     }
 
     /// What a symbolic link leads to; `None`: to nothing, or out of the store.
-    pub fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(Place, Attributes)>, Failure> {
+    pub(crate) fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(Place, Attributes)>, Failure> {
         match self.names.follow(tracer, path) {
             Ok(found) => Ok(Some(found)),
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
@@ -124,26 +124,26 @@ impl Session {
     }
 
     /// Whether a directory has any name in it.
-    pub fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
+    pub(crate) fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
         let (names, more) = self.names.list(tracer, &Place::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
         Ok(more || !names.is_empty())
     }
 
     /// Makes many directories, in this order; what became of each.
-    pub fn make_directories(&self, many: &[Place], parents: bool) -> Vec<Result<(), Error>> {
+    pub(crate) fn make_directories(&self, many: &[Place], parents: bool) -> Vec<Result<(), Error>> {
         let owner = owner(0o777);
         let operations: Vec<Small> = many.iter().map(|place| Small::MakeDirectory { place: place.clone(), owner, parents }).collect();
         self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
     /// A file's size.
-    pub fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
+    pub(crate) fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
         let handle = FileHandle::from_attributes(names::text(path.as_ref()), attributes).map_err(Failure::failed)?;
         self.data.size(&mut Tracer::off(), &handle).map_err(Failure::failed)
     }
 
     /// How a file is laid out.
-    pub fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
+    pub(crate) fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
         let attributes = self.stat(&path.path)?;
         attributes
             .layout
@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// How many bytes each datafile of a file has.
-    pub fn datafile_sizes(&self, path: &StorePath) -> Result<Vec<u64>, Failure> {
+    pub(crate) fn datafile_sizes(&self, path: &StorePath) -> Result<Vec<u64>, Failure> {
         let attributes = self.stat(&path.path)?;
         let handle = FileHandle::from_attributes(&path.path, &attributes).map_err(Failure::failed)?;
         let sizes = self.data.glimpse(&mut Tracer::off(), &handle).map_err(Failure::failed)?;
@@ -160,12 +160,12 @@ impl Session {
     }
 
     /// A symbolic link's target.
-    pub fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
         self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
     }
 
     /// Renames a file or directory.
-    pub fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
         let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
         renamed.map(drop).map_err(|e| named(e, from))
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use thalweg_record::Exit;
 
 /// Says on standard error why a verb failed, and gives the exit code.
-pub fn tell(failure: &Failure, verb: &str) -> ExitCode {
+pub(crate) fn tell(failure: &Failure, verb: &str) -> ExitCode {
     let (message, code) = match failure {
         Failure::Usage(message) => (message, 2),
         Failure::Failed(message) => (message, 1),

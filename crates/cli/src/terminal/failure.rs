@@ -14,7 +14,7 @@ use thalweg_record::Exit;
 
 /// A verb did not do what it was asked.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The command line cannot be meant as it stands.
     Usage(String),
     /// It was tried and failed.
@@ -33,12 +33,12 @@ pub enum Failure {
 
 impl Failure {
     /// A failure with this message.
-    pub fn failed(message: impl std::fmt::Display) -> Failure {
+    pub(crate) fn failed(message: impl std::fmt::Display) -> Failure {
         Failure::Failed(message.to_string())
     }
 
     /// A usage error with this message.
-    pub fn usage(message: impl std::fmt::Display) -> Failure {
+    pub(crate) fn usage(message: impl std::fmt::Display) -> Failure {
         Failure::Usage(message.to_string())
     }
 }

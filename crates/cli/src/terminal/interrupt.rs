@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Raised when somebody asked to stop.
 #[derive(Clone)]
-pub struct Interrupt {
+pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
     raised: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Interrupt {
     /// Listens for the signals from now on.
-    pub fn listen() -> Result<Interrupt, Failure> {
+    pub(crate) fn listen() -> Result<Interrupt, Failure> {
         let interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), raised: Arc::default() };
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::failed(format!("signals: {e}")))?;
         let heard = interrupt.clone();
@@ -34,18 +34,18 @@ impl Interrupt {
     }
 
     /// Whether it was raised.
-    pub fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.flag.load(Ordering::SeqCst)
     }
 
     /// Ends every wait, as a signal does.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         *self.raised.0.lock() = true;
         self.raised.1.notify_all();
     }
 
     /// Returns when it is raised, or woken.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut raised = self.raised.0.lock();
         while !*raised {
             self.raised.1.wait(&mut raised);

@@ -7,12 +7,12 @@ use jiff::{Timestamp, tz::Offset};
 use thalweg_store::protocol::metadata::FileKind;
 
 /// Kind and permissions, the way `ls -l` writes them.
-pub fn mode_text(kind: FileKind, mode: u32) -> String {
+pub(crate) fn mode_text(kind: FileKind, mode: u32) -> String {
     String::from_utf8_lossy(&mode_bytes(kind, mode)).into_owned()
 }
 
 /// The same, as ten bytes.
-pub fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
+pub(crate) fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
     let mut text = *b"?rwxrwxrwx";
     text[0] = match kind {
         FileKind::File => b'-',
@@ -40,7 +40,7 @@ pub fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
 }
 
 /// What a kind is called.
-pub fn kind_text(kind: FileKind) -> &'static str {
+pub(crate) fn kind_text(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "file",
         FileKind::Directory => "directory",
@@ -53,7 +53,7 @@ pub fn kind_text(kind: FileKind) -> &'static str {
 }
 
 /// An instant since the epoch, to the second, in UTC: `2026-03-01T12:00:00Z`.
-pub fn time_text(since_epoch_ns: i64) -> String {
+pub(crate) fn time_text(since_epoch_ns: i64) -> String {
     let mut out = Vec::new();
     Times::default().push(&mut out, since_epoch_ns);
     String::from_utf8(out).unwrap_or_default()
@@ -61,14 +61,14 @@ pub fn time_text(since_epoch_ns: i64) -> String {
 
 /// Writes times, and remembers the date of the last one's day: neighbours are mostly of the same.
 #[derive(Default)]
-pub struct Times {
+pub(crate) struct Times {
     day: Option<i64>,
     date: Vec<u8>,
 }
 
 impl Times {
     /// Appends an instant since the epoch, to the second, in UTC.
-    pub fn push(&mut self, out: &mut Vec<u8>, since_epoch_ns: i64) {
+    pub(crate) fn push(&mut self, out: &mut Vec<u8>, since_epoch_ns: i64) {
         let seconds = since_epoch_ns.div_euclid(1_000_000_000);
         let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         if self.day != Some(day) {
@@ -85,7 +85,7 @@ impl Times {
 }
 
 /// Appends a number, to the right of a column this wide.
-pub fn push_number(out: &mut Vec<u8>, number: u64, width: usize) {
+pub(crate) fn push_number(out: &mut Vec<u8>, number: u64, width: usize) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = number;
@@ -101,18 +101,18 @@ pub fn push_number(out: &mut Vec<u8>, number: u64, width: usize) {
 }
 
 /// Appends text, to the right of a column this wide.
-pub fn push_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
+pub(crate) fn push_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     out.resize(out.len() + width.saturating_sub(text.len()), b' ');
     out.extend_from_slice(text);
 }
 
 /// How many digits a number has.
-pub fn digits(number: u64) -> usize {
+pub(crate) fn digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// A size in the fewest letters, as `ls -h` and `du -h` write it: `17`, `1.5K`, `12M`; never less than it is.
-pub fn human(bytes: u64) -> Human {
+pub(crate) fn human(bytes: u64) -> Human {
     const UNITS: &[u8; 6] = b"KMGTPE";
     let mut text = Human { text: [0; 8], length: 0 };
     if bytes < 1024 {
@@ -138,7 +138,7 @@ pub fn human(bytes: u64) -> Human {
 }
 
 /// A short text, on the stack.
-pub struct Human {
+pub(crate) struct Human {
     text: [u8; 8],
     length: usize,
 }
@@ -152,7 +152,7 @@ impl Human {
     }
 
     /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text[..self.length]
     }
 }

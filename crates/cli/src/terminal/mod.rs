@@ -1,9 +1,9 @@
 //! What a person sees and says: results, notes and progress, names and numbers as text, signals, exit codes.
 
-pub mod exit;
-pub mod failure;
-pub mod interrupt;
-pub mod listing;
-pub mod names;
-pub mod output;
-pub mod progress;
+pub(crate) mod exit;
+pub(crate) mod failure;
+pub(crate) mod interrupt;
+pub(crate) mod listing;
+pub(crate) mod names;
+pub(crate) mod output;
+pub(crate) mod progress;

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 
 /// How names are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// As they are.
     Raw,
     /// As a person can read them.
@@ -17,13 +17,13 @@ pub enum Style {
 
 impl Style {
     /// The one for standard output; `escape`: asked for in any case.
-    pub fn for_stdout(escape: bool) -> Style {
+    pub(crate) fn for_stdout(escape: bool) -> Style {
         if escape || std::io::stdout().is_terminal() { Style::Escaped } else { Style::Raw }
     }
 }
 
 /// Appends a name or path.
-pub fn push(out: &mut Vec<u8>, name: &[u8], style: Style) {
+pub(crate) fn push(out: &mut Vec<u8>, name: &[u8], style: Style) {
     match style {
         // Most names are plain, and seen to be at a glance.
         Style::Escaped if name.iter().any(|b| !matches!(b, b' '..=b'[' | b']'..=b'~')) => push_escaped(out, name),
@@ -32,7 +32,7 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], style: Style) {
 }
 
 /// A name or path as text for a person.
-pub fn text(name: &[u8]) -> String {
+pub(crate) fn text(name: &[u8]) -> String {
     let mut out = Vec::with_capacity(name.len());
     push(&mut out, name, Style::Escaped);
     String::from_utf8(out).unwrap_or_default()
@@ -67,7 +67,7 @@ fn push_hexadecimal(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// Appends bytes as a JSON string; what is not UTF-8 becomes U+FFFD.
-pub fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
         for byte in chunk.valid().bytes() {
@@ -86,12 +86,12 @@ pub fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Bytes as hexadecimal digits, for names that JSON cannot hold.
-pub fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `directory/name`.
-pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
     path.extend_from_slice(directory);
     if !name.is_empty() && !path.ends_with(b"/") && !path.is_empty() {
@@ -102,7 +102,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// The last name of a path; empty for the root.
-pub fn last(path: &[u8]) -> &[u8] {
+pub(crate) fn last(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
     let begin = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
     &path[begin..end]

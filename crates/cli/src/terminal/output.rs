@@ -5,25 +5,25 @@ use crate::names;
 use std::io::Write;
 
 /// Writes a result to standard output as it is.
-pub fn result(text: &str) -> Result<(), Failure> {
+pub(crate) fn result(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
 /// Writes a result and a line end.
-pub fn line(text: &str) -> Result<(), Failure> {
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
     result(&format!("{text}\n"))
 }
 
 /// Writes a document as JSON, readable and stable.
-pub fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(|e| Failure::failed(format!("result as JSON: {e}")))?;
     line(&text)
 }
 
 /// Results of which there may be many, gathered in memory and handed on in large pieces.
-pub struct Lines {
+pub(crate) struct Lines {
     /// What is to be written next. Whoever appends calls [`Lines::due`] now and then.
     pub buffer: Vec<u8>,
     nowhere: bool,
@@ -34,22 +34,22 @@ impl Lines {
     const PIECE_BYTES: usize = 64 << 10;
 
     /// To standard output.
-    pub fn new() -> Lines {
+    pub(crate) fn new() -> Lines {
         Lines { buffer: Vec::with_capacity(Lines::PIECE_BYTES + (4 << 10)), nowhere: false }
     }
 
     /// To nowhere: standard output is something else's.
-    pub fn nowhere() -> Lines {
+    pub(crate) fn nowhere() -> Lines {
         Lines { nowhere: true, ..Lines::new() }
     }
 
     /// Writes what is there if it is much.
-    pub fn due(&mut self) -> Result<(), Failure> {
+    pub(crate) fn due(&mut self) -> Result<(), Failure> {
         if self.buffer.len() >= Lines::PIECE_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Writes what is there.
-    pub fn flush(&mut self) -> Result<(), Failure> {
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if !self.nowhere && !self.buffer.is_empty() {
             let mut out = std::io::stdout().lock();
             out.write_all(&self.buffer)?;
@@ -61,7 +61,7 @@ impl Lines {
 }
 
 /// Writes a note for the person to standard error. Part of it may be what a server said: control characters but line ends are escaped.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text, &['\n', '\t']));
 }
 
@@ -76,7 +76,7 @@ fn harmless<'a>(text: &'a str, kept: &[char]) -> std::borrow::Cow<'a, str> {
 
 /// A table with its columns aligned: the first and last to the left, the others to the right. A cell is one line, whatever a server
 /// put into it.
-pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell, &[])).collect()).collect();
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([heads[column].chars().count()]).max().unwrap_or(0);

@@ -18,7 +18,7 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows how many bytes were moved. Shared by the threads that move them.
-pub struct Progress {
+pub(crate) struct Progress {
     counts: Arc<Counts>,
     shown: Shown,
 }
@@ -38,7 +38,7 @@ struct Counts {
 
 impl Progress {
     /// Of `name`, which has `total_bytes` where that is known. `quiet`: shows nothing.
-    pub fn new(name: &str, total_bytes: Option<u64>, quiet: bool) -> Progress {
+    pub(crate) fn new(name: &str, total_bytes: Option<u64>, quiet: bool) -> Progress {
         let counts = Arc::new(Counts {
             name: name.to_owned(),
             done_bytes: AtomicU64::new(0),
@@ -53,7 +53,7 @@ impl Progress {
     }
 
     /// The total is known now, where it was not.
-    pub fn expect(&self, total_bytes: u64) {
+    pub(crate) fn expect(&self, total_bytes: u64) {
         if self.counts.total_bytes.compare_exchange(0, total_bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             && let Shown::Bar(bar) = &self.shown
         {
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// The total is so many bytes more than was known.
-    pub fn grow(&self, bytes: u64) {
+    pub(crate) fn grow(&self, bytes: u64) {
         let before = self.counts.total_bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Shown::Bar(bar) = &self.shown {
             bar.set_length(before + bytes);
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// `bytes` more were moved.
-    pub fn advance(&self, bytes: u64) {
+    pub(crate) fn advance(&self, bytes: u64) {
         let done = self.counts.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Shown::Bar(bar) = &self.shown {
             bar.set_position(done);

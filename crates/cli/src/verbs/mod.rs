@@ -1,11 +1,11 @@
 //! The verbs: one file each, one line each in the list below.
 
 mod bench;
-mod explain;
+mod explaining;
 mod servers;
 mod store;
 
-pub use store::find::with_two_dashes;
+pub(crate) use store::find::with_two_dashes;
 
 use crate::failure::Failure;
 
@@ -14,16 +14,16 @@ macro_rules! verbs {
     ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
         /// What `thalweg` can do.
         #[derive(clap::Subcommand)]
-        pub enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
+        pub(crate) enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
 
         impl Verb {
             /// Its name on the command line.
-            pub fn name(&self) -> &'static str {
+            pub(crate) fn name(&self) -> &'static str {
                 match self { $($(Verb::$verb(_) => stringify!($module)),+),+ }
             }
 
             /// Does it.
-            pub fn run(self) -> Result<(), Failure> {
+            pub(crate) fn run(self) -> Result<(), Failure> {
                 match self { $($(Verb::$verb(arguments) => $room::$module::run(&arguments)),+),+ }
             }
         }
@@ -35,19 +35,19 @@ macro_rules! verbs {
 verbs! {
     "Explain" {
         /// Show where the time of a command or a recording went, and what a change would gain
-        Explain = explain in explain,
+        Explain = explain in explaining,
         /// Record a command while it runs, or a server
-        Record = record in explain,
+        Record = record in explaining,
         /// Merge the recordings of both ends on one time axis
-        Merge = merge in explain,
+        Merge = merge in explaining,
         /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
-        Rpcstat = rpcstat in explain,
+        Rpcstat = rpcstat in explaining,
         /// Draw a recording as a picture (SVG) or a page with tables (HTML)
-        Report = report in explain,
+        Report = report in explaining,
         /// Convert a recording for Perfetto, or to CSV
-        Export = export in explain,
+        Export = export in explaining,
         /// Check what this machine offers to recordings and the demo, and how to get what is missing
-        Doctor = doctor in explain,
+        Doctor = doctor in explaining,
     }
     "Store" {
         /// Start a store over some directories; it runs until Ctrl-C
@@ -88,7 +88,7 @@ verbs! {
 }
 
 /// The command with its verbs shown in their groups.
-pub fn grouped(command: clap::Command) -> clap::Command {
+pub(crate) fn grouped(command: clap::Command) -> clap::Command {
     let mut help = String::from("{about}\n\n{usage-heading} {usage}\n");
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|v| v.len()).max().unwrap_or(0);
     for (group, verbs) in GROUPS {

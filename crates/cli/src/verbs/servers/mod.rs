@@ -1,7 +1,7 @@
 //! Starting and mounting stores.
 
-pub mod mount;
-pub mod serve;
+pub(super) mod mount;
+pub(super) mod serve;
 mod starting;
-pub mod umount;
-pub mod up;
+pub(super) mod umount;
+pub(super) mod up;

@@ -13,7 +13,7 @@ use thalweg_mount::{Mount, Options};
 
 /// Arguments of `thalweg mount`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The store, or a directory of it, like thal://HOST:PORT/dir (default: --store or THALWEG_STORE); and the directory to mount it on
     #[arg(value_name = "[STORE] MOUNTPOINT", num_args = 1..=2, required = true)]
     operands: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Arguments {
 const WORD: &str = "mounted";
 
 /// Mounts.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.options()?;
     if arguments.foreground { stay(arguments, options) } else { start_process() }
 }

@@ -10,7 +10,7 @@ use thalweg_store::{config::StoreConfig, start};
 /// Arguments of `thalweg serve`.
 #[derive(clap::Args)]
 #[command(after_help = starting::NO_CREDENTIALS)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The store.toml that describes the store
     #[arg(long, value_name = "FILE")]
     store: PathBuf,
@@ -22,7 +22,7 @@ pub struct Arguments {
 }
 
 /// Starts the server, says that it serves, and stops it when asked to.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
     let store = start::serve(&config, &arguments.name, arguments.start.options()).map_err(Failure::failed)?;

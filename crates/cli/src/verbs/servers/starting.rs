@@ -4,12 +4,12 @@ use crate::{failure::Failure, interrupt::Interrupt, output};
 use thalweg_store::start::{RunningStore, StartOptions};
 
 /// What everybody who starts a server must know.
-pub const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
+pub(super) const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
     as any user. On loopback that means every user and program of this machine.";
 
 /// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
-pub struct StartFlags {
+pub(super) struct StartFlags {
     /// Listen on an address that other machines can reach: whoever reaches a port can do anything there
     #[arg(long)]
     beyond_loopback: bool,
@@ -26,7 +26,7 @@ pub struct StartFlags {
 
 impl StartFlags {
     /// As options of a start.
-    pub fn options(&self) -> StartOptions {
+    pub(super) fn options(&self) -> StartOptions {
         StartOptions {
             beyond_loopback: self.beyond_loopback,
             initialise: self.initialise,
@@ -36,7 +36,7 @@ impl StartFlags {
     }
 
     /// Says what it means that others can reach a server, if they can.
-    pub fn warn(&self) {
+    pub(super) fn warn(&self) {
         if self.beyond_loopback {
             output::note(NO_CREDENTIALS);
         }
@@ -44,7 +44,7 @@ impl StartFlags {
 }
 
 /// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
-pub fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
+pub(super) fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
     store.notes().iter().for_each(|note| output::note(note));
     let woken = interrupt.clone();
     store.on_failure(move || woken.wake());

@@ -13,7 +13,7 @@ use thalweg_mount::session::busy_text;
 
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The directories it is mounted on
     #[arg(required = true)]
     mountpoints: Vec<PathBuf>,
@@ -26,7 +26,7 @@ pub struct Arguments {
 }
 
 /// Unmounts each.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut failed = None;
     for mountpoint in &arguments.mountpoints {
         if let Err(failure) = one(arguments, mountpoint) {

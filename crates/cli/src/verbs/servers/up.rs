@@ -10,7 +10,7 @@ use thalweg_store::start::{self, UpOptions};
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
 #[command(after_help = starting::NO_CREDENTIALS)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A directory for each I/O server; or one directory for all, with --servers
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Arguments {
 }
 
 /// Starts the store, says where it is, and stops it when asked to.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let options = UpOptions {
         servers: arguments.servers.map(|n| n as usize),

@@ -8,7 +8,7 @@ use thalweg_store::copy::{self, CopyJob, CopyObserver, Sink, Source};
 
 /// Arguments of `thalweg cat`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The files: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
     paths: Vec<String>,
@@ -25,7 +25,7 @@ impl CopyObserver for Stop<'_> {
 }
 
 /// Writes them out, one after the other.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     for path in &arguments.paths {
         let path = arguments.store.path(path)?;

@@ -9,7 +9,7 @@ use thalweg_trace::Tracer;
 
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The store: thal://HOST:PORT (default: --store or THALWEG_STORE)
     store_path: Option<String>,
     /// Print as JSON
@@ -58,7 +58,7 @@ struct Partials {
 }
 
 /// Tells; fails when a server did not answer.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
     let (targets, silent) = targets(&session);

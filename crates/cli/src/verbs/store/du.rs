@@ -25,7 +25,7 @@ use thalweg_trace::{Mode, Tracer};
     thalweg du -h -d 1 thal:/                       for each directory below the root\n\
     thalweg du -b thal:/run7 | sort -n | tail       where the bytes are"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
     /// Print only a total for each path
@@ -79,7 +79,7 @@ impl Sum {
 }
 
 /// Adds up.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // What a file takes, the metadata service cannot prove.
     let most = if arguments.is_apparent() { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
     let options = arguments.walk.options(Detail::Sizes, most, &arguments.store);

@@ -9,7 +9,7 @@ use thalweg_store::protocol::metadata::Place;
 
 /// Arguments of `thalweg mkdir`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The directories: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
     paths: Vec<OsString>,
@@ -21,7 +21,7 @@ pub struct Arguments {
 }
 
 /// Makes them.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = arguments.paths.iter().map(|path| arguments.store.byte_path(path)).collect::<Result<Vec<_>, _>>()?;
     let sessions = Sessions::new(&arguments.store);
     let mut troubles = Troubles::new("mkdir");

@@ -7,7 +7,7 @@ use thalweg_store::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg mv`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The file or directory: thal://HOST:PORT/path, or a path with --store
     from: OsString,
     /// Its new name, or a directory to put it in
@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 /// Renames.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (from, to) = (arguments.store.byte_path(&arguments.from)?, arguments.store.byte_path(&arguments.to)?);
     if from.store != to.store {
         let (from, to) = (names::text(&from.path), names::text(&to.path));

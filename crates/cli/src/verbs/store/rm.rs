@@ -23,7 +23,7 @@ use thalweg_trace::{Mode, Tracer};
     thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
     thalweg rm -r thal:/run7                           a directory and everything in it\n\
     thalweg rm --partials --older-than 7d thal:/       what killed copies have left; df shows how much")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to remove: thal://HOST:PORT/path, or paths with --store
     #[arg(required_unless_present = "partials")]
     paths: Vec<OsString>,
@@ -53,7 +53,7 @@ pub struct Arguments {
 }
 
 /// Removes.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.walk.options(Detail::Names, WalkMode::SizesFromMetadata, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
     if !arguments.partials {

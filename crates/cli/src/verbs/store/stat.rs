@@ -8,7 +8,7 @@ use thalweg_store::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg stat`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The file or directory: thal://HOST:PORT/path, or a path with --store
     path: OsString,
     /// Print as JSON
@@ -47,7 +47,7 @@ struct Document {
 }
 
 /// Tells.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.byte_path(&arguments.path)?;
     let session = Session::connect(&path.store, &arguments.store)?;
     let known = session.stat(&path.path)?;

@@ -17,7 +17,7 @@ use thalweg_trace::Mode;
 /// How directories are walked. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Walking")]
-pub struct WalkFlags {
+pub(super) struct WalkFlags {
     /// What is prefetched
     #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
     mode: ModeFlag,
@@ -33,7 +33,7 @@ pub struct WalkFlags {
 
 /// Which mechanisms are at work, as the flag says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ModeFlag {
+pub(super) enum ModeFlag {
     /// Nothing: one file at a time
     #[value(name = "none")]
     Synchronous,
@@ -57,7 +57,7 @@ impl ModeFlag {
 }
 
 /// What a verb walks with.
-pub struct Walking {
+pub(super) struct Walking {
     /// The store.
     pub session: Arc<Session>,
     /// Its walker.
@@ -65,7 +65,7 @@ pub struct Walking {
 }
 
 /// The operands of a verb that walks, in their stores.
-pub struct Operands {
+pub(super) struct Operands {
     /// Each with its store's place in `walking`.
     pub paths: Vec<(BytePath, usize)>,
     /// The stores, each once.
@@ -74,7 +74,7 @@ pub struct Operands {
 
 impl WalkFlags {
     /// How to walk for this detail.
-    pub fn options(&self, detail: Detail, most: WalkMode, stores: &StoreFlags) -> WalkOptions {
+    pub(super) fn options(&self, detail: Detail, most: WalkMode, stores: &StoreFlags) -> WalkOptions {
         let mut options = WalkOptions { mode: self.mode.mode().min(most), detail, timeout: Some(stores.timeout), ..WalkOptions::default() };
         if let Some(window) = self.window {
             (options.window_start, options.window_most) = (window, window);
@@ -83,7 +83,7 @@ impl WalkFlags {
     }
 
     /// Connects to the stores of these paths.
-    pub fn operands(&self, given: &[std::ffi::OsString], stores: &StoreFlags, options: &WalkOptions) -> Result<Operands, Failure> {
+    pub(super) fn operands(&self, given: &[std::ffi::OsString], stores: &StoreFlags, options: &WalkOptions) -> Result<Operands, Failure> {
         let root = [std::ffi::OsString::from("/")];
         let given = if given.is_empty() { &root } else { given };
         let sessions = Sessions::new(stores);
@@ -107,7 +107,7 @@ impl WalkFlags {
     }
 
     /// Does `work`, which gives back what it could not do; recorded if that is asked for. Says at the end what is to be said.
-    pub fn around(
+    pub(super) fn around(
         &self,
         verb: &'static str,
         stores: &StoreFlags,
@@ -166,7 +166,7 @@ fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
 }
 
 /// What could not be had or done.
-pub struct Troubles {
+pub(super) struct Troubles {
     verb: &'static str,
     /// Names of servers that have one; another that is named is a metadata service.
     io_servers: Vec<String>,
@@ -184,12 +184,12 @@ impl Troubles {
     const KEPT: usize = 1000;
 
     /// None yet.
-    pub fn new(verb: &'static str) -> Troubles {
+    pub(super) fn new(verb: &'static str) -> Troubles {
         Troubles { verb, io_servers: Vec::new(), sizes: BTreeMap::new(), said: Vec::new(), count: 0 }
     }
 
     /// Something of this path went wrong: said at once.
-    pub fn of(&mut self, path: &[u8], error: &Error) {
+    pub(super) fn of(&mut self, path: &[u8], error: &Error) {
         // A place that begins at a directory's number has that for its name, which tells a person nothing.
         let text = format!("{}: {}", names::text(path), self.why(error));
         self.say(text);
@@ -205,7 +205,7 @@ impl Troubles {
     }
 
     /// Something that names its path already.
-    pub fn say(&mut self, text: String) {
+    pub(super) fn say(&mut self, text: String) {
         self.count += 1;
         output::note(&format!("thalweg {}: {text}", self.verb));
         if self.said.len() < Troubles::KEPT {
@@ -214,7 +214,7 @@ impl Troubles {
     }
 
     /// A verb's own failure for one of several operands; others end the verb.
-    pub fn or_end(&mut self, failure: Failure) -> Result<(), Failure> {
+    pub(super) fn or_end(&mut self, failure: Failure) -> Result<(), Failure> {
         match failure {
             Failure::Failed(text) => {
                 self.say(text);
@@ -225,7 +225,7 @@ impl Troubles {
     }
 
     /// The size of a file is not known.
-    pub fn size(&mut self, error: &Error) {
+    pub(super) fn size(&mut self, error: &Error) {
         let why = self.why(error);
         if self.sizes.len() < Troubles::KINDS || self.sizes.contains_key(&why) {
             *self.sizes.entry(why).or_default() += 1;
@@ -235,7 +235,7 @@ impl Troubles {
     }
 
     /// Says what has been gathered.
-    pub fn tell_sizes(&mut self) {
+    pub(super) fn tell_sizes(&mut self) {
         for (why, count) in std::mem::take(&mut self.sizes) {
             let files = if count == 1 { "the size of 1 file is".to_owned() } else { format!("the sizes of {count} files are") };
             self.say(format!("{why}; {files} not known"));
@@ -243,7 +243,7 @@ impl Troubles {
     }
 
     /// Whether there were none.
-    pub fn end(mut self) -> Result<(), Failure> {
+    pub(super) fn end(mut self) -> Result<(), Failure> {
         self.tell_sizes();
         if self.count == 0 { Ok(()) } else { Err(Failure::Told) }
     }

@@ -34,7 +34,7 @@ use tree::TreeCopy;
     thalweg cp -r tree thal://HOST:PORT/            a tree, into a directory (the slash at the end)\n\
     thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Each a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe. TO with a / at the end is a directory to copy
     /// into. --source replaces FROM, --sink replaces TO
     #[arg(value_name = "FROM TO", num_args = 0..=2, required = true)]
@@ -166,7 +166,7 @@ struct Flow {
 }
 
 /// Copies.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let (from, to) = arguments.ends()?;
     let copying = Copying { arguments, interrupt, sessions: Sessions::new(&arguments.store) };

@@ -14,7 +14,7 @@ use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Mode;
 
 /// What a copy of a tree shows, and how.
-pub struct TreeCopy<'a> {
+pub(super) struct TreeCopy<'a> {
     /// What is copied, as it was given.
     pub from: &'a str,
     /// Where to.
@@ -78,7 +78,7 @@ impl TreeObserver for Watch<'_> {
 
 impl TreeCopy<'_> {
     /// Copies; what was done, and how long it took in seconds.
-    pub fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
+    pub(super) fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
         let begun = Instant::now();
         let progress = Progress::new(self.from, None, self.quiet || self.json);
         let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
@@ -91,7 +91,7 @@ impl TreeCopy<'_> {
     }
 
     /// Says how it went.
-    pub fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
+    pub(super) fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
         if outcome.modified > 0 {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
             output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
@@ -127,6 +127,6 @@ impl TreeCopy<'_> {
 }
 
 /// The target has a name that is taken.
-pub fn in_the_way(path: &str) -> Failure {
+pub(super) fn in_the_way(path: &str) -> Failure {
     Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to overwrite it"))
 }

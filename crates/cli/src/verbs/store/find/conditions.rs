@@ -9,7 +9,7 @@ use thalweg_store::protocol::metadata::FileKind;
 
 /// All that must hold.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions {
+pub(super) struct Conditions {
     /// Patterns of the last name.
     pub names: Vec<Vec<u8>>,
     /// The same, in letters of either case.
@@ -31,7 +31,7 @@ pub struct Conditions {
 }
 
 /// What they are asked of.
-pub struct Candidate<'a> {
+pub(super) struct Candidate<'a> {
     /// The entry, with what the conditions need.
     pub entry: &'a WalkEntry,
     /// The path as it is printed.
@@ -42,7 +42,7 @@ pub struct Candidate<'a> {
 
 /// Whether they hold.
 #[derive(Debug)]
-pub enum Answer<'a> {
+pub(super) enum Answer<'a> {
     /// All of them.
     Yes,
     /// Not all.
@@ -53,7 +53,7 @@ pub enum Answer<'a> {
 
 impl Conditions {
     /// Whether all hold.
-    pub fn hold<'a>(&self, candidate: &Candidate<'a>) -> Answer<'a> {
+    pub(super) fn hold<'a>(&self, candidate: &Candidate<'a>) -> Answer<'a> {
         let entry = candidate.entry;
         let modified_ns = entry.attributes.as_ref().map_or(0, |a| a.modified_ns);
         let holds = self.names.iter().all(|pattern| glob::matches(pattern, &entry.name, false))
@@ -121,7 +121,7 @@ impl Compared {
 
 /// A file's size in units, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeIs {
+pub(super) struct SizeIs {
     compared: Compared,
     unit_bytes: u64,
 }
@@ -154,19 +154,19 @@ impl FromStr for SizeIs {
 
 /// Time since the last modification in whole units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Age {
+pub(super) struct Age {
     compared: Compared,
     unit_ns: i64,
 }
 
 impl Age {
     /// In days.
-    pub fn days(text: &str) -> Result<Age, String> {
+    pub(super) fn days(text: &str) -> Result<Age, String> {
         Age::read(text, 86_400_000_000_000)
     }
 
     /// In minutes.
-    pub fn minutes(text: &str) -> Result<Age, String> {
+    pub(super) fn minutes(text: &str) -> Result<Age, String> {
         Age::read(text, 60_000_000_000)
     }
 
@@ -185,7 +185,7 @@ impl Age {
 
 /// A kind of file, by its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind(pub FileKind);
+pub(super) struct Kind(pub FileKind);
 
 impl FromStr for Kind {
     type Err = String;
@@ -205,7 +205,7 @@ impl FromStr for Kind {
 }
 
 /// Now, since 1970, on this machine's clock.
-pub fn now_ns() -> i64 {
+pub(super) fn now_ns() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

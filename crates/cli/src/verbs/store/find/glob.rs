@@ -4,7 +4,7 @@
 //! recurses: a star remembers where it stood, and a mismatch goes back to the last one, so a match costs at most pattern times name.
 
 /// Whether all of a name matches. `ignore_case`: ASCII letters of either case are one.
-pub fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
+pub(super) fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
     let (mut p, mut n) = (0, 0);
     // After the last star: where the pattern goes on, and up to where of the name the star stands for.
     let mut star: Option<(usize, usize)> = None;

@@ -30,7 +30,7 @@ use thalweg_trace::{Mode, Tracer};
     thalweg find thal:/run7 -name '*.tmp' -delete       in batches, as rm -r does\n\
     thalweg find thal:/ -type d -empty -ls"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where to look: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
     /// The name matches a pattern: * ? [a-z] [!x] \*
@@ -97,7 +97,7 @@ const ONE_DASH: &[&str] = &[
 ];
 
 /// The command line with two dashes where `find` has one, if it is one of this verb.
-pub fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+pub(crate) fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     if words.get(1).is_some_and(|verb| verb == "find") {
         for word in words.iter_mut().skip(2).take_while(|word| *word != "--") {
@@ -111,7 +111,7 @@ pub fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Finds.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(word) = arguments.paths.iter().find(|path| ["!", "(", ")", ","].iter().any(|odd| path == odd)) {
         let word = word.to_string_lossy();
         return Err(Failure::usage(format!("{word}: all conditions must hold; there is no not, no or, and there are no brackets")));

@@ -12,7 +12,7 @@ use thalweg_store::protocol::metadata::{FileLayout, StoreMap};
 
 /// Arguments of `thalweg layout`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
 }
@@ -101,7 +101,7 @@ struct Range {
 }
 
 /// Shows or maps.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Show(show) => run_show(show),
         What::Map(map) => run_map(map),

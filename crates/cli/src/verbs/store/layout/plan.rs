@@ -8,7 +8,7 @@ use thalweg_trace::Recording;
 
 /// Arguments of `thalweg layout plan`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
     /// The file, as the program named it, or the end of its path (default: the one with most bytes written)
@@ -32,7 +32,7 @@ fn targets_of_node(text: &str) -> Result<(String, Vec<u32>), String> {
 }
 
 /// Plans.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let recording = Recording::open(&arguments.recording).map_err(Failure::failed)?;
     let file = Written::read(&recording, arguments.file.as_deref()).map_err(Failure::failed)?;
     let targets = targets(arguments, &file)?;

@@ -35,7 +35,7 @@ const BATCH: usize = 1024;
     thalweg ls -lU --json thal:/many                one JSON object per line, as they come\n\
     thalweg ls -l --counters --mode none thal:/run7 what it costs without prefetching"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
     /// Show mode, owner, size and time
@@ -84,7 +84,7 @@ pub struct Arguments {
 }
 
 /// Lists.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &arguments.options())?;
     arguments.walk.around("ls", &arguments.store, &operands, arguments.json, |mode, troubles| {
         let lines = if arguments.walk.recording.replaces_result(arguments.json) { Lines::nowhere() } else { Lines::new() };
@@ -310,12 +310,12 @@ fn is_hidden(name: &[u8]) -> bool {
 }
 
 /// The directory of a path within a tree; empty: the tree's own.
-pub fn parent(path: &[u8]) -> &[u8] {
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])
 }
 
 /// Whether a path is below a directory, both within one tree.
-pub fn is_below(path: &[u8], directory: &[u8]) -> bool {
+pub(crate) fn is_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
 }
 

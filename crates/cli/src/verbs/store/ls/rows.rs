@@ -7,7 +7,7 @@ use thalweg_store::protocol::metadata::FileKind;
 
 /// A file's size, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bytes {
+pub(super) enum Bytes {
     /// It is no file, or nobody was asked.
     None,
     /// A server did not say.
@@ -18,7 +18,7 @@ pub enum Bytes {
 
 /// What is shown of an entry: without a file's layout, so that a million of them fit in memory.
 #[derive(Debug)]
-pub struct Row {
+pub(super) struct Row {
     pub name: Box<[u8]>,
     pub kind: FileKind,
     /// Whether the following was asked for.
@@ -34,7 +34,7 @@ pub struct Row {
 
 impl Row {
     /// Of an entry; that its size is not known is noted.
-    pub fn new(entry: WalkEntry, troubles: &mut Troubles) -> Row {
+    pub(super) fn new(entry: WalkEntry, troubles: &mut Troubles) -> Row {
         let size = match entry.size {
             None => Bytes::None,
             Some(Ok(size)) => Bytes::Known(size.size_bytes),
@@ -60,7 +60,7 @@ impl Row {
 
 /// In which order a directory's entries are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(super) enum Order {
     /// The service's, which is the next one forward, without a promise.
     AsTheyCome,
     /// As bytes.
@@ -73,12 +73,12 @@ pub enum Order {
 
 impl Order {
     /// Whether nothing can be written before everything has come.
-    pub fn needs_all(self) -> bool {
+    pub(super) fn needs_all(self) -> bool {
         !matches!(self, Order::AsTheyCome | Order::Name { reverse: false })
     }
 
     /// Sorts what has come in the order of names.
-    pub fn sort(self, rows: &mut [Row]) {
+    pub(super) fn sort(self, rows: &mut [Row]) {
         let in_order = |reverse: bool, ordering: Ordering| if reverse { ordering.reverse() } else { ordering };
         match self {
             Order::AsTheyCome => {}
@@ -92,11 +92,11 @@ impl Order {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A file's row.
-    pub fn row(name: &str, size: Bytes, modified_ns: i64) -> Row {
+    pub(crate) fn row(name: &str, size: Bytes, modified_ns: i64) -> Row {
         let name = name.as_bytes().into();
         Row { name, kind: FileKind::File, has_attributes: true, mode: 0o644, uid: 0, gid: 0, modified_ns, size, target: None }
     }

@@ -14,7 +14,7 @@ const AT_ONCE: Widths = Widths { uid: 4, gid: 4, size: 11 };
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     /// A name a line.
     Names,
     /// Names beside each other, on a terminal this wide.
@@ -35,7 +35,7 @@ struct Widths {
 }
 
 /// Writes rows to standard output.
-pub struct Writer {
+pub(super) struct Writer {
     lines: Lines,
     format: Format,
     style: Style,
@@ -53,7 +53,7 @@ pub struct Writer {
 
 impl Writer {
     /// Writes to `lines`.
-    pub fn new(lines: Lines, format: Format, style: Style, human: bool) -> Writer {
+    pub(super) fn new(lines: Lines, format: Format, style: Style, human: bool) -> Writer {
         let at_once = format == Format::Long { at_once: true };
         Writer {
             lines,
@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// An operand begins: a document where it is one.
-    pub fn begin(&mut self, path: &[u8]) -> Result<(), Failure> {
+    pub(super) fn begin(&mut self, path: &[u8]) -> Result<(), Failure> {
         self.entries = 0;
         self.directory = None;
         if matches!(self.format, Format::Json { .. }) {
@@ -84,7 +84,7 @@ impl Writer {
     }
 
     /// A directory begins; `heading`: with its path above it.
-    pub fn section(&mut self, heading: Option<&Vec<u8>>) -> Result<(), Failure> {
+    pub(super) fn section(&mut self, heading: Option<&Vec<u8>>) -> Result<(), Failure> {
         match self.format {
             Format::Json { .. } | Format::JsonLines { .. } => self.directory = heading.cloned(),
             _ => {
@@ -103,7 +103,7 @@ impl Writer {
     }
 
     /// One entry.
-    pub fn row(&mut self, row: Row) -> Result<(), Failure> {
+    pub(super) fn row(&mut self, row: Row) -> Result<(), Failure> {
         match self.format {
             Format::Names => {
                 names::push(&mut self.lines.buffer, &row.name, self.style);
@@ -136,12 +136,12 @@ impl Writer {
     }
 
     /// Nothing more is there without waiting for it: what has been written should be seen.
-    pub fn batch_ends(&mut self) -> Result<(), Failure> {
+    pub(super) fn batch_ends(&mut self) -> Result<(), Failure> {
         self.lines.flush()
     }
 
     /// A directory ends.
-    pub fn section_ends(&mut self) -> Result<(), Failure> {
+    pub(super) fn section_ends(&mut self) -> Result<(), Failure> {
         match self.format {
             Format::Long { at_once: false } => {
                 self.measure();
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// An operand ends, of which these errors were told.
-    pub fn end(&mut self, errors: &[String]) -> Result<(), Failure> {
+    pub(super) fn end(&mut self, errors: &[String]) -> Result<(), Failure> {
         self.section_ends()?;
         // What follows files is a directory, with a line between them.
         self.sections = self.sections.max(usize::from(self.entries > 0));
@@ -171,7 +171,7 @@ impl Writer {
     }
 
     /// Everything has been listed.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.lines.flush()
     }
 

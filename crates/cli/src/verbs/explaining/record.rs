@@ -12,7 +12,7 @@ use thalweg_record::{Exit, Options};
 #[command(after_help = "Exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
 The command keeps its standard input and output; notes go to standard error.\n\
 docs/RECORDING.md says what each recorder sees, and how to record both ends.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The recording: a directory that does not exist yet (default: COMMAND-TIME.thw in the current directory)
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct Arguments {
 }
 
 /// Records.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let named = arguments.output.clone().unwrap_or_else(|| default_name(&subject(arguments)));
     let options = Options {
         server: arguments.server,

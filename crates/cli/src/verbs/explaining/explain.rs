@@ -26,7 +26,7 @@ use thalweg_trace::Source;
     after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
 The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
     #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Arguments {
 }
 
 /// Explains.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `thalweg report`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
     /// The file to write: FILE.svg for a picture, FILE.html for a page with tables
@@ -15,7 +15,7 @@ pub struct Arguments {
 }
 
 /// Draws, and writes the file in one piece.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kind = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if kind != "svg" && kind != "html" {
         let what = arguments.output.display();

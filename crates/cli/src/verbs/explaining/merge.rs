@@ -14,7 +14,7 @@ use thalweg_trace::merge::{ClockFrom, MergedPart};
 connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
 Recordings of different runs are refused: `thalweg explain AFTER --after BEFORE` compares those."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The recordings: the client's first, then the servers'
     #[arg(required = true, num_args = 2.., value_name = "NAME.thw")]
     recordings: Vec<PathBuf>,
@@ -51,7 +51,7 @@ struct Placed {
 }
 
 /// Merges.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let merged = merged(&arguments.recordings, &arguments.output)?;
     let parts: Vec<Placed> = merged.parts.iter().map(placed).collect();
     if arguments.json {

@@ -10,7 +10,7 @@ use thalweg_record::probe::{self, Finding, State, good, less};
 
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -39,7 +39,7 @@ struct Package {
 }
 
 /// Looks, and tells.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ceilings {
         return ceilings(&arguments.path);
     }

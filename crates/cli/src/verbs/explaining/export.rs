@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Arguments of `thalweg export`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
     /// The format: one file for https://ui.perfetto.dev, or a directory with a CSV file for each table
@@ -26,7 +26,7 @@ enum Format {
 }
 
 /// Exports.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let recording = thalweg_trace::Recording::open(&arguments.recording).map_err(Failure::failed)?;
     let done = match arguments.to {
         Format::Perfetto => thalweg_trace::export::perfetto::export(&recording, &arguments.output),

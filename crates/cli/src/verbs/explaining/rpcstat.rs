@@ -20,7 +20,7 @@ const LINES_PER_HEAD: u64 = 20;
 
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw
     #[arg(conflicts_with = "interface")]
     file: Option<PathBuf>,
@@ -57,7 +57,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads, or captures; prints.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(interface) = &arguments.interface {
         return live(arguments, interface);
     }
