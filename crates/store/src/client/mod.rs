@@ -11,6 +11,8 @@
 //! | [`link`] | one server, and the connections to it that are not in use |
 //! | [`engine`] | threads, one for each connection, that work on flow buffers |
 //! | [`names`] | the names of a store, as the data path needs them |
+//! | [`remove`] | names removed by the thousand, trees with them |
+//! | [`partials`] | copies that were begun and not finished |
 //! | [`walk`] | directories and trees, fetched before they are read |
 
 pub mod ahead;
@@ -25,6 +27,8 @@ pub mod lengths;
 mod link;
 mod memory;
 pub mod names;
+pub mod partials;
+pub mod remove;
 mod request;
 mod streams;
 pub(crate) mod verifiers;

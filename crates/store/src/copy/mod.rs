@@ -28,6 +28,7 @@ mod tree;
 
 pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
 pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
+pub use local::umask;
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};
