@@ -15,7 +15,7 @@ mod bpf;
 pub mod capture;
 mod command;
 mod mounted;
-pub mod mpi;
+mod mpi;
 mod preload;
 pub mod probe;
 mod proc;
@@ -25,6 +25,7 @@ mod run;
 mod worker;
 
 pub use command::Exit;
+pub use mpi::{Implementation, Mpi, rank_here};
 use recorder::{Finished, Recorder, Watched, WatchedProcess};
 pub use recorder::{RecordError, Tier};
 pub use run::{Method, Options, Outcome, run};

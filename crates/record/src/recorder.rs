@@ -61,7 +61,7 @@ impl std::fmt::Debug for Watched {
 
 /// What a recorder says when it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Events lost that no `lost` mark tells of.
     pub dropped_events: u64,
     /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).

@@ -5,8 +5,7 @@ use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_record::mpi::{Implementation, Mpi};
-use thalweg_record::{Method, Options, Tier};
+use thalweg_record::{Implementation, Method, Mpi, Options, Tier};
 
 /// How to record.
 #[derive(clap::Args)]
@@ -91,7 +90,7 @@ impl RecordFlags {
 
     /// The recording's name, with the number of the rank that we were started as, if we were: all ranks are given the same words.
     fn of_rank(&self, output: &Path) -> PathBuf {
-        let Some(rank) = self.mpi.and_then(|_| thalweg_record::mpi::rank_here()) else { return output.to_owned() };
+        let Some(rank) = self.mpi.and_then(|_| thalweg_record::rank_here()) else { return output.to_owned() };
         let stem = output.file_stem().unwrap_or_default().to_string_lossy();
         let extension = output.extension().map_or_else(|| "thw".into(), |extension| extension.to_string_lossy());
         output.with_file_name(format!("{stem}-rank-{rank}.{extension}"))

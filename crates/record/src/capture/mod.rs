@@ -241,11 +241,6 @@ impl Capture {
     }
 }
 
-/// Reads a capture file; what is found in it goes to `sink`.
-pub fn read_file(path: &Path, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
-    Capture::open(path)?.read(options, sink)
-}
-
 fn summary(counts: Counts, dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {
     let start = counts.first_ns.map_or(start, Time::from_monotonic_ns);
     let mut attributes = counts.attributes();
