@@ -1,9 +1,10 @@
 //! The flags that choose a new file's layout: distribution and parameters, number of datafiles, placement.
 
-use crate::{failure::Failure, size};
+use crate::failure::Failure;
 use thalweg_layout::Spec;
 use thalweg_store::protocol::io::TargetId;
 use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
+use thalweg_trace::numbers;
 
 /// How the bytes of new files are laid out.
 #[derive(clap::Args, Clone, Debug)]
@@ -15,7 +16,7 @@ pub struct LayoutFlags {
     layout: Option<String>,
 
     /// Number of datafiles, each on a target of its own (default: one on every target)
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     datafiles: Option<u32>,
 
     /// Where datafiles go: round-robin (from a random target; the default), round-robin:FIRST, targets:0,2,3 or local (to the targets of
@@ -59,7 +60,7 @@ impl LayoutFlags {
         let mut spec: Spec = text.parse().map_err(|e| Failure::usage(format!("--layout {text}: {e}")))?;
         for (_, value) in &mut spec.parameters {
             if value.ends_with(['i', 'B'])
-                && let Ok(bytes) = size::parse(value)
+                && let Ok(bytes) = numbers::parse_size(value)
             {
                 *value = bytes.to_string();
             }

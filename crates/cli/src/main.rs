@@ -20,7 +20,6 @@ mod recorded;
 mod recording;
 mod remover;
 mod session;
-mod size;
 mod temporary;
 mod tree;
 mod verbs;

@@ -4,11 +4,12 @@
 
 use crate::session::Session;
 use crate::walking::Troubles;
-use crate::{failure::Failure, names, output, size};
+use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::protocol::metadata::DraftEntry;
+use thalweg_trace::numbers;
 
 /// How many there are, and the space that they take.
 #[derive(Serialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Partials {
     /// In a line for a person; `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
         let files = |n: u64| if n == 1 { "1 partial copy".to_owned() } else { format!("{n} partial copies") };
-        let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), size::text);
+        let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), numbers::size);
         let abandoned = (self.abandoned > 0).then(|| {
             let (files, space) = (files(self.abandoned), space(self.abandoned_bytes));
             format!("{files} of clients that are gone, {space} (thalweg rm --partials removes them)")
@@ -63,8 +64,8 @@ pub fn remove(session: &Session, below: &[u8], older_than: Duration, only_list: 
         if !is_below(&path, below) {
             continue;
         }
-        let space = session.draft_space(&draft).map_or("?".to_owned(), size::text);
-        let said = format!("{}: {space}, abandoned {} ago", names::text(&path), size::age_text(age));
+        let space = session.draft_space(&draft).map_or("?".to_owned(), numbers::size);
+        let said = format!("{}: {space}, abandoned {} ago", names::text(&path), numbers::age(age));
         if only_list {
             output::line(&said)?;
             continue;

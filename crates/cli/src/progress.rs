@@ -2,13 +2,13 @@
 //!
 //! Both go on while nothing moves: a stall is when a person most wants to see that the program is there.
 
-use crate::size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_trace::numbers;
 
 /// Between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -102,16 +102,16 @@ impl Counts {
     fn line(&self) -> String {
         let seconds = self.begun.elapsed().as_secs_f64();
         let (done, total) = (self.done_bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed));
-        let rate = size::rate_text(done, seconds);
+        let rate = numbers::byte_rate(done as f64 / seconds);
         if total == 0 {
-            return format!("{}: {}, {rate}", self.name, size::text(done));
+            return format!("{}: {}, {rate}", self.name, numbers::size(done));
         }
         let percent = 100 * u128::from(done) / u128::from(total);
         let left = match done {
             0 => "?".to_owned(),
-            _ => size::seconds_text(seconds * total.saturating_sub(done) as f64 / done as f64),
+            _ => numbers::duration(seconds * total.saturating_sub(done) as f64 / done as f64),
         };
-        format!("{}: {} of {} ({percent} %), {rate}, ETA {left}", self.name, size::text(done), size::text(total))
+        format!("{}: {} of {} ({percent} %), {rate}, ETA {left}", self.name, numbers::size(done), numbers::size(total))
     }
 }
 

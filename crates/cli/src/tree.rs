@@ -5,13 +5,14 @@
 
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::{failure::Failure, names, output, size};
+use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Mode;
+use thalweg_trace::numbers;
 
 /// What a copy of a tree shows, and how.
 pub struct TreeCopy<'a> {
@@ -119,8 +120,8 @@ impl TreeCopy<'_> {
             });
         }
         if !self.quiet {
-            let (rate, size) = (size::rate_text(outcome.size_bytes, seconds), size::text(outcome.size_bytes));
-            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, size::seconds_text(seconds)));
+            let (rate, size) = (numbers::byte_rate(outcome.size_bytes as f64 / seconds), numbers::size(outcome.size_bytes));
+            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, numbers::duration(seconds)));
         }
         Ok(())
     }

@@ -6,13 +6,14 @@
 use crate::operand::{BytePath, StoreFlags};
 use crate::recorded::{Attributes, RecordingFlags};
 use crate::session::{Session, Sessions};
-use crate::{failure::Failure, names, output, size};
+use crate::{failure::Failure, names, output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
 use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Mode;
+use thalweg_trace::numbers;
 
 /// How directories are walked. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct WalkFlags {
     #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
     mode: ModeFlag,
     /// Entries ahead of the listing (default: from 8, twice as many whenever they were wanted, up to 4096)
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     window: Option<u32>,
     /// Say on standard error what it cost: requests, round trips, hits and misses of what was asked ahead, time per entry
     #[arg(long)]
@@ -149,12 +150,12 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
 
 /// What a walk cost, in one line.
 fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
-    let each = if counters.entries > 0 { format!("{:.2} us", seconds * 1e6 / counters.entries as f64) } else { "-".to_owned() };
+    let each = if counters.entries > 0 { numbers::duration(seconds / counters.entries as f64) } else { "-".to_owned() };
     format!(
         "{} entries in {}, {each} each; {} requests, {} round trips one after another; asked ahead: {} hits, {} misses, {} wasted, window {}; \
          sizes: {} from the metadata service, {} datafiles glimpsed",
         counters.entries,
-        size::seconds_text(seconds),
+        numbers::duration(seconds),
         counters.requests,
         counters.round_trips,
         counters.hits,

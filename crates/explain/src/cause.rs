@@ -24,6 +24,11 @@ macro_rules! causes {
                 match self { $(Cause::$cause => $phrase),+ }
             }
 
+            /// Whether the time went on the way between two machines.
+            pub fn is_network(self) -> bool {
+                self.name().starts_with("network.")
+            }
+
             /// The cause with this name, if there is one.
             pub fn from_name(name: &str) -> Option<Cause> {
                 match name { $($name => Some(Cause::$cause),)+ _ => None }

@@ -3,8 +3,8 @@
 
 use crate::assemble::Parts;
 use crate::cause::{Cause, End};
-use crate::evidence::rate;
 use thalweg_trace::Meta;
+use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 
 /// What runs at this part of what it can is doing well.
 pub const WELL: f64 = 0.9;
@@ -22,7 +22,7 @@ pub struct Reached {
 pub fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
-        let told = format!("the processors were {:.0} % busy with it", part * 100.0);
+        let told = format!("the processors were {} busy with it", whole_percent(part));
         Some(Reached { part, told })
     };
     let reached = match cause {
@@ -51,7 +51,7 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
         let (first, last) = did.all.extent()?;
         let bytes = if reading { did.read_bytes } else { did.written_bytes };
         let achieved = bytes as f64 * 1e9 / (last - first).max(1) as f64;
-        let told = format!("{name} was {verb} at {}, of the {} that were measured as its best", rate(achieved), rate(ceiling));
+        let told = format!("{name} was {verb} at {}, of the {} that were measured as its best", byte_rate(achieved), byte_rate(ceiling));
         Some(Reached { part: achieved / ceiling, told })
     });
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
@@ -64,8 +64,8 @@ fn path(parts: &Parts<'_>, meta: &Meta) -> Option<Reached> {
     let achieved = stream.all.bytes as f64 * 1e9 / (last - first).max(1) as f64;
     let paths = meta.attributes.iter().filter_map(|(name, _)| Some((name.strip_prefix("ceiling.path.")?, number(meta, name)?)));
     let nearest = paths.map(|(name, ceiling)| {
-        let told =
-            format!("{} carried {}, of the {} that were measured as its best", name.replace('>', " > "), rate(achieved), rate(ceiling));
+        let (carried, best) = (bit_rate(achieved), bit_rate(ceiling));
+        let told = format!("{} carried {carried}, of the {best} that were measured as its best", name.replace('>', " > "));
         Reached { part: achieved / ceiling, told }
     });
     nearest.min_by(|a, b| (a.part - 1.0).abs().total_cmp(&(b.part - 1.0).abs()))

@@ -6,10 +6,10 @@ use crate::assemble::Parts;
 use crate::cast::Cast;
 use crate::cause::{Cause, End};
 use crate::ceiling::end_of;
-use crate::evidence::{rate, time};
 use crate::index::NONE;
 use crate::ledger::{Entry, Ledger, Place, What};
 use std::collections::HashMap;
+use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{CounterName, CounterOf, ObjectKind, Source, SpanKind};
 
 /// Of a track sampled for less, samples say nothing of where it ran.
@@ -107,8 +107,8 @@ impl Circumstances {
     fn quota(&self, cause: Cause) -> Option<String> {
         let Quota { stopped_ns, processors } = self.quota_of(end_of(cause)?);
         (stopped_ns > 0).then(|| match processors {
-            Some(n) => format!("a quota of {n} processors stopped it for {}", time(stopped_ns as f64)),
-            None => format!("a processor quota stopped it for {}", time(stopped_ns as f64)),
+            Some(n) => format!("a quota of {n} processors stopped it for {}", duration(stopped_ns as f64 / 1e9)),
+            None => format!("a processor quota stopped it for {}", duration(stopped_ns as f64 / 1e9)),
         })
     }
 
@@ -127,7 +127,7 @@ impl Circumstances {
             return None;
         }
         let doing = doing(self.classes.get(&class)?);
-        Some(format!("{:.0} % of it {doing}", most as f64 / all as f64 * 100.0))
+        Some(format!("{} of it {doing}", whole_percent(most as f64 / all as f64)))
     }
 }
 
@@ -173,7 +173,7 @@ fn holder(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     }
     let all: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
     let (name, most) = held.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
-    (most * 4 >= all).then(|| format!("the processor was held by `{name}` in {:.0} % of it", (most as f64 / all as f64 * 100.0).min(100.0)))
+    (most * 4 >= all).then(|| format!("the processor was held by `{name}` in {} of it", whole_percent((most as f64 / all as f64).min(1.0))))
 }
 
 /// How busy the device was that threads were blocked on.
@@ -189,8 +189,9 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let busy_ns = did.all.finish().busy_ns;
     let busy = (busy_ns as f64 / (parts.end - parts.start).max(1) as f64).min(1.0);
     let moved = did.all.bytes as f64 * 1e9 / (last - first).max(1) as f64;
-    let median = time(did.requests.quantile_ns(0.5) as f64);
-    Some(format!("{name} busy {:.0} % of the time at {}, {} requests of median {median}", busy * 100.0, rate(moved), did.requests.count))
+    let median = duration(did.requests.quantile_ns(0.5) as f64 / 1e9);
+    let (busy, moved, requests) = (whole_percent(busy), byte_rate(moved), count(did.requests.count));
+    Some(format!("{name} busy {busy} of the time at {moved}, {requests} requests of median {median}"))
 }
 
 /// Why time could not be charged.

@@ -2,51 +2,29 @@
 
 use crate::cause::Cause;
 use crate::ledger::{Entry, Place, What};
-
-/// A length of time as a person reads it.
-pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => return format!("{ns:.0} ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    match value {
-        v if v < 10.0 => format!("{v:.2} {unit}"),
-        v if v < 100.0 => format!("{v:.1} {unit}"),
-        v => format!("{v:.0} {unit}"),
-    }
-}
-
-/// A rate in bytes per second, as a person reads it.
-pub fn rate(bytes_per_s: f64) -> String {
-    let (value, unit) = match bytes_per_s {
-        r if r < 1e6 => (r / 1e3, "kB/s"),
-        r if r < 1e9 => (r / 1e6, "MB/s"),
-        r => (r / 1e9, "GB/s"),
-    };
-    if value < 10.0 { format!("{value:.2} {unit}") } else { format!("{value:.0} {unit}") }
-}
+use thalweg_trace::numbers;
 
 /// What one charge rests on. `idle`: which part of it lay in gaps of the channel; `around`: what else was seen.
 pub fn of(cause: Cause, entries: &[&Entry], idle: f64, around: &[String]) -> String {
     let count: u64 = entries.iter().map(|e| e.runs.count).sum();
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns).expect("a charge has entries");
-    let median = largest.runs.quantile_ns(0.5) as f64;
-    let longest = entries.iter().map(|e| e.runs.longest_ns).max().unwrap_or(0) as f64;
+    let median = largest.runs.quantile_ns(0.5);
+    let longest = entries.iter().map(|e| e.runs.longest_ns).max().unwrap_or(0);
+    let time = |ns: u64| numbers::duration(ns as f64 / 1e9);
     let what = noun(cause, largest.place);
-    let mut said =
-        if count == 1 { format!("one {what} of {}", time(longest)) } else { format!("{count} {}, median {}", plural(what), time(median)) };
-    if count > 1 && longest > 8.0 * median && longest > 1e6 {
+    let mut said = match count {
+        1 => format!("one {what} of {}", time(longest)),
+        _ => format!("{} {}, median {}", numbers::count(count), plural(what), time(median)),
+    };
+    if count > 1 && longest > 8 * median && longest > 1_000_000 {
         said.push_str(&format!(", longest {}", time(longest)));
     }
-    let on_wire = cause.name().starts_with("network.");
-    if on_wire {
+    if cause.is_network() {
         // It is what was under way, whether or not a thread was handing anything over just then.
     } else if idle >= 0.9 {
         said.push_str(", no data under way in any of it");
     } else if idle >= 0.25 {
-        said.push_str(&format!(", no data under way in {:.0} % of it", idle * 100.0));
+        said.push_str(&format!(", no data under way in {} of it", numbers::whole_percent(idle)));
     }
     for more in around {
         said.push_str("; ");
@@ -74,7 +52,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientMemory | C::ServerMemory, _) => "wait for memory",
         (C::ClientCpu | C::ServerCpu, _) => "run",
         (C::ServerUnknown, _) => "wait for the server",
-        (c, _) if c.name().starts_with("network.") => "wait for bytes under way",
+        (c, _) if c.is_network() => "wait for bytes under way",
         _ => "interval",
     }
 }
@@ -93,11 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_rates_read_well() {
-        assert_eq!(time(17_500_000.0), "17.5 ms");
-        assert_eq!(time(950.0), "950 ns");
-        assert_eq!(rate(130_944_125.0), "131 MB/s");
-        assert_eq!(rate(1_309_441_250.0), "1.31 GB/s");
+    fn several_of_a_thing_are_named_in_the_plural() {
         assert_eq!(plural("wait for media"), "waits for media");
     }
 }

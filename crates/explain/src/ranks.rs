@@ -9,6 +9,7 @@ use crate::assemble::Parts;
 use crate::cast::{Cast, Thing};
 use crate::feed::LiveSpan;
 use std::collections::{BTreeMap, HashMap};
+use thalweg_trace::numbers::{duration, whole_percent};
 use thalweg_trace::{RequestId, SpanKind};
 
 /// One rank's part in a message or collective.
@@ -123,7 +124,7 @@ pub fn note(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
     Some(format!(
         "For {} ranks waited for {whom}, of which nothing was recorded: record all ranks (`thalweg record --mpi -- mpirun ...` on each machine, or \
          `mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`) and put the recordings together with `thalweg merge`.",
-        crate::evidence::time(ns as f64)
+        duration(ns as f64 / 1e9)
     ))
 }
 
@@ -139,7 +140,8 @@ pub fn who(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let is_rank = |track: &u32| cast.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
     let (&track, &most) = of_track.iter().filter(|(track, _)| is_rank(track)).max_by_key(|&(&track, &ns)| (ns, track))?;
     let several = cast.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
-    (several && most * 2 > all).then(|| format!("{} in {:.0} % of it", cast.actors[track as usize].name, most as f64 / all as f64 * 100.0))
+    (several && most * 2 > all)
+        .then(|| format!("{} in {} of it", cast.actors[track as usize].name, whole_percent(most as f64 / all as f64)))
 }
 
 /// Which ranks a collective makes others wait for.

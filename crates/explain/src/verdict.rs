@@ -3,7 +3,7 @@
 use crate::cause::Cause;
 use crate::ceiling::Reached;
 use crate::document::{Charge, Second, Status, Verdict};
-use crate::evidence::rate;
+use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 
 /// The largest cause limits when it leads by so much.
 const LEAD: f64 = 0.05;
@@ -36,6 +36,7 @@ pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl 
         Some(_) => Status::Inconclusive,
         None => Status::Limited,
     };
+    let rate = if first.cause.is_network() { bit_rate } else { byte_rate };
     let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
     sentence.push_str(&told(&sums));
     if let Some(reached) = reached {
@@ -73,7 +74,7 @@ fn told(sums: &[Sum<'_>]) -> String {
         }
         told += sum.share;
         let head = if parts.is_empty() { "of the time it was" } else { "" };
-        let words = format!("for {:.0} % {head} {} ({})", sum.share * 100.0, sum.cause.phrase(), of_which(sum));
+        let words = format!("for {} {head} {} ({})", whole_percent(sum.share), sum.cause.phrase(), of_which(sum));
         parts.push(words.replace("  ", " "));
     }
     match parts.len() {

@@ -68,8 +68,10 @@ fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
-        let is_unit =
-            matches!(bare, "s" | "ms" | "µs" | "ns" | "%") || bare.ends_with("B/s") || bare.ends_with("b/s") || bare.ends_with("iB");
+        let is_unit = matches!(bare, "s" | "ms" | "µs" | "ns" | "min" | "h" | "%")
+            || bare.ends_with("B/s")
+            || bare.ends_with("b/s")
+            || bare.ends_with("iB");
         match words.last_mut() {
             Some(last) if is_unit && last.trim_start_matches('(').starts_with(|c: char| c.is_ascii_digit()) => {
                 last.push(' ');
@@ -110,6 +112,21 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum: what a table shows then
+/// adds up. The largest remainders are rounded up.
+pub fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
+    let scaled: Vec<f64> = values.iter().map(|v| v / unit).collect();
+    let wanted = scaled.iter().sum::<f64>().round();
+    let mut whole: Vec<f64> = scaled.iter().map(|v| v.floor()).collect();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| (scaled[b] - whole[b]).total_cmp(&(scaled[a] - whole[a])));
+    let missing = (wanted - whole.iter().sum::<f64>()).max(0.0) as usize;
+    for &i in order.iter().take(missing) {
+        whole[i] += 1.0;
+    }
+    whole.iter().map(|v| v * unit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +158,13 @@ mod tests {
     #[test]
     fn a_name_cannot_bring_escape_codes() {
         assert_eq!(clean("a\x1b[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+    }
+
+    #[test]
+    fn a_rounded_column_adds_up() {
+        let thirds = rounded_to_sum(&[1.0 / 3.0; 3], 0.001);
+        assert!((thirds.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{thirds:?}");
+        assert!(thirds.iter().all(|v| (v - 1.0 / 3.0).abs() < 0.001));
+        assert!(rounded_to_sum(&[], 0.1).is_empty());
     }
 }

@@ -10,7 +10,6 @@ pub mod picture;
 pub mod plot;
 pub mod rpcstat;
 pub mod text;
-pub mod units;
 
 pub use html::html;
 pub use picture::{PictureOptions, svg};

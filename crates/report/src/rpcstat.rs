@@ -3,10 +3,10 @@
 
 use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::text::TextOptions;
-use crate::units::{bit_rate, bytes, count, duration, percent};
 use std::fmt::Write;
 use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Series, Stall, Who};
 use thalweg_explain::rpcstat::live::Interval;
+use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// The narrowest text that is set.
 const MIN_WIDTH: usize = 60;
@@ -73,10 +73,10 @@ impl Page {
         self.out.push('\n');
         let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
         if let Some(sent) = d.sent_bytes {
-            let _ = write!(said, "; sent {} ({})", bytes(sent), bit_rate(sent as f64 / d.wall_s));
+            let _ = write!(said, "; sent {} ({})", size(sent), bit_rate(sent as f64 / d.wall_s));
         }
         if let Some(received) = d.received_bytes {
-            let _ = write!(said, "; received {} ({})", bytes(received), bit_rate(received as f64 / d.wall_s));
+            let _ = write!(said, "; received {} ({})", size(received), bit_rate(received as f64 / d.wall_s));
         }
         let _ = write!(said, "; recorder: {}", d.recorder);
         self.hanging(&said);
@@ -102,7 +102,7 @@ impl Page {
         }
         for connection in d.connections.iter().take(MAX_CONNECTIONS) {
             let rtt = connection.srtt_s.map_or_else(String::new, |s| format!(", round trip {}", duration(s)));
-            self.hanging(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), bytes(connection.bytes)));
+            self.hanging(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), size(connection.bytes)));
         }
         if let Some(more) = d.connections.len().checked_sub(MAX_CONNECTIONS).filter(|n| *n > 0) {
             self.line(&format!("and {more} more connections"));
@@ -126,7 +126,7 @@ impl Page {
             let time = |s: f64| if p.answered > 0 { duration(s) } else { String::new() };
             let sent_again = if p.retransmissions > 0 { count(p.retransmissions) } else { String::new() };
             let calls = count(p.answered + p.unanswered);
-            let cells = [calls, time(p.min_s), time(p.median_s), time(p.p99_s), time(p.max_s), bytes(p.bytes), sent_again];
+            let cells = [calls, time(p.min_s), time(p.median_s), time(p.p99_s), time(p.max_s), size(p.bytes), sent_again];
             let cells: String = cells.iter().zip(heads).map(|(cell, (_, columns))| right(cell, *columns)).collect();
             let name = cut_end(&clean(&procedure_name(p, several)), name_columns - 1);
             self.line(&(left(&name, name_columns) + &cells));
@@ -155,7 +155,7 @@ impl Page {
         let numbers = |values: &[u64]| values.iter().map(|v| *v as f64).collect::<Vec<f64>>();
         let seconds = |values: &[Option<f64>]| values.iter().map(|v| v.unwrap_or(f64::NAN)).collect::<Vec<f64>>();
         let whole = |n: f64| count(n as u64);
-        let size = |n: f64| bytes(n as u64);
+        let whole_size = |n: f64| size(n as u64);
         let n = bins_within(s, d.wall_s);
         let mut rows: Vec<Row<'_>> = Vec::new();
         if d.sent_bytes.is_some() {
@@ -171,8 +171,8 @@ impl Page {
         rows.push(("response, most", seconds(&s.response_max_s), Fold::Most, &duration));
         rows.push(("calls again", numbers(&s.retransmissions), Fold::Most, &whole));
         rows.push(("segments again", numbers(&s.tcp_retransmissions), Fold::Most, &whole));
-        rows.push(("in flight", optional(&s.in_flight_bytes), Fold::Most, &size));
-        rows.push(("window offered", optional(&s.receive_window_bytes), Fold::Least, &size));
+        rows.push(("in flight", optional(&s.in_flight_bytes), Fold::Most, &whole_size));
+        rows.push(("window offered", optional(&s.receive_window_bytes), Fold::Least, &whole_size));
         for (name, values, fold, unit) in rows {
             let folded = folded(&values[..n.min(values.len())], columns, fold);
             let most = folded.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
@@ -253,12 +253,12 @@ impl Page {
         longest.sort_by(|a, b| b.length_s.total_cmp(&a.length_s));
         longest.truncate(MAX_STALLS);
         longest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        self.line(&format!("  {}{}  {}", right("at", 9), right("for", 9), "whose, and why"));
+        self.line(&format!("  {}{}  {}", right("at", 11), right("for", 9), "whose, and why"));
         for stall in &longest {
-            let lead = format!("  {}{}  ", right(&duration(stall.start_s), 9), right(&duration(stall.length_s), 9));
+            let lead = format!("  {}{}  ", right(&duration(stall.start_s), 11), right(&duration(stall.length_s), 9));
             let text = format!("{}: {}", who_name(stall.who), stall.why);
-            for (i, line) in wrap(&clean(&text), self.width - 22).iter().enumerate() {
-                let lead = if i == 0 { lead.clone() } else { " ".repeat(22) };
+            for (i, line) in wrap(&clean(&text), self.width - 24).iter().enumerate() {
+                let lead = if i == 0 { lead.clone() } else { " ".repeat(24) };
                 self.line(&format!("{lead}{line}"));
             }
         }

@@ -2,13 +2,13 @@
 //! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
 //! says everything without colour too.
 
-use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
-use crate::units::{bit_rate, byte_rate, bytes, count, duration, percent, rounded_to_sum};
+use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Channel, Charge, Explanation, Status};
 use thalweg_measure::Outcome;
+use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, percent, size};
 
 /// How text is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,12 +208,9 @@ impl Page {
             let command = cut(&clean(&e.command.join(" ")), self.width * MAX_COMMAND_LINES);
             self.hanging(0, 2, &command, Ink::Plain);
         }
-        let mut said = match (e.size_bytes, e.rate_bytes_per_s) {
-            (Some(size), Some(rate)) => {
-                format!("{} in {}: {} ({})", bytes(size), duration(e.wall_s), byte_rate(rate), bit_rate(rate))
-            }
-            _ => duration(e.wall_s),
-        };
+        // The sentence has said how fast that was.
+        let mut said = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", size(bytes)));
+        said += &duration(e.wall_s);
         let _ = write!(said, "; recorder: {}", e.recorder);
         if e.dropped_events > 0 {
             let _ = write!(said, ", which lost {} events", count(e.dropped_events));
@@ -318,13 +315,13 @@ impl Page {
             let _ = write!(said, ", median {}, 99th percentile {}", duration(median), duration(p99));
         }
         if let Some(period) = c.gaps.period_bytes {
-            let _ = write!(said, ", one every {}", bytes(period));
+            let _ = write!(said, ", one every {}", size(period));
         }
         let _ = write!(said, ", together {}", duration(c.gaps.total_s));
         self.paragraph(&said, Ink::Plain);
         for group in c.gaps.groups.iter().take(MAX_GAP_GROUPS) {
             let many = format!("{} × {} ({}): ", count(group.count), group.cause.name(), group.place);
-            let period = group.period_bytes.map_or_else(String::new, |p| format!(", every {}", bytes(p)));
+            let period = group.period_bytes.map_or_else(String::new, |p| format!(", every {}", size(p)));
             let each = if group.count == 1 { String::new() } else { format!(", median {}{period}", duration(group.median_s)) };
             self.hanging(2, 6, &format!("{many}{}{each}", duration(group.total_s)), Ink::Plain);
         }

@@ -17,6 +17,7 @@ pub mod loss;
 pub mod memory_source;
 pub mod merge;
 pub mod model;
+pub mod numbers;
 pub mod recording;
 pub mod sink;
 pub mod source;

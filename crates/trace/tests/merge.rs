@@ -226,7 +226,7 @@ fn two_runs_one_after_the_other_on_one_machine_are_refused_with_what_would_compa
     for (one, other) in [(&before, &after), (&after, &before)] {
         let (told, directory) = merged(one, other);
         let message = told.unwrap_err().to_string();
-        assert!(message.contains("nothing connects them") && message.contains("2.0 s") && message.contains("--after"), "{message}");
+        assert!(message.contains("nothing connects them") && message.contains("2.00 s") && message.contains("--after"), "{message}");
         assert!(!directory.path().join("merged.thw").exists());
     }
     // Their wall clocks do not make them one either.

@@ -8,7 +8,7 @@ use crate::recorded::RecordingFlags;
 use crate::session::{Session, Sessions};
 use crate::temporary::Temporary;
 use crate::tree::TreeCopy;
-use crate::{failure::Failure, output, size};
+use crate::{failure::Failure, output};
 use serde::Serialize;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -19,6 +19,7 @@ use thalweg_store::copy::{
     self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_store::protocol::metadata::FileKind;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
@@ -41,7 +42,7 @@ pub struct Arguments {
     #[arg(short, long)]
     recursive: bool,
     /// With -r: batches of files under way at a time
-    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
+    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = numbers::parse_count, requires = "recursive")]
     workers: u32,
     /// With -r: copy what symbolic links point to
     #[arg(long, requires = "recursive")]
@@ -77,22 +78,22 @@ pub struct Arguments {
 #[command(next_help_heading = "Flow")]
 struct FlowFlags {
     /// Bytes asked for in one piece
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     request: Option<u64>,
     /// Requests in flight; 1: read one, write it, wait for the answers, read the next
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     requests: Option<u32>,
     /// Flow buffer: the unit on the wire
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     buffer: Option<u64>,
     /// Flow buffers in flight on a connection
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     depth: Option<u32>,
     /// Connections to each server
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     streams: Option<u32>,
     /// Size of the sockets' buffers (default: the system's choice)
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     socket_buffer: Option<u64>,
     /// Who moves a request's bytes: the request's thread through memory, or each connection's thread directly
     #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
@@ -119,7 +120,7 @@ enum PathOfData {
 /// `memory:SIZE`.
 fn memory(text: &str) -> Result<u64, String> {
     let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
-    size::parse(size_text)
+    numbers::parse_size(size_text)
 }
 
 /// Where bytes come from, before anything is connected.
@@ -255,8 +256,8 @@ impl Copying<'_> {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
         }
         if !flags.quiet {
-            let rate = size::rate_text(outcome.size_bytes, seconds);
-            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), size::text(outcome.size_bytes), size::seconds_text(seconds)));
+            let rate = numbers::byte_rate(outcome.size_bytes as f64 / seconds);
+            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
         }
         match explanation {
             // Standard output carries the file.

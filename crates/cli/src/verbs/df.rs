@@ -2,8 +2,9 @@
 
 use crate::operand::StoreFlags;
 use crate::partials::Partials;
-use crate::{failure::Failure, output, session::Session, size};
+use crate::{failure::Failure, output, session::Session};
 use serde::Serialize;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]
@@ -55,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         output::json(&Document { schema: "thalweg.df/1", targets, partials, silent: silent.clone() })?;
     } else {
-        let bytes = |b: Option<u64>| b.map_or("?".to_owned(), size::text);
+        let bytes = |b: Option<u64>| b.map_or("?".to_owned(), numbers::size);
         let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
             (Some(total @ 1..), Some(free)) => format!("{} %", 100 * u128::from(total.saturating_sub(free)) / u128::from(total)),
             _ => "?".to_owned(),

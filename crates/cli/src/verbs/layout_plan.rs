@@ -5,12 +5,13 @@
 //! machine's label.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session, size};
+use crate::{failure::Failure, output, session::Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use thalweg_layout::plan::{Options, Part, Plan, from_parts};
 use thalweg_layout::{Layout, Spec};
+use thalweg_trace::numbers;
 use thalweg_trace::{ObjectKind, Recording, Source, SpanKind};
 
 /// Arguments of `thalweg layout plan`.
@@ -425,23 +426,22 @@ fn document(file: String, size_bytes: u64, writers: Vec<Writer>, local_now: Opti
 }
 
 fn text(document: &Document, plan: &Plan, elsewhere: u64) -> String {
-    let mut text = format!("{}: {} written by {} writers\n\n", document.file, size::text(document.size_bytes), document.writers.len());
+    let mut text = format!("{}: {} written by {} writers\n\n", document.file, numbers::size(document.size_bytes), document.writers.len());
     let rows: Vec<Vec<String>> = document
         .writers
         .iter()
-        .map(|writer| vec![writer.name.clone(), writer.node.clone(), writer.target.to_string(), size::text(writer.bytes)])
+        .map(|writer| vec![writer.name.clone(), writer.node.clone(), writer.target.to_string(), numbers::size(writer.bytes)])
         .collect();
     text.push_str(&output::table(&["writer", "node", "target", "bytes"], &rows));
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let now = document.local_now.map_or_else(|| "not known (the file is on no mounted store here)".to_owned(), percent);
-    text.push_str(&format!("\nlocal now:  {now}\nlocal then: {}\n", percent(document.local_then)));
+    let now = document.local_now.map_or_else(|| "not known (the file is on no mounted store here)".to_owned(), numbers::percent);
+    text.push_str(&format!("\nlocal now:  {now}\nlocal then: {}\n", numbers::percent(document.local_then)));
     if let Some(said) = &document.said {
         text.push_str(&format!("The job said: {said}\n"));
     }
     if elsewhere > 0 {
         text.push_str(&format!(
             "Of {} more it was not recorded where in the file they went (shared file pointers, views of very many pieces).\n",
-            size::text(elsewhere)
+            numbers::size(elsewhere)
         ));
     }
     text.push_str("\nMPI hints (MPI_Info_set before MPI_File_open):\n");

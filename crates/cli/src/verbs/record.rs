@@ -1,11 +1,12 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
 
 use crate::failure::Failure;
+use crate::output;
 use crate::recording::{RecordFlags, default_name};
-use crate::{output, size};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use thalweg_record::{Exit, Options};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg record`.
 #[derive(clap::Args)]
@@ -48,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::note(&format!(
         "thalweg record: {} ({}, by {}{state}); `thalweg explain {}` says where the time went",
         outcome.path.display(),
-        size::text(bytes),
+        numbers::size(bytes),
         outcome.recorder,
         outcome.path.display()
     ));

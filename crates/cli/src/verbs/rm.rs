@@ -7,12 +7,13 @@ use crate::failure::Failure;
 use crate::operand::{BytePath, StoreFlags};
 use crate::remover::{Name, Remover};
 use crate::walking::{Operands, Troubles, WalkFlags, Walking, is_gone};
-use crate::{names, partials, size};
+use crate::{names, partials};
 use std::ffi::OsString;
 use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_trace::numbers;
 use thalweg_trace::{Mode, Tracer};
 
 /// Arguments of `thalweg rm`.
@@ -39,7 +40,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
     /// With --partials: those whose client has been gone for this long
-    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = size::age, requires = "partials")]
+    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = numbers::parse_age, requires = "partials")]
     older_than: Duration,
     /// With --partials: only say which
     #[arg(short = 'n', long, requires = "partials")]

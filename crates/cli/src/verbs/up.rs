@@ -2,9 +2,10 @@
 //!
 //! The first line on standard output is the store's address and nothing else, so that a script can read it and go on.
 
-use crate::{failure::Failure, interrupt::Interrupt, output, size};
+use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
 use thalweg_store::start::{self, RunningStore, StartOptions, UpOptions};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
@@ -14,10 +15,10 @@ pub struct Arguments {
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// I/O servers in a single directory, each in a directory below it
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     servers: Option<u32>,
     /// Targets of each server, each in a directory below it
-    #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     targets: Option<u32>,
     /// The metadata service's port (default: the one it had, or any that is free)
     #[arg(long, value_name = "P")]

@@ -17,6 +17,7 @@ use crate::assemble::Parts;
 use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use calibrate::Calibrated;
 use changes::Proposal;
+use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// A model that misses the observed run by more than this predicts nothing.
@@ -89,7 +90,9 @@ fn predict_copy(parts: &Parts<'_>, meta: &Meta) -> Prediction {
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > MOST_ERROR {
         let reason = format!(
-            "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
+            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            duration(replayed_s),
+            duration(wall_s)
         );
         return Prediction { note, ..refuse(Some(replayed_s), Some(error), reason) };
     }

@@ -11,8 +11,8 @@ use crate::ExplainError;
 use crate::cause::Cause;
 use crate::curve::phases;
 use crate::document::*;
-use crate::evidence::time;
 use crate::verdict::verdict;
+use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Source, TrackKind};
 
 /// The window is what limits from this part of it in flight on.
@@ -163,7 +163,7 @@ fn evidence(part: Part, document: &RpcStat) -> String {
     let of = |who: Who| -> Vec<&Stall> { document.stalls.longest.iter().filter(|s| s.who == who).collect() };
     let stalled = |who: Who| match document.stalls.by.iter().find(|by| by.who == who) {
         Some(by) => {
-            format!("; {} stalls among it, longest {}", by.count, time(1e9 * of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
+            format!("; {} stalls among it, longest {}", by.count, duration(of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
         }
         None => String::new(),
     };
@@ -171,7 +171,7 @@ fn evidence(part: Part, document: &RpcStat) -> String {
         Part::Server => {
             let main = document.procedures.first();
             let response =
-                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", p.answered, p.name, time(1e9 * p.median_s)));
+                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", count(p.answered), p.name, duration(p.median_s)));
             format!("{response}, nothing on its way while calls were pending{}", stalled(Who::Server))
         }
         Part::Client => format!("nothing on its way and nothing pending, or a call came next{}", stalled(Who::Client)),

@@ -1,7 +1,7 @@
 //! Round trips in plain words: one sentence of what was asked, and one of what that is for each entry.
 
 use crate::document::{Part, RoundTrips, Trip};
-use crate::evidence::time;
+use thalweg_trace::numbers::{self, duration};
 
 /// From this part of all questions on, "one after the other" is said of all of them.
 const NEARLY_ALL: f64 = 0.95;
@@ -30,14 +30,14 @@ pub fn sentence(trips: &RoundTrips) -> String {
     } else {
         format!("{} one after the other{at_once}", count(trips.in_a_row, "round", "rounds"))
     };
-    let mut said = format!("{many_told}{to}, {order}, {} for each{}.", time(trips.each_s * 1e9), made_of(&trips.of_each, trips.each_s));
+    let mut said = format!("{many_told}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(&trips.of_each, trips.each_s));
     if let Some(entry) = &trips.per_entry {
         let asked = if serial || (entry.questions - entry.round_trips).abs() < 0.05 {
             counted(entry.round_trips, "round trip")
         } else {
             format!("{} in {}", counted(entry.questions, one), counted(entry.round_trips, "round trip"))
         };
-        said.push_str(&format!(" For each of {}: {asked}, {}.", count(entry.entries, "entry", "entries"), time(entry.seconds * 1e9)));
+        said.push_str(&format!(" For each of {}: {asked}, {}.", count(entry.entries, "entry", "entries"), duration(entry.seconds)));
     }
     said
 }
@@ -45,20 +45,12 @@ pub fn sentence(trips: &RoundTrips) -> String {
 /// ` (1.02 ms messages in transit, 30 µs the server's CPU at work)`.
 fn made_of(parts: &[Part], all_s: f64) -> String {
     let told = parts.iter().filter(|part| part.seconds >= all_s * WORTH_TELLING).take(PARTS);
-    let told: Vec<String> = told.map(|part| format!("{} {}", time(part.seconds * 1e9), part.cause.phrase())).collect();
+    let told: Vec<String> = told.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
     if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 fn count(n: u64, one: &str, many: &str) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("{grouped} {}", if n == 1 { one } else { many })
+    format!("{} {}", numbers::count(n), if n == 1 { one } else { many })
 }
 
 fn counted(n: f64, what: &str) -> String {

@@ -5,12 +5,11 @@ use super::lanes::{LaneKind, Plan};
 use super::messages::Messages;
 use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
-use crate::units;
 use std::collections::HashMap;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::source::{ABSENT, SpanBatch};
-use thalweg_trace::{Mark, SpanKind};
+use thalweg_trace::{Mark, SpanKind, numbers};
 
 /// What one lane holds: for threads, what encloses above and what it consists of below; for
 /// connections, one direction each.
@@ -197,10 +196,10 @@ fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
         text += &format!(" {name}");
     }
     if batch.size_bytes[i] != ABSENT {
-        text += &format!(", {}", units::bytes(batch.size_bytes[i]));
+        text += &format!(", {}", numbers::size(batch.size_bytes[i]));
     }
     if batch.count[i] > 1 {
         text += &format!(", {} calls", batch.count[i]);
     }
-    text + &format!(", {}", units::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
+    text + &format!(", {}", numbers::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
 }

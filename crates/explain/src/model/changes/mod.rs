@@ -30,10 +30,3 @@ pub type Change = fn(&Copy) -> Vec<Proposal>;
 /// Every kind of change.
 pub const ALL: &[Change] =
     &[requests::propose, depth::propose, buffer::propose, streams::propose, device::propose_client, device::propose_servers, sync::propose];
-
-/// A size as the program's flags take it.
-fn size(bytes: f64) -> String {
-    let bytes = bytes as u64;
-    let exact = [("Gi", 30), ("Mi", 20), ("Ki", 10)].into_iter().find(|(_, shift)| bytes >= 1 << shift && bytes.is_multiple_of(1 << shift));
-    exact.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
-}

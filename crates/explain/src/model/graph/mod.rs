@@ -36,6 +36,7 @@ use scale::Scale;
 use simulate::simulate;
 use stages::Stages;
 use std::collections::HashMap;
+use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
@@ -73,7 +74,9 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > MOST_ERROR {
         let reason = format!(
-            "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
+            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            duration(replayed_s),
+            duration(wall_s)
         );
         return refuse(Some(replayed_s), Some(error), reason);
     }
@@ -84,7 +87,7 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
-        .then(|| format!("The run is long: predictions are from its last {:.1} s, taken to be like the rest.", graph.wall_ns / 1e9));
+        .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
         what_if: best(all, aimed_at(largest_cause(parts))),
