@@ -6,10 +6,10 @@ use super::engine::Processors;
 use super::load::{Load, Trend, ran, slowdown};
 use crate::assemble::Parts;
 use crate::cause::End;
-use crate::channels::PAYLOAD_BYTES;
-use crate::feed::LiveSpan;
-use crate::observation::Way;
-use crate::quantile::of_sorted;
+use crate::observe::channels::PAYLOAD_BYTES;
+use crate::observe::feed::LiveSpan;
+use crate::observe::observation::Way;
+use crate::observe::quantile::of_sorted;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::SpanKind;
 

@@ -1,9 +1,9 @@
 //! How busy a machine's processors were, from the sampled spans: what tells the cost of work done alone
 //! from that of work done beside other work.
 
-use crate::cast::Cast;
-use crate::feed::LiveSpan;
-use crate::rules::is_idle_wait;
+use crate::observe::cast::Cast;
+use crate::observe::feed::LiveSpan;
+use crate::walk::rules::is_idle_wait;
 
 /// When a span's thread ran: all through it, or at the end of a wait.
 pub fn ran(span: &LiveSpan) -> Option<(i64, i64, f64)> {

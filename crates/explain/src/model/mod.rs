@@ -11,7 +11,6 @@ pub mod copy;
 pub mod engine;
 pub mod graph;
 pub mod load;
-pub mod walk;
 
 use crate::assemble::Parts;
 use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};

@@ -8,10 +8,10 @@
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
 use crate::ExplainError;
+use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
-use crate::curve::phases;
 use crate::document::*;
-use crate::verdict::verdict;
+use crate::observe::curve::phases;
 use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Source, TrackKind};
 
@@ -244,7 +244,7 @@ fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
             let gathered = gatherer.finish();
             let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
             lengths.sort_unstable();
-            let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+            let quantile = |part| crate::observe::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
             let burst_s = gathered.burst_ns as f64 / 1e9;
             Channel {
                 name: (*name).to_owned(),

@@ -20,10 +20,11 @@ pub mod sweep;
 pub use document::RpcStat;
 
 use crate::ExplainError;
-use crate::channels::Gatherer;
-use crate::curve::{Curve, phases};
+use crate::assemble::round_trips::round_trips_of_calls;
 use crate::document::{Answerer, RoundTrips};
-use crate::trips::{Overlap, round_trips_of_calls};
+use crate::observe::channels::Gatherer;
+use crate::observe::curve::{Curve, phases};
+use crate::observe::overlap::Overlap;
 use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
 use drains::Drains;
 use over_time::{FINE_BINS, OverTime};
@@ -276,7 +277,7 @@ fn bursts(sent: &Gatherer, received: &Gatherer) -> Bursts {
     let gathered = gatherer.finish();
     let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
     lengths.sort_unstable();
-    let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+    let quantile = |part| crate::observe::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
     let burst_s = gathered.burst_ns as f64 / 1e9;
     Bursts {
         direction: direction.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::document::{MAX_BINS, Pending, Series};
 use super::sweep::State;
-use crate::curve::Curve;
+use crate::observe::curve::Curve;
 
 /// Bins of what the analysis needs; a whole number of them is one of the document's.
 pub const FINE_BINS: usize = 4096;

@@ -8,8 +8,8 @@
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};
 use super::over_time::{FINE_BINS, OverTime};
 use super::sweep::{Edge, State};
-use crate::curve::Curve;
-use crate::quantile::of_sorted;
+use crate::observe::curve::Curve;
+use crate::observe::quantile::of_sorted;
 use std::collections::HashSet;
 use thalweg_trace::{Mark, MarkKind};
 

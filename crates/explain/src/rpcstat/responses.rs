@@ -1,7 +1,7 @@
 //! Response times by procedure.
 
 use super::document::Procedure;
-use crate::quantile::{Lengths, of_sorted};
+use crate::observe::quantile::{Lengths, of_sorted};
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT_RESULT, Object, Source};
 

@@ -1,6 +1,6 @@
 //! The critical path: a walk backward in time from the command's exit to its start.
 //!
-//! The walk stands on one thread at one instant, asks which rule ([`crate::rules`]) holds there, charges
+//! The walk stands on one thread at one instant, asks which rule ([`crate::walk::rules`]) holds there, charges
 //! the interval the rule speaks of, and moves: earlier on the same thread, or to the thread that was
 //! waited for, at that instant. Every move but a jump goes backward, jumps without progress are counted
 //! and bounded, and each interval charged ends where the last one began: so every instant is charged exactly once.
@@ -10,18 +10,20 @@
 
 mod connections;
 mod handed;
+pub mod ledger;
 mod pool;
 mod ranks;
+pub mod rules;
 mod threads;
 
 use crate::ExplainError;
-use crate::cast::Cast;
 use crate::cause::{Activity, Cause, End};
-use crate::feed::{Feed, LiveSpan, Observer};
-use crate::index::NONE;
-use crate::ledger::{Ledger, Place, What};
-use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
-use crate::wire::WireFacts;
+use crate::observe::cast::Cast;
+use crate::observe::feed::{Feed, LiveSpan, Observer};
+use crate::observe::index::NONE;
+use crate::observe::wire::WireFacts;
+use ledger::{Ledger, Place, What};
+use rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
@@ -218,11 +220,11 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.feed.lanes[track as usize].settle(self.at);
     }
 
-    fn lane(&self) -> &crate::feed::Lane {
+    fn lane(&self) -> &crate::observe::feed::Lane {
         &self.feed.lanes[self.track as usize]
     }
 
-    fn actor(&self) -> &crate::cast::Actor {
+    fn actor(&self) -> &crate::observe::cast::Actor {
         &self.cast.actors[self.track as usize]
     }
 

@@ -9,9 +9,9 @@ use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::streams::{Streams, ways};
 use super::timeline::{Piece, Timeline, Wait, timelines};
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 

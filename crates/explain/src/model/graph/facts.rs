@@ -4,9 +4,9 @@ use super::build::Facts;
 use super::regime::Regimes;
 use crate::ExplainError;
 use crate::assemble::Parts;
+use crate::assemble::circumstances::Quota;
 use crate::cause::End;
-use crate::circumstances::Quota;
-use crate::index::NONE;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 

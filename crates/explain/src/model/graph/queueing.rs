@@ -2,7 +2,7 @@
 
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
-use crate::cast::Cast;
+use crate::observe::cast::Cast;
 use thalweg_trace::SpanKind;
 
 /// How many threads of ours ran, over time.

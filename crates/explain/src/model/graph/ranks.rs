@@ -3,9 +3,9 @@
 
 use super::rows::{Row, Rows};
 use crate::ExplainError;
-use crate::cast::Cast;
-use crate::feed::{LiveSpan, live};
-use crate::ranks::{Provider, Ranks, is_mpi, is_part};
+use crate::observe::cast::Cast;
+use crate::observe::feed::{LiveSpan, live};
+use crate::observe::ranks::{Provider, Ranks, is_mpi, is_part};
 use std::collections::HashMap;
 use thalweg_trace::source::ABSENT;
 use thalweg_trace::{ObjectKind, Source, SpanKind};
@@ -68,7 +68,7 @@ fn wait(call: &LiveSpan, waker: u32, at: i64) -> Row {
         bytes: 0,
         track: call.track,
         waker,
-        object: crate::index::NONE,
+        object: crate::observe::index::NONE,
         kind: SpanKind::WaitLock,
         by_task: true,
         by_timer: false,

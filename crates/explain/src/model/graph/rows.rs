@@ -2,7 +2,7 @@
 //! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
 
 use crate::ExplainError;
-use crate::index::{DenseIndex, NONE};
+use crate::observe::index::{DenseIndex, NONE};
 use thalweg_trace::source::{ABSENT, ABSENT_RESULT};
 use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
@@ -147,7 +147,7 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
     let kind = batch.kind[row];
     let observed =
         matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun);
-    if observed || crate::ranks::is_mpi(kind) {
+    if observed || crate::observe::ranks::is_mpi(kind) {
         return None;
     }
     let (start, end) = (batch.start_ns[row].min(batch.end_ns[row]), batch.end_ns[row]);

@@ -1,9 +1,9 @@
 //! Bytes through connections: who had handed over, and who had taken, how many of a stream's bytes when.
 
 use super::rows::Row;
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 use thalweg_trace::source::ABSENT;

@@ -5,8 +5,8 @@
 //! one after the other (spinning), which are no running at all: they wait for what comes next.
 
 use super::rows::{Row, Rows};
-use crate::cast::Cast;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use thalweg_trace::{Role, SpanKind};
 
 /// Between two looks a thread runs no longer than this.

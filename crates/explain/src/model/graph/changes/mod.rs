@@ -11,6 +11,7 @@ mod processors;
 mod requests;
 mod streams;
 mod sync;
+pub mod walk;
 mod windows;
 
 use super::program::{Class, Graph};
@@ -18,9 +19,9 @@ use super::scale::Scale;
 use super::stages::Stages;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
-use crate::model::walk::Walk;
-use crate::mounts::Mount;
+use crate::model::graph::mounts::Mount;
 use thalweg_trace::Meta;
+use walk::Walk;
 
 /// What proposals are made from.
 pub struct Run<'a> {

@@ -1,7 +1,7 @@
 //! The verdict: which cause limits, how sure that is, and the one plain sentence.
 
+use crate::assemble::ceiling::Reached;
 use crate::cause::Cause;
-use crate::ceiling::Reached;
 use crate::document::{Charge, Second, Status, Verdict};
 use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 

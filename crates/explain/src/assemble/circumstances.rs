@@ -3,11 +3,11 @@
 
 use crate::ExplainError;
 use crate::assemble::Parts;
-use crate::cast::Cast;
+use crate::assemble::ceiling::end_of;
 use crate::cause::{Cause, End};
-use crate::ceiling::end_of;
-use crate::index::NONE;
-use crate::ledger::{Entry, Ledger, Place, What};
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use crate::walk::ledger::{Entry, Ledger, Place, What};
 use std::collections::HashMap;
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{CounterName, CounterOf, ObjectKind, Source, SpanKind};
@@ -97,7 +97,7 @@ impl Circumstances {
             said.extend(self.sampled_as(members, &entries));
         }
         said.extend(device(parts, &entries));
-        said.extend(crate::ranks::who(parts, members));
+        said.extend(crate::observe::ranks::who(parts, members));
         if cause == Cause::Unknown {
             said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
         }
@@ -202,7 +202,7 @@ fn why_unknown(place: Place) -> String {
              (`thalweg doctor`)"
                 .to_owned()
         }
-        Place::Thread { what: What::Blocked(kind), .. } if crate::ranks::is_mpi(kind) => {
+        Place::Thread { what: What::Blocked(kind), .. } if crate::observe::ranks::is_mpi(kind) => {
             "waiting for ranks of which nothing was recorded".to_owned()
         }
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),

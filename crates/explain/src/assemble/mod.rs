@@ -1,15 +1,21 @@
 //! From what was gathered and charged to the document.
 
-use crate::cast::Cast;
+pub mod ceiling;
+pub mod circumstances;
+pub mod evidence;
+pub mod round_trips;
+pub mod transfers;
+pub mod verdict;
+
 use crate::cause::{Cause, End};
-use crate::channels::{Gathered, Idle, period_of};
-use crate::circumstances::{Circumstances, how_to_record};
-use crate::curve::{Curve, phases};
 use crate::document::*;
-use crate::evidence;
-use crate::ledger::{Entry, Ledger, Place, Run};
-use crate::observation::{BUSY_BINS, Observation, Way};
-use crate::quantile::of_sorted;
+use crate::observe::cast::Cast;
+use crate::observe::channels::{Gathered, Idle, period_of};
+use crate::observe::curve::{Curve, phases};
+use crate::observe::observation::{BUSY_BINS, Observation, Way};
+use crate::observe::quantile::of_sorted;
+use crate::walk::ledger::{Entry, Ledger, Place, Run};
+use circumstances::{Circumstances, how_to_record};
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
 

@@ -8,7 +8,7 @@
 use crate::assemble::Parts;
 use crate::cause::End;
 use crate::document::{MAX_TRANSFERS, Transfer};
-use crate::observation::Moved;
+use crate::observe::observation::Moved;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, ObjectKind};
 
@@ -38,7 +38,7 @@ fn attribute<'m>(meta: &'m Meta, name: &str) -> Option<&'m str> {
 fn asked_for(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
     let mut asked: Vec<_> = parts.seen.asked.values().collect();
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
-    let transfer = |a: &&crate::observation::Asked| {
+    let transfer = |a: &&crate::observe::observation::Asked| {
         let thing = parts.cast.things.get(a.object as usize);
         let from = thing.map(|t| t.name.as_str()).or_else(|| attribute(meta, "from"));
         let to = thing.and_then(|t| t.attribute("to")).or_else(|| attribute(meta, "to").filter(|_| asked.len() == 1));

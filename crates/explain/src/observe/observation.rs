@@ -1,16 +1,16 @@
 //! What is gathered from every span once, while the walk makes the recording go by: channels, curves,
 //! transfers, what threads did, and the sample that the replay model is made from.
 
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::channels::{Gatherer, PAYLOAD_BYTES};
-use crate::curve::Curve;
 use crate::document::MAX_BINS;
-use crate::feed::{LiveSpan, Observer};
-use crate::index::NONE;
-use crate::quantile::Lengths;
-use crate::sample::Sample;
-use crate::trips::Asking;
+use crate::observe::asking::Asking;
+use crate::observe::cast::Cast;
+use crate::observe::channels::{Gatherer, PAYLOAD_BYTES};
+use crate::observe::curve::Curve;
+use crate::observe::feed::{LiveSpan, Observer};
+use crate::observe::index::NONE;
+use crate::observe::quantile::Lengths;
+use crate::observe::sample::Sample;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 

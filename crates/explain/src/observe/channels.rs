@@ -6,7 +6,7 @@
 //! only the ordinary pause between two sends, is decided at the end from their lengths: where these fall
 //! into two groups well apart (Otsu's split of their logarithms), the longer ones are gaps.
 
-use crate::quantile::of_sorted;
+use crate::observe::quantile::of_sorted;
 
 /// Spans that carry less than this are headers and acknowledgements, not payload.
 pub const PAYLOAD_BYTES: u64 = 512;

@@ -2,10 +2,10 @@
 //! path is kept in order of time, exactly as long as it is short, and after that in steps so fine that
 //! neither a picture nor the cause of a gap can tell.
 
-use crate::cast::Cast;
 use crate::cause::{Activity, Cause, End};
-use crate::index::NONE;
-use crate::quantile::Lengths;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use crate::observe::quantile::Lengths;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
 

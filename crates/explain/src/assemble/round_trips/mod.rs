@@ -1,13 +1,21 @@
-//! From what was gathered to the document.
+//! Round trips: how many questions were asked, how many of them one after the other, and what one of them, and the time for
+//! one entry of a walk, is made of.
+//!
+//! A walk of a directory is slow for one reason: it asks for little, waits for the answer, and asks for the next. So what is
+//! told of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
+//! sent, and how often the critical path left the client for the far end and came back; for a file system on a disk, the disk's
+//! requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
 
-use super::gather::Asking;
-use super::overlap::Overlap;
-use super::sentence::sentence;
+mod sentence;
+
 use crate::assemble::Parts;
-use crate::cast::Cast;
 use crate::cause::Cause;
 use crate::document::{Answerer, MAX_ANSWERERS, Part, PerEntry, RoundTrips, Trip};
-use crate::observation::Way;
+use crate::observe::asking::Asking;
+use crate::observe::cast::Cast;
+use crate::observe::observation::Way;
+use crate::observe::overlap::Overlap;
+use sentence::sentence;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
 

@@ -1,10 +1,10 @@
 //! What is gathered of questions as the recording goes by.
 
-use super::overlap::Overlap;
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::feed::LiveSpan;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::feed::LiveSpan;
+use crate::observe::index::NONE;
+use crate::observe::overlap::Overlap;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 

@@ -6,10 +6,10 @@
 //! therefore what overlaps the cursor, and the part of the last batch that ends before it.
 
 use crate::ExplainError;
-use crate::cast::Cast;
-use crate::channels::PAYLOAD_BYTES;
-use crate::index::NONE;
-use crate::ranks::{Ranks, is_mpi};
+use crate::observe::cast::Cast;
+use crate::observe::channels::PAYLOAD_BYTES;
+use crate::observe::index::NONE;
+use crate::observe::ranks::{Ranks, is_mpi};
 use std::collections::VecDeque;
 use thalweg_trace::source::ABSENT;
 use thalweg_trace::source::ABSENT_CONTEXT;

@@ -2,9 +2,9 @@
 //! Decided from what TCP said at the sending end: retransmissions (marks) and windows (counters), per connection and end.
 
 use crate::ExplainError;
-use crate::cast::Cast;
 use crate::cause::{Cause, End};
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// A message with less than this many bytes has nothing to fill a path with: its transit is latency.

@@ -2,7 +2,7 @@
 //! rules need to know of each. Built once from the small tables.
 
 use crate::cause::End;
-use crate::index::{DenseIndex, NONE};
+use crate::observe::index::{DenseIndex, NONE};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
 

@@ -1,7 +1,7 @@
 //! What was seen, in a few words: for each charge, how often, how long, around what.
 
 use crate::cause::Cause;
-use crate::ledger::{Entry, Place, What};
+use crate::walk::ledger::{Entry, Place, What};
 use thalweg_trace::numbers;
 
 /// What one charge rests on. `idle`: which part of it lay in gaps of the channel; `around`: what else was seen.

@@ -6,8 +6,8 @@
 //! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.
 
 use crate::assemble::Parts;
-use crate::cast::{Cast, Thing};
-use crate::feed::LiveSpan;
+use crate::observe::cast::{Cast, Thing};
+use crate::observe::feed::LiveSpan;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::numbers::{duration, whole_percent};
 use thalweg_trace::{RequestId, SpanKind};

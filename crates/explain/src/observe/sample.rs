@@ -1,8 +1,8 @@
 //! The spans the replay model is made from: all of them, while they are few, and after that every
 //! second, fourth, eighth, ... run of consecutive ones, so that requests stay whole and memory bounded.
 
-use crate::cast::Cast;
-use crate::feed::LiveSpan;
+use crate::observe::cast::Cast;
+use crate::observe::feed::LiveSpan;
 
 /// Consecutive spans kept together.
 const RUN_SPANS: usize = 8192;

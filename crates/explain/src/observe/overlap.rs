@@ -1,6 +1,6 @@
 //! Intervals as they go by backward: how many, how many of them one after the other, how many at once.
 
-use crate::quantile::Lengths;
+use crate::observe::quantile::Lengths;
 use std::collections::BinaryHeap;
 
 /// What is under way at the same time is kept up to so many; beyond it, the count of those at once says "at least".

@@ -5,10 +5,10 @@
 //! walk is taken to be *turns*: each costs what one entry costs in the recording, and every further entry in it what an entry costs
 //! in a message that is sent anyway. Of that the recording shows what the service's own largest page cost, for each of its bytes.
 
-use super::graph::changes::{By, Proposal};
-use super::{drop_flag, set_walk_flag};
+use super::{By, Proposal};
 use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
+use crate::model::{drop_flag, set_walk_flag};
 use thalweg_trace::Meta;
 
 /// The windows that predictions are made for.

@@ -2,7 +2,7 @@
 //! that applies. `MODEL.md` tells the same in words.
 
 use crate::cause::Activity;
-use crate::feed::LiveSpan;
+use crate::observe::feed::LiveSpan;
 use thalweg_trace::SpanKind;
 
 /// How a span is charged.
