@@ -29,6 +29,15 @@ macro_rules! causes {
                 self.name().starts_with("network.")
             }
 
+            /// At which end it is; `None` for the network's and others.
+            pub fn end(self) -> Option<End> {
+                match self.name().split('.').next() {
+                    Some("client") => Some(End::Client),
+                    Some("server") => Some(End::Server),
+                    _ => None,
+                }
+            }
+
             /// The cause with this name, if there is one.
             pub fn from_name(name: &str) -> Option<Cause> {
                 match name { $($name => Some(Cause::$cause),)+ _ => None }
@@ -106,7 +115,7 @@ pub enum End {
 /// What a thread's time goes into, before the end it happens at is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Activity {
+pub(crate) enum Activity {
     Read,
     Write,
     Sync,
@@ -120,7 +129,7 @@ pub enum Activity {
 
 impl Activity {
     /// The cause for this activity at this end.
-    pub const fn at(self, end: End) -> Cause {
+    pub(crate) const fn at(self, end: End) -> Cause {
         match (end, self) {
             (End::Client, Activity::Read) => Cause::ClientRead,
             (End::Client, Activity::Write) => Cause::ClientWrite,

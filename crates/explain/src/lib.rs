@@ -9,6 +9,8 @@
 //! and the walk (`walk`) follows the critical path by its rules, charging each instant in its ledger. What was gathered and charged becomes
 //! the document (`assemble`); a sample of the spans becomes the replay model (`model`).
 
+#![warn(unreachable_pub)]
+
 mod assemble;
 mod cause;
 pub mod document;
@@ -20,8 +22,8 @@ mod walk;
 pub use cause::Cause;
 pub use document::Explanation;
 
-use assemble::{Parts, ceiling, round_trips, transfers, verdict};
-use observe::{cast, feed, index, observation, ranks, sample, wire};
+use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
+use observe::{cast, feed, index, observation, sample, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -70,7 +72,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let around = assemble::circumstances::Circumstances::read(source, &mut cast, &ledger)?;
     let parts = Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
-    explanation.notes.extend(ranks::note(&unrecorded_ranks));
+    explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)
 }
 
@@ -99,7 +101,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
     let prediction = if options.what_if { model::predict(source, parts, meta, round_trips.as_ref()) } else { model::not_asked() };
-    let mut notes = parts.notes(unrecorded, meta);
+    let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {

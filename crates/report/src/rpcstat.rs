@@ -4,8 +4,8 @@
 use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::text::TextOptions;
 use std::fmt::Write;
+use thalweg_explain::rpcstat::Interval;
 use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Series, Stall, Who};
-use thalweg_explain::rpcstat::live::Interval;
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// The narrowest text that is set.

@@ -6,35 +6,36 @@
 //!
 //! The tables and their columns are in `SCHEMA.md` beside this crate.
 
-pub mod align;
-pub mod axis;
-pub mod boot;
-pub mod codec;
-pub mod error;
-pub mod export;
-pub mod kind;
-pub mod loss;
-pub mod memory_source;
-pub mod merge;
-pub mod model;
-pub mod numbers;
-pub mod recording;
-pub mod sink;
-pub mod source;
-pub mod time;
-pub mod tracer;
+#![warn(unreachable_pub)]
 
-pub use align::{Alignment, align};
-pub use axis::Axis;
+mod align;
+mod axis;
+pub mod boot;
+mod codec;
+mod error;
+pub mod export;
+mod kind;
+mod loss;
+mod memory_source;
+pub mod merge;
+mod model;
+pub mod numbers;
+mod recording;
+mod sink;
+mod source;
+mod time;
+mod tracer;
+
 pub use codec::{DecodeError, MAX_ENCODED_BYTES, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use kind::{CounterName, MarkKind, ObjectKind, Role, SpanKind, TrackKind, WakerContext};
 pub use loss::Loss;
 pub use memory_source::MemorySource;
-pub use merge::{Merged, merge};
 pub use model::*;
 pub use recording::{Ending, Recording, RecordingWriter};
-pub use sink::{Discard, Memory, Sink};
+pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use time::Time;
 pub use tracer::{About, Begun, Mode, Tracer};
+
+use axis::Axis;

@@ -10,16 +10,6 @@ pub trait Sink: Send + Sync {
     fn take(&self, batch: &mut Vec<Event>);
 }
 
-/// Drops everything: recording is off.
-#[derive(Debug, Default)]
-pub struct Discard;
-
-impl Sink for Discard {
-    fn take(&self, batch: &mut Vec<Event>) {
-        batch.clear();
-    }
-}
-
 /// Keeps everything in memory, up to a bound; past it events are counted, not kept.
 #[derive(Debug)]
 pub struct Memory {

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Below this much off-CPU time in a span the run queue is not asked.
-pub const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
+pub(crate) const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
 
 /// A longer interval between a thread's spans becomes a span.
-pub const UNCOVERED_NS: u64 = 20_000;
+pub(crate) const UNCOVERED_NS: u64 = 20_000;
 
 /// Events kept before they are handed to the sink.
 const BATCH: usize = 256;

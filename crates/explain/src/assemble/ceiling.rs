@@ -1,17 +1,17 @@
 //! Whether something ran as fast as it can: a device or path whose ceiling has been measured (attributes
 //! `ceiling.device.NAME.read|write` and `ceiling.path.CLIENT>SERVER` of the recording, in bytes per second), or processors.
 
-use crate::assemble::Parts;
-use crate::cause::{Cause, End};
+use crate::assemble::parts::Parts;
+use crate::cause::Cause;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 
 /// What runs at this part of what it can is doing well.
-pub const WELL: f64 = 0.9;
+pub(crate) const WELL: f64 = 0.9;
 
 /// Something that ran near what it can.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reached {
+pub(crate) struct Reached {
     /// Which part of its ceiling it reached.
     pub part: f64,
     /// What, and what it can, as the end of a sentence.
@@ -19,7 +19,7 @@ pub struct Reached {
 }
 
 /// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`WELL`] or more.
-pub fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
+pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
         let told = format!("the processors were {} busy with it", whole_percent(part));
@@ -69,13 +69,4 @@ fn path(parts: &Parts<'_>, meta: &Meta) -> Option<Reached> {
         Reached { part: achieved / ceiling, told }
     });
     nearest.min_by(|a, b| (a.part - 1.0).abs().total_cmp(&(b.part - 1.0).abs()))
-}
-
-/// At which end a cause is; `None` for the network's and others.
-pub fn end_of(cause: Cause) -> Option<End> {
-    match cause.name().split('.').next() {
-        Some("client") => Some(End::Client),
-        Some("server") => Some(End::Server),
-        _ => None,
-    }
 }

@@ -1,42 +1,27 @@
 //! From what was gathered and charged to the document.
 
-pub mod ceiling;
-pub mod circumstances;
-pub mod evidence;
-pub mod round_trips;
-pub mod transfers;
-pub mod verdict;
+pub(crate) mod ceiling;
+pub(crate) mod circumstances;
+mod evidence;
+pub(crate) mod notes;
+pub(crate) mod parts;
+pub(crate) mod round_trips;
+pub(crate) mod transfers;
+pub(crate) mod verdict;
 
-use crate::cause::{Cause, End};
+use crate::cause::Cause;
 use crate::document::*;
-use crate::observe::cast::Cast;
 use crate::observe::channels::{Gathered, Idle, period_of};
 use crate::observe::curve::{Curve, phases};
-use crate::observe::observation::{BUSY_BINS, Observation, Way};
+use crate::observe::observation::{BUSY_BINS, Way};
 use crate::observe::quantile::of_sorted;
-use crate::walk::ledger::{Entry, Ledger, Place, Run};
-use circumstances::{Circumstances, how_to_record};
+use crate::walk::ledger::{Place, Run};
+pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
 
-/// What there is to assemble.
-pub struct Parts<'a> {
-    /// Who is who.
-    pub cast: &'a Cast,
-    /// The charges.
-    pub ledger: &'a Ledger,
-    /// What was seen.
-    pub seen: &'a Observation,
-    /// What was seen around what was charged.
-    pub around: &'a Circumstances,
-    /// Start of the interval.
-    pub start: i64,
-    /// End of it.
-    pub end: i64,
-}
-
 /// Charges as they stand in the document, and which one each entry of the ledger became.
-pub struct Charges {
+pub(crate) struct Charges {
     /// Largest first.
     pub list: Vec<Charge>,
     /// By entry of the ledger.
@@ -44,36 +29,8 @@ pub struct Charges {
 }
 
 impl Parts<'_> {
-    /// An instant, as the document gives it.
-    pub fn seconds(&self, at: i64) -> f64 {
-        (at - self.start) as f64 / 1e9
-    }
-
-    /// The wall time.
-    pub fn wall_s(&self) -> f64 {
-        self.seconds(self.end)
-    }
-
-    /// The ways the transfer's bytes went: the one that moved most, and any other of at least a hundredth of it.
-    pub fn ways(&self) -> Vec<Way> {
-        let bytes = |way| self.seen.stream(way).all.bytes;
-        let back = if bytes(Way::ServerSends) > 0 { Way::ServerSends } else { Way::ClientReceives };
-        let mut ways = vec![Way::ClientSends, back];
-        // Files are the channel of what has no network to speak of.
-        let network: u64 = ways.iter().map(|&w| bytes(w)).sum();
-        for files in [Way::ClientWrites, Way::ClientReads] {
-            if bytes(files) > 4 * network && ways.len() > 1 {
-                ways = vec![files];
-            }
-        }
-        let most = ways.iter().map(|&w| bytes(w)).max().unwrap_or(0);
-        ways.retain(|&w| bytes(w) > 0 && bytes(w) * 100 >= most);
-        ways.sort_by_key(|&w| std::cmp::Reverse(bytes(w)));
-        ways
-    }
-
     /// The charges. Past [`MAX_CHARGES`], what is left of each cause is one charge.
-    pub fn charges(&self) -> Charges {
+    pub(crate) fn charges(&self) -> Charges {
         let wall_ns = (self.end - self.start).max(1) as f64;
         let slack = self.slack();
         // Of what goes between files only, a pause in the writing says nothing that the charges do not.
@@ -106,7 +63,6 @@ impl Parts<'_> {
         let list = groups.iter().enumerate().map(|(position, ((cause, place), members))| {
             members.iter().for_each(|&i| of_entry[i] = position);
             let ns = total(members) as f64;
-            let entries: Vec<&Entry> = members.iter().map(|&i| &self.ledger.entries[i]).collect();
             let idle_ns: i64 = members.iter().map(|&i| idle_within[i]).sum();
             Charge {
                 cause: *cause,
@@ -114,7 +70,7 @@ impl Parts<'_> {
                 seconds: ns / 1e9,
                 share: ns / wall_ns,
                 slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
-                evidence: evidence::of(*cause, &entries, idle_ns as f64 / ns.max(1.0), &self.around.of(self, *cause, members)),
+                evidence: evidence::of(self, *cause, members, idle_ns as f64 / ns.max(1.0)),
             }
         });
         Charges { list: list.collect(), of_entry }
@@ -167,7 +123,7 @@ impl Parts<'_> {
     }
 
     /// The path for pictures.
-    pub fn path(&self, charges: &Charges) -> Vec<Segment> {
+    pub(crate) fn path(&self, charges: &Charges) -> Vec<Segment> {
         let step = if self.ledger.path.len() > MAX_SEGMENTS { (self.end - self.start) / (MAX_SEGMENTS as i64 - 8) } else { 0 };
         let mut runs = self.ledger.path_in_steps(step);
         runs.reverse();
@@ -182,7 +138,7 @@ impl Parts<'_> {
     }
 
     /// Channels: the sum of each way, then the connections that moved most.
-    pub fn channels(&self, charges: &Charges) -> Vec<Channel> {
+    pub(crate) fn channels(&self, charges: &Charges) -> Vec<Channel> {
         let mut channels = Vec::new();
         let mut single = Vec::new();
         for way in self.ways() {
@@ -289,21 +245,21 @@ impl Parts<'_> {
     }
 
     /// Phases of the way that moved most.
-    pub fn phases(&self) -> Vec<Phase> {
+    pub(crate) fn phases(&self) -> Vec<Phase> {
         let Some(&way) = self.ways().first() else { return Vec::new() };
         let stream = self.seen.stream(way);
         stream.all.extent().map_or_else(Vec::new, |(first, last)| phases(&stream.curve, self.start, self.end, first, last))
     }
 
     /// The throughput curve of the way that moved most.
-    pub fn throughput(&self) -> Option<Throughput> {
+    pub(crate) fn throughput(&self) -> Option<Throughput> {
         let curve = &self.seen.stream(*self.ways().first()?).curve;
         let bytes_per_s = curve.bins.iter().map(|b| (b / curve.bin_s()).round()).collect();
         Some(Throughput { bin_s: curve.bin_s(), bytes_per_s })
     }
 
     /// What each thread did.
-    pub fn tracks(&self) -> Vec<Utilisation> {
+    pub(crate) fn tracks(&self) -> Vec<Utilisation> {
         let s = |ns: u64| ns as f64 / 1e9;
         let threads = self.cast.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
         let mut tracks: Vec<Utilisation> = threads
@@ -322,40 +278,6 @@ impl Parts<'_> {
         tracks.sort_by(|a, b| (b.cpu_s + b.file_s).total_cmp(&(a.cpu_s + a.file_s)).then(a.track.cmp(&b.track)));
         tracks.truncate(MAX_TRACKS);
         tracks
-    }
-
-    /// The part of its processors that the busiest machine's recorded threads used.
-    pub fn busiest_machine(&self) -> f64 {
-        let mut cpu = vec![0_u64; self.cast.machines.len()];
-        for (actor, did) in self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
-            cpu[actor.machine as usize] += did.cpu_ns + if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
-        }
-        let wall = (self.end - self.start).max(1) as f64;
-        let parts = cpu.iter().zip(&self.cast.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
-        parts.fold(0.0, f64::max)
-    }
-
-    /// What a reader must know of what was recorded.
-    pub fn notes(&self, unrecorded: Option<(End, u32)>, meta: &thalweg_trace::Meta) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Some((end, connection)) = unrecorded {
-            notes.push(how_to_record(self.cast, end, connection));
-        } else if !self.cast.has_servers && !self.cast.connections.is_empty() {
-            notes.push(how_to_record(self.cast, End::Client, 0));
-        }
-        for (_, said) in meta.attributes.iter().filter(|(name, _)| matches!(name.as_str(), "not_seen" | "notes")) {
-            notes.extend(said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
-        }
-        if meta.dropped_events > 0 {
-            notes.push(format!("{} events were lost while recording; what rests on them is weaker by that much.", meta.dropped_events));
-        }
-        if meta.end.is_none() {
-            notes.push("The recording was never finished; it is explained up to its last event.".to_owned());
-        }
-        if self.cast.actors.iter().all(|a| a.end != End::Client || !a.thread) {
-            notes.push("No client thread was recorded.".to_owned());
-        }
-        notes
     }
 }
 

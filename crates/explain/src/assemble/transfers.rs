@@ -5,7 +5,7 @@
 //! did both with as many bytes, the nearest in time first; what is left over on one side goes to, or comes from, the largest
 //! on the other. The connections to one server count as one.
 
-use crate::assemble::Parts;
+use crate::assemble::parts::Parts;
 use crate::cause::End;
 use crate::document::{MAX_TRANSFERS, Transfer};
 use crate::observe::observation::Moved;
@@ -21,7 +21,7 @@ struct Pile {
 }
 
 /// The transfers of a recording, in order of time.
-pub fn transfers(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
     let mut transfers = asked_for(parts, meta);
     if transfers.is_empty() {
         transfers = by_bytes(parts, meta);

@@ -16,7 +16,7 @@ struct Sum<'a> {
 }
 
 /// The verdict on these charges. `reached`: what the largest cause's own device, path or processors reached of what they can.
-pub fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
+pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
     let sums = sums(charges);
     let Some(first) = sums.first() else {
         let sentence = "Nothing was recorded that could be explained.".to_owned();

@@ -2,9 +2,9 @@
 
 use crate::cause::End;
 use crate::observe::cast::Cast;
-use crate::observe::feed::LiveSpan;
 use crate::observe::index::NONE;
 use crate::observe::overlap::Overlap;
+use crate::observe::span::LiveSpan;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
@@ -32,7 +32,7 @@ struct Answers {
 
 /// The questions of a recording.
 #[derive(Debug, Default)]
-pub struct Asking {
+pub(crate) struct Asking {
     /// Calls that the client says it made, all servers together.
     pub calls: Overlap,
     /// The same by server: what stands behind `>` in a connection's name, as its first connection's dense number.
@@ -57,7 +57,7 @@ pub struct Asking {
 impl Asking {
     /// Tells of a span; of those of one thread or device, none before may end earlier.
     #[inline]
-    pub fn note(&mut self, cast: &Cast, span: &LiveSpan) {
+    pub(crate) fn note(&mut self, cast: &Cast, span: &LiveSpan) {
         match span.kind {
             SpanKind::RpcCall => self.call(cast, span),
             SpanKind::RpcServe => self.answer(cast, span),
@@ -79,7 +79,7 @@ impl Asking {
     }
 
     /// What one entry took, from the first that was delivered to the last, where each request delivered one.
-    pub fn each_delivered_ns(&self) -> Option<f64> {
+    pub(crate) fn each_delivered_ns(&self) -> Option<f64> {
         let (first, last, of_first) = self.delivering?;
         let after = self.delivered.checked_sub(of_first).filter(|&n| n > 0)?;
         Some((last - first) as f64 / after as f64)
@@ -87,7 +87,7 @@ impl Asking {
 
     /// What a byte costs in the largest answer of the server that gave it, and how many bytes its other answers have;
     /// `None` where no answer is much larger than the others.
-    pub fn cost_of_bytes(&self) -> Option<(f64, f64)> {
+    pub(crate) fn cost_of_bytes(&self) -> Option<(f64, f64)> {
         let largest = self.answers.values().filter(|a| a.count > FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
         let others = (largest.count - 1) as f64;
         let bytes = (largest.bytes - largest.largest.0) as f64 / others;

@@ -8,7 +8,7 @@ use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
 
 /// A track, as the rules see it.
 #[derive(Clone, Debug)]
-pub struct Actor {
+pub(crate) struct Actor {
     /// Its number in the recording.
     pub id: u64,
     /// Its name in the recording.
@@ -32,7 +32,7 @@ pub struct Actor {
 
 /// An object, as the rules see it.
 #[derive(Clone, Debug)]
-pub struct Thing {
+pub(crate) struct Thing {
     /// Its number in the recording.
     pub id: u64,
     /// Its name.
@@ -49,7 +49,7 @@ pub struct Thing {
 
 /// A machine: hosts that share a clock share its processors.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Its clock.
     pub clock: String,
     /// What it is called: the name of the first host on it.
@@ -60,7 +60,7 @@ pub struct Machine {
 
 /// Everyone.
 #[derive(Debug)]
-pub struct Cast {
+pub(crate) struct Cast {
     /// Tracks.
     pub actors: Vec<Actor>,
     /// Objects.
@@ -85,14 +85,14 @@ pub struct Cast {
 
 impl Thing {
     /// One of its attributes.
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 }
 
 impl Cast {
     /// From the small tables of a recording.
-    pub fn of(source: &dyn Source) -> Cast {
+    pub(crate) fn of(source: &dyn Source) -> Cast {
         let (machines, machine_of) = machines(source);
         let actors: Vec<Actor> = source
             .tracks()
@@ -149,7 +149,7 @@ impl Cast {
     }
 
     /// The connection an object is an end of, or [`NONE`].
-    pub fn connection_of(&self, object: u32) -> u32 {
+    pub(crate) fn connection_of(&self, object: u32) -> u32 {
         self.things.get(object as usize).map_or(NONE, |t| t.connection)
     }
 }

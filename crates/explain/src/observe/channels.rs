@@ -9,7 +9,7 @@
 use crate::observe::quantile::of_sorted;
 
 /// Spans that carry less than this are headers and acknowledgements, not payload.
-pub const PAYLOAD_BYTES: u64 = 512;
+pub(crate) const PAYLOAD_BYTES: u64 = 512;
 
 /// Idle intervals shorter than this are never gaps.
 const LEAST_GAP_NS: i64 = 20_000;
@@ -19,7 +19,7 @@ const KEPT: usize = 1 << 16;
 
 /// An idle interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
+pub(crate) struct Idle {
     /// Where it begins.
     pub start: i64,
     /// Where it ends.
@@ -30,7 +30,7 @@ pub struct Idle {
 
 /// The busy and idle intervals of one channel, gathered backward.
 #[derive(Clone, Debug)]
-pub struct Gatherer {
+pub(crate) struct Gatherer {
     busy: Option<(i64, i64)>,
     first: i64,
     last: i64,
@@ -52,7 +52,7 @@ impl Default for Gatherer {
 impl Gatherer {
     /// Takes the next busy interval, by descending end.
     #[inline]
-    pub fn add(&mut self, start: i64, end: i64, bytes: u64) {
+    pub(crate) fn add(&mut self, start: i64, end: i64, bytes: u64) {
         match &mut self.busy {
             Some(busy) if end >= busy.0 => busy.0 = busy.0.min(start),
             Some(busy) => {
@@ -82,12 +82,12 @@ impl Gatherer {
     }
 
     /// The first and last instant at which it was busy; `None` if it never was.
-    pub fn extent(&self) -> Option<(i64, i64)> {
+    pub(crate) fn extent(&self) -> Option<(i64, i64)> {
         self.busy.map(|_| (self.first, self.last))
     }
 
     /// What it comes to.
-    pub fn finish(&self) -> Gathered {
+    pub(crate) fn finish(&self) -> Gathered {
         let busy_ns = self.busy_ns + self.busy.map_or(0, |(from, to)| to - from);
         let lengths: Vec<u64> = self.idle.iter().map(|i| (i.end - i.start) as u64).collect();
         let least = least_gap_ns(&lengths);
@@ -101,7 +101,7 @@ impl Gatherer {
 
 /// A channel, gathered.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     /// Payload bytes.
     pub bytes: u64,
     /// Spans that carried them.
@@ -138,7 +138,7 @@ const APART: f64 = 1.386;
 
 /// How many bytes apart gaps are, when most of them are about equally far apart: all of them, or, where
 /// shorter ones lie between, those that are longer than the mean.
-pub fn period_of(gaps: &[(i64, u64)]) -> Option<u64> {
+pub(crate) fn period_of(gaps: &[(i64, u64)]) -> Option<u64> {
     let carried = |least: i64| gaps.iter().filter(|g| g.0 >= least).map(|g| g.1).collect::<Vec<u64>>();
     let mean = gaps.iter().map(|g| g.0).sum::<i64>() / gaps.len().max(1) as i64;
     period_bytes(&carried(0)).or_else(|| period_bytes(&carried(mean)))

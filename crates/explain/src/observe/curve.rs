@@ -5,7 +5,7 @@ use crate::document::{Phase, PhaseName};
 
 /// A quantity spread over bins of the interval explained.
 #[derive(Clone, Debug)]
-pub struct Curve {
+pub(crate) struct Curve {
     start: i64,
     width_ns: f64,
     /// The quantity in each bin.
@@ -14,18 +14,18 @@ pub struct Curve {
 
 impl Curve {
     /// An empty one of this many bins over the interval.
-    pub fn new(start: i64, end: i64, bins: usize) -> Curve {
+    pub(crate) fn new(start: i64, end: i64, bins: usize) -> Curve {
         Curve { start, width_ns: ((end - start).max(1) as f64 / bins as f64).max(1.0), bins: vec![0.0; bins] }
     }
 
     /// Width of a bin.
-    pub fn bin_s(&self) -> f64 {
+    pub(crate) fn bin_s(&self) -> f64 {
         self.width_ns / 1e9
     }
 
     /// Spreads a quantity evenly over an interval; what lies outside the explained one is left out.
     #[inline]
-    pub fn spread(&mut self, start: i64, end: i64, quantity: f64) {
+    pub(crate) fn spread(&mut self, start: i64, end: i64, quantity: f64) {
         let from = (start - self.start) as f64 / self.width_ns;
         let to = (end - self.start) as f64 / self.width_ns;
         let count = self.bins.len() as f64;
@@ -57,7 +57,7 @@ fn seconds(from: i64, at: i64) -> f64 {
 /// The rate is taken over windows of a sixteenth of the transfer, so that the gaps of a steady copy do
 /// not count as its end; *ramp* lasts until the first window that reaches four fifths of the mean rate
 /// of all, *drain* begins after the last one.
-pub fn phases(curve: &Curve, start: i64, end: i64, first: i64, last: i64) -> Vec<Phase> {
+pub(crate) fn phases(curve: &Curve, start: i64, end: i64, first: i64, last: i64) -> Vec<Phase> {
     let (first, last) = (first.clamp(start, end), last.clamp(start, end));
     let bin = |at: i64| (((at - start) as f64 / curve.width_ns) as usize).min(curve.bins.len() - 1);
     let (low, high) = (bin(first), bin(last) + 1);

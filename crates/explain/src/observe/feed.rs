@@ -9,103 +9,16 @@ use crate::ExplainError;
 use crate::observe::cast::Cast;
 use crate::observe::channels::PAYLOAD_BYTES;
 use crate::observe::index::NONE;
-use crate::observe::ranks::{Ranks, is_mpi};
+use crate::observe::ranks::Ranks;
+use crate::observe::span::{LiveSpan, Observer};
 use std::collections::VecDeque;
-use thalweg_trace::source::ABSENT;
-use thalweg_trace::source::ABSENT_CONTEXT;
+use thalweg_trace::ABSENT;
+use thalweg_trace::ABSENT_CONTEXT;
 use thalweg_trace::{Source, SourceError, SpanBatch, SpanKind, WakerContext};
-
-/// "Try again": nothing there yet.
-const EAGAIN: i32 = 11;
-
-/// A span with dense identifiers. Absent identifiers are [`NONE`] or 0; absent numbers [`ABSENT`].
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct LiveSpan {
-    pub start: i64,
-    pub end: i64,
-    pub id: u64,
-    pub parent: u64,
-    pub request: u64,
-    pub cpu_ns: u64,
-    pub runqueue_ns: u64,
-    pub offset_bytes: u64,
-    pub size_bytes: u64,
-    pub track: u32,
-    pub object: u32,
-    pub connection: u32,
-    /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
-    pub waker: u32,
-    /// The device whose request's completion ended it.
-    pub device: u32,
-    /// What it returned, where that fits: bytes, 0, or −errno; 0 where it is absent.
-    pub result: i32,
-    pub count: u32,
-    pub kind: SpanKind,
-    /// In which context it was ended; [`ABSENT_CONTEXT`] where that was not seen.
-    pub context: u8,
-}
-
-impl LiveSpan {
-    /// Its length, ≥ 0.
-    pub fn duration_ns(&self) -> u64 {
-        u64::try_from(self.end.saturating_sub(self.start)).unwrap_or(0)
-    }
-
-    /// Whether the thread itself was in it. Spans that were only observed (an RPC under way beside other
-    /// work, a request held in a queue) say nothing of what the thread did.
-    pub fn is_activity(&self) -> bool {
-        match self.kind {
-            SpanKind::RpcCall => self.cpu_ns != ABSENT,
-            SpanKind::RpcQueue => false,
-            _ => true,
-        }
-    }
-
-    /// Whether it is made of other spans: its own time is what they leave over.
-    pub fn is_container(&self) -> bool {
-        matches!(self.kind, SpanKind::AppRequest | SpanKind::RpcServe | SpanKind::RpcCall) || is_mpi(self.kind)
-    }
-
-    /// How much of it the thread ran, was runnable, and was blocked; `None` where that is not known.
-    pub fn division(&self) -> Option<(u64, u64, u64)> {
-        if self.is_fruitless() {
-            return Some((0, 0, self.duration_ns()));
-        }
-        if self.cpu_ns == ABSENT {
-            return None;
-        }
-        let all = self.duration_ns();
-        let cpu = self.cpu_ns.min(all);
-        let runqueue = if self.runqueue_ns == ABSENT { 0 } else { self.runqueue_ns.min(all - cpu) };
-        Some((cpu, runqueue, all - cpu - runqueue))
-    }
-
-    /// Whether whoever recorded it saw how it was ended. Then stops, timers and queueing are told by spans of their own,
-    /// and need not be guessed at.
-    pub fn ending_seen(&self) -> bool {
-        self.context != ABSENT_CONTEXT
-    }
-
-    /// Whether a timer ended it.
-    pub fn timed_out(&self) -> bool {
-        self.context == WakerContext::Timer as u8
-    }
-
-    /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.
-    pub fn is_fruitless(&self) -> bool {
-        self.kind == SpanKind::NetReceive && self.result == -EAGAIN
-    }
-
-    /// Whether it carries payload, and how many bytes.
-    pub fn bytes(&self) -> u64 {
-        if self.size_bytes == ABSENT { 0 } else { self.size_bytes }
-    }
-}
 
 /// The spans of one track that the walk may still want.
 #[derive(Debug, Default)]
-pub struct Lane {
+pub(crate) struct Lane {
     /// Covering the cursor, in no particular order.
     pub open: Vec<LiveSpan>,
     /// Not yet reached by the cursor, by descending end.
@@ -118,7 +31,7 @@ pub struct Lane {
 
 /// What a thread is known to do, from all of its spans read so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     /// It moves bytes of files or connections.
     pub moves_data: bool,
     /// Another thread ended a wait of it: it is handed work, or gets locks.
@@ -132,7 +45,7 @@ pub struct Known {
 impl Known {
     /// Whether what the thread does while it has a lock serves nobody who waits for it. Who moves data works for the transfer, and
     /// so does who is handed work and computes.
-    pub fn serves_itself(&self, asleep: bool) -> bool {
+    pub(crate) fn serves_itself(&self, asleep: bool) -> bool {
         !self.moves_data && (asleep || self.sleeps_holding || !self.is_woken)
     }
 
@@ -151,7 +64,7 @@ impl Known {
 
 /// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub(crate) struct Passed {
     /// When it next took bytes from a connection, from which, and the position of the first of them.
     pub receive: (i64, u32, u64),
     /// When it next handed bytes to a connection, and to which.
@@ -190,7 +103,7 @@ impl Passed {
 
 impl Lane {
     /// Brings the lane to an instant: afterwards `open` is what covers it, `ahead` what ended before.
-    pub fn settle(&mut self, at: i64) {
+    pub(crate) fn settle(&mut self, at: i64) {
         while let Some(front) = self.ahead.front() {
             if front.end < at {
                 break;
@@ -215,12 +128,12 @@ impl Lane {
     }
 
     /// What the thread was in at the instant the lane is settled to: the innermost span, the one that began last.
-    pub fn innermost(&self) -> Option<&LiveSpan> {
+    pub(crate) fn innermost(&self) -> Option<&LiveSpan> {
         self.open.iter().filter(|s| s.is_activity()).max_by_key(|s| (s.start, s.id))
     }
 
     /// The latest thing the thread did that ended before the instant the lane is settled to.
-    pub fn previous(&self) -> Option<&LiveSpan> {
+    pub(crate) fn previous(&self) -> Option<&LiveSpan> {
         self.ahead.iter().find(|s| s.is_activity())
     }
 
@@ -243,7 +156,7 @@ impl Lane {
 /// Bytes that a thread handed to a connection, or took or waited for from it.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Carried {
+pub(crate) struct Carried {
     pub start: i64,
     pub end: i64,
     pub request: u64,
@@ -261,7 +174,7 @@ impl Carried {
 
 /// What one end of a connection sent and received, latest end first, as far as the walk may still want it.
 #[derive(Clone, Debug, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// By [`SpanKind::NetSend`].
     pub sends: VecDeque<Carried>,
     /// By [`SpanKind::NetReceive`].
@@ -285,17 +198,17 @@ impl Traffic {
     }
 
     /// Of what was sent: what carried this byte, whenever it was stamped.
-    pub fn send_of(&self, position: u64) -> Option<&Carried> {
+    pub(crate) fn send_of(&self, position: u64) -> Option<&Carried> {
         self.sends.iter().find(|c| c.covers(position))
     }
 
     /// Whether all that was sent before what is known carried earlier bytes only.
-    pub fn is_known_from(&self, position: u64) -> bool {
+    pub(crate) fn is_known_from(&self, position: u64) -> bool {
         self.sends.back().is_some_and(|c| c.offset_bytes != ABSENT && c.offset_bytes <= position)
     }
 
     /// The latest send that began before `at`, of this request where both say which, that ended after `since` or not long before.
-    pub fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
+    pub(crate) fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
         const NOT_LONG_SPANS: usize = 32;
         let mut earlier = 0;
         let near = self.sends.iter().take_while(|c| {
@@ -306,23 +219,17 @@ impl Traffic {
     }
 
     /// Who last received before `at`; else who last sent.
-    pub fn party(&self, at: i64) -> Option<u32> {
+    pub(crate) fn party(&self, at: i64) -> Option<u32> {
         let latest = |list: &VecDeque<Carried>| list.iter().find(|c| c.start < at).map(|c| c.track);
         latest(&self.receives).or_else(|| latest(&self.sends))
     }
 }
 
-/// Who is told of every span once, as it is read.
-pub trait Observer {
-    /// A span, in order of descending end.
-    fn span(&mut self, cast: &Cast, span: &LiveSpan);
-}
-
 /// How many spans may be held while looking for something that may not come.
-pub const LOOK_AHEAD_SPANS: usize = 1 << 20;
+pub(crate) const LOOK_AHEAD_SPANS: usize = 1 << 20;
 
 /// The spans of a recording, backward.
-pub struct Feed<'a> {
+pub(crate) struct Feed<'a> {
     batches: Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a>,
     /// One per actor.
     pub lanes: Vec<Lane>,
@@ -341,7 +248,7 @@ pub struct Feed<'a> {
 
 impl<'a> Feed<'a> {
     /// At the end of the recording.
-    pub fn new(source: &'a dyn Source, cast: &Cast) -> Feed<'a> {
+    pub(crate) fn new(source: &'a dyn Source, cast: &Cast) -> Feed<'a> {
         Feed {
             batches: source.spans_backward(),
             lanes: cast.actors.iter().map(|_| Lane::default()).collect(),
@@ -355,17 +262,17 @@ impl<'a> Feed<'a> {
     }
 
     /// Whether all has been read.
-    pub fn exhausted(&self) -> bool {
+    pub(crate) fn exhausted(&self) -> bool {
         self.position == i64::MIN
     }
 
     /// Whether so much is held that looking ahead must stop.
-    pub fn full(&self) -> bool {
+    pub(crate) fn full(&self) -> bool {
         self.held >= LOOK_AHEAD_SPANS
     }
 
     /// Reads one more batch, for a walk that stands at `cursor`.
-    pub fn read(&mut self, cast: &mut Cast, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+    pub(crate) fn read(&mut self, cast: &mut Cast, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
         let Some(batch) = self.batches.next().transpose()? else {
             self.position = i64::MIN;
             return Ok(());
@@ -405,7 +312,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Reads until everything that covers `instant` is held.
-    pub fn ensure(&mut self, cast: &mut Cast, instant: i64, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+    pub(crate) fn ensure(&mut self, cast: &mut Cast, instant: i64, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
         while self.position >= instant && !self.exhausted() {
             self.read(cast, cursor, observer)?;
         }
@@ -447,7 +354,7 @@ impl<'a> Feed<'a> {
 
 /// A row with dense identifiers; `None`: its track is not known.
 #[inline]
-pub fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
+pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
     let track = cast.tracks.get(batch.track[row]);
     if track == NONE {
         return None;

@@ -2,11 +2,11 @@
 //! open-addressed table per kind of identifier turns one into the other, once per column and span.
 
 /// What [`DenseIndex::get`] answers for an identifier that is absent or not in its table.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Identifier → position in the table it came from.
 #[derive(Debug)]
-pub struct DenseIndex {
+pub(crate) struct DenseIndex {
     slots: Vec<(u64, u32)>,
     shift: u32,
     last: (u64, u32),
@@ -14,7 +14,7 @@ pub struct DenseIndex {
 
 impl DenseIndex {
     /// Of these identifiers, in their order. Where one is given twice, the first counts.
-    pub fn new(identifiers: impl ExactSizeIterator<Item = u64>) -> DenseIndex {
+    pub(crate) fn new(identifiers: impl ExactSizeIterator<Item = u64>) -> DenseIndex {
         let capacity = (identifiers.len() * 2 + 8).next_power_of_two();
         let mut index = DenseIndex { slots: vec![(0, NONE); capacity], shift: 64 - capacity.trailing_zeros(), last: (0, NONE) };
         for (position, identifier) in identifiers.enumerate() {
@@ -37,7 +37,7 @@ impl DenseIndex {
 
     /// Its position, or [`NONE`].
     #[inline]
-    pub fn get(&mut self, identifier: u64) -> u32 {
+    pub(crate) fn get(&mut self, identifier: u64) -> u32 {
         if identifier == 0 {
             return NONE;
         }

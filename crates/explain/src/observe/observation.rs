@@ -7,19 +7,19 @@ use crate::observe::asking::Asking;
 use crate::observe::cast::Cast;
 use crate::observe::channels::{Gatherer, PAYLOAD_BYTES};
 use crate::observe::curve::Curve;
-use crate::observe::feed::{LiveSpan, Observer};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::sample::Sample;
+use crate::observe::span::{LiveSpan, Observer};
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
 /// How many bins the busyness of threads is kept in.
-pub const BUSY_BINS: usize = 8192;
+pub(crate) const BUSY_BINS: usize = 8192;
 
 /// Ways bytes go, seen from where they were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Sent by a client.
     ClientSends = 0,
     /// Sent by a server.
@@ -37,7 +37,7 @@ const WAYS: usize = 5;
 
 /// Bytes that went one way between a file or connection and the threads of one end.
 #[derive(Clone, Copy, Debug)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// How many bytes.
     pub bytes: u64,
     /// In how many calls.
@@ -58,7 +58,7 @@ impl Default for Moved {
 
 /// What a device did.
 #[derive(Debug, Default)]
-pub struct DeviceDid {
+pub(crate) struct DeviceDid {
     /// When it was busy, and how many bytes it moved.
     pub all: Gatherer,
     /// Bytes read.
@@ -71,7 +71,7 @@ pub struct DeviceDid {
 
 /// Everything of one way.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// All of it together.
     pub all: Gatherer,
     /// By object.
@@ -83,7 +83,7 @@ pub struct Stream {
 /// What one track did.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
-pub struct Did {
+pub(crate) struct Did {
     pub spans: u64,
     pub cpu_ns: u64,
     pub runqueue_ns: u64,
@@ -100,7 +100,7 @@ pub struct Did {
 
 /// Requests of one source object.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// The source.
     pub object: u32,
     /// Bytes of all its requests.
@@ -115,7 +115,7 @@ pub struct Asked {
 
 /// All of it.
 #[derive(Debug)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// By [`Way`].
     pub streams: [Stream; WAYS],
     /// By actor.
@@ -137,7 +137,7 @@ pub struct Observation {
 
 impl Observation {
     /// Empty, for an interval.
-    pub fn new(cast: &Cast, start: i64, end: i64, sample: Sample) -> Observation {
+    pub(crate) fn new(cast: &Cast, start: i64, end: i64, sample: Sample) -> Observation {
         let bins = MAX_BINS / 2;
         let stream = || Stream { all: Gatherer::default(), by_object: vec![None; cast.things.len()], curve: Curve::new(start, end, bins) };
         Observation {
@@ -154,7 +154,7 @@ impl Observation {
     }
 
     /// One way.
-    pub fn stream(&self, way: Way) -> &Stream {
+    pub(crate) fn stream(&self, way: Way) -> &Stream {
         &self.streams[way as usize]
     }
 
@@ -221,7 +221,7 @@ impl Observation {
         did.first_start = did.first_start.min(span.start);
         did.last_end = did.last_end.max(span.end);
         if span.is_container() {
-            if span.cpu_ns != thalweg_trace::source::ABSENT {
+            if span.cpu_ns != thalweg_trace::ABSENT {
                 did.in_containers_ns += span.duration_ns();
             }
             return;

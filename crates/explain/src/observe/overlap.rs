@@ -8,7 +8,7 @@ const MOST_OPEN: usize = 1 << 16;
 
 /// Intervals (questions from asking to answer), taken in order of descending end.
 #[derive(Debug)]
-pub struct Overlap {
+pub(crate) struct Overlap {
     /// How long they were.
     pub lengths: Lengths,
     /// The most of them that can be put one after the other: each asked when the one before it had been answered.
@@ -47,7 +47,7 @@ impl Default for Overlap {
 
 impl Overlap {
     /// Adds one; none added before may end earlier.
-    pub fn add(&mut self, start: i64, end: i64) {
+    pub(crate) fn add(&mut self, start: i64, end: i64) {
         let start = start.min(end);
         self.lengths.add((end - start) as u64);
         (self.first, self.last) = (self.first.min(start), self.last.max(end));
@@ -70,12 +70,12 @@ impl Overlap {
     }
 
     /// How many there were.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.lengths.count
     }
 
     /// How many were under way on average, while any was.
-    pub fn at_once(&self) -> Option<f64> {
+    pub(crate) fn at_once(&self) -> Option<f64> {
         (self.busy_ns > 0).then(|| self.lengths.total_ns as f64 / self.busy_ns as f64)
     }
 }

@@ -6,7 +6,7 @@ const BUCKETS: usize = 64 * 8;
 
 /// A distribution of lengths.
 #[derive(Clone, Debug, Default)]
-pub struct Lengths {
+pub(crate) struct Lengths {
     counts: Vec<u32>,
     /// How many.
     pub count: u64,
@@ -29,7 +29,7 @@ fn middle_ns(bucket: usize) -> u64 {
 
 impl Lengths {
     /// Adds one.
-    pub fn add(&mut self, ns: u64) {
+    pub(crate) fn add(&mut self, ns: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; BUCKETS];
         }
@@ -40,7 +40,7 @@ impl Lengths {
     }
 
     /// The length below which this part of them lies; 0 of none.
-    pub fn quantile_ns(&self, part: f64) -> u64 {
+    pub(crate) fn quantile_ns(&self, part: f64) -> u64 {
         let wanted = ((self.count as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
         for (b, &n) in self.counts.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Lengths {
 }
 
 /// The exact quantile of a sorted slice: the smallest value with this part of all at or below it.
-pub fn of_sorted(sorted: &[u64], part: f64) -> Option<u64> {
+pub(crate) fn of_sorted(sorted: &[u64], part: f64) -> Option<u64> {
     let at = ((sorted.len() as f64 * part).ceil() as usize).max(1) - 1;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied()
 }

@@ -5,26 +5,23 @@
 //! without which it would not have ended, and the instant since which it had what it waited for: when the message was posted; when
 //! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.
 
-use crate::assemble::Parts;
 use crate::observe::cast::{Cast, Thing};
-use crate::observe::feed::LiveSpan;
-use std::collections::{BTreeMap, HashMap};
-use thalweg_trace::numbers::{duration, whole_percent};
+use crate::observe::span::LiveSpan;
+use std::collections::HashMap;
 use thalweg_trace::{RequestId, SpanKind};
 
 /// One rank's part in a message or collective.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Part {
+pub(crate) struct Part {
     pub track: u32,
     pub start: i64,
-    pub end: i64,
     pub kind: SpanKind,
 }
 
 /// On whom a rank that is in an MPI call depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub(crate) enum Provider {
     /// On nobody, or on what was there before the call began.
     Nobody,
     /// On this track, which did its part at this instant.
@@ -35,58 +32,49 @@ pub enum Provider {
 
 /// What has gone by of messages and collectives, as far as the walk may still want it.
 #[derive(Debug, Default)]
-pub struct Ranks {
+pub(crate) struct Ranks {
     parts: HashMap<u64, Vec<Part>>,
     /// Tracks by the name that messages use.
     by_name: HashMap<String, u32>,
 }
 
-/// Whether a span is of MPI.
-pub fn is_mpi(kind: SpanKind) -> bool {
-    use SpanKind as K;
-    matches!(
-        kind,
-        K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther | K::MpiSend | K::MpiReceive | K::MpiRead | K::MpiWrite
-    )
-}
-
 /// Whether a span is a rank's part of something that others have parts in.
-pub fn is_part(span: &LiveSpan) -> bool {
+pub(crate) fn is_part(span: &LiveSpan) -> bool {
     span.request >= RequestId::COMMON
 }
 
 impl Ranks {
     /// Nothing yet.
-    pub fn new(cast: &Cast) -> Ranks {
+    pub(crate) fn new(cast: &Cast) -> Ranks {
         let ranks = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.name.contains("rank "));
         Ranks { parts: HashMap::new(), by_name: ranks.map(|(i, a)| (a.name.clone(), i as u32)).collect() }
     }
 
     /// The tracks of ranks.
-    pub fn tracks(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn tracks(&self) -> impl Iterator<Item = u32> {
         self.by_name.values().copied()
     }
 
     /// A span, as it is read.
-    pub fn note(&mut self, span: &LiveSpan) {
+    pub(crate) fn note(&mut self, span: &LiveSpan) {
         if is_part(span) {
-            let part = Part { track: span.track, start: span.start, end: span.end, kind: span.kind };
+            let part = Part { track: span.track, start: span.start, kind: span.kind };
             self.parts.entry(span.request).or_default().push(part);
         }
     }
 
     /// The walk has come to `cursor`: what began after it is of no more use.
-    pub fn prune(&mut self, cursor: i64) {
+    pub(crate) fn prune(&mut self, cursor: i64) {
         self.parts.retain(|_, parts| parts.iter().any(|part| part.start < cursor));
     }
 
     /// All parts known of what a span is a part of.
-    pub fn parts_of(&self, span: &LiveSpan) -> &[Part] {
+    pub(crate) fn parts_of(&self, span: &LiveSpan) -> &[Part] {
         self.parts.get(&span.request).map_or(&[], Vec::as_slice)
     }
 
     /// On whom this span depended. All that ends after its beginning must have been read.
-    pub fn provider(&self, cast: &Cast, span: &LiveSpan) -> Provider {
+    pub(crate) fn provider(&self, cast: &Cast, span: &LiveSpan) -> Provider {
         let thing = cast.things.get(span.object as usize);
         let parts = self.parts_of(span);
         match span.kind {
@@ -114,34 +102,6 @@ impl Ranks {
             None => Provider::Unrecorded(span.start),
         }
     }
-}
-
-/// What is said of ranks that others waited for and of which nothing was recorded.
-pub fn note(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
-    let ns: i64 = unrecorded.values().sum();
-    let (most, _) = unrecorded.iter().max_by_key(|(_, ns)| **ns)?;
-    let whom = if unrecorded.len() == 1 { most.clone() } else { format!("{most} and {} more", unrecorded.len() - 1) };
-    Some(format!(
-        "For {} ranks waited for {whom}, of which nothing was recorded: record all ranks (`thalweg record --mpi -- mpirun ...` on each machine, or \
-         `mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`) and put the recordings together with `thalweg merge`.",
-        duration(ns as f64 / 1e9)
-    ))
-}
-
-/// Of a charge at ranks: which of them it was, where one was most of it.
-pub fn who(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
-    let cast = parts.cast;
-    let mut of_track: HashMap<u32, i64> = HashMap::new();
-    let mut all = 0;
-    for run in parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))) {
-        all += run.end - run.start;
-        *of_track.entry(run.track).or_default() += run.end - run.start;
-    }
-    let is_rank = |track: &u32| cast.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
-    let (&track, &most) = of_track.iter().filter(|(track, _)| is_rank(track)).max_by_key(|&(&track, &ns)| (ns, track))?;
-    let several = cast.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
-    (several && most * 2 > all)
-        .then(|| format!("{} in {} of it", cast.actors[track as usize].name, whole_percent(most as f64 / all as f64)))
 }
 
 /// Which ranks a collective makes others wait for.

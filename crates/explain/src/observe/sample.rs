@@ -2,7 +2,7 @@
 //! second, fourth, eighth, ... run of consecutive ones, so that requests stay whole and memory bounded.
 
 use crate::observe::cast::Cast;
-use crate::observe::feed::LiveSpan;
+use crate::observe::span::LiveSpan;
 
 /// Consecutive spans kept together.
 const RUN_SPANS: usize = 8192;
@@ -12,7 +12,7 @@ const RUNS: usize = 64;
 
 /// The sample, gathered backward.
 #[derive(Debug, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     runs: Vec<Vec<LiveSpan>>,
     /// Every how many runs one is kept, as a power of two.
     stride_bits: u32,
@@ -22,13 +22,13 @@ pub struct Sample {
 
 impl Sample {
     /// Keeps nothing: no model will be made.
-    pub fn off() -> Sample {
+    pub(crate) fn off() -> Sample {
         Sample { off: true, ..Sample::default() }
     }
 
     /// Takes the next span.
     #[inline]
-    pub fn take(&mut self, _cast: &Cast, span: &LiveSpan) {
+    pub(crate) fn take(&mut self, _cast: &Cast, span: &LiveSpan) {
         let run = self.seen / RUN_SPANS;
         let first_of_run = self.seen.is_multiple_of(RUN_SPANS);
         self.seen += 1;
@@ -60,13 +60,7 @@ impl Sample {
     }
 
     /// The runs, latest first; within each, by descending end.
-    pub fn runs(&self) -> &[Vec<LiveSpan>] {
+    pub(crate) fn runs(&self) -> &[Vec<LiveSpan>] {
         &self.runs
-    }
-
-    /// Which part of all spans is in it.
-    pub fn part(&self) -> f64 {
-        let kept: usize = self.runs.iter().map(Vec::len).sum();
-        if self.seen == 0 { 1.0 } else { kept as f64 / self.seen as f64 }
     }
 }

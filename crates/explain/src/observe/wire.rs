@@ -8,7 +8,7 @@ use crate::observe::index::NONE;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// A message with less than this many bytes has nothing to fill a path with: its transit is latency.
-pub const SMALL_BYTES: u64 = 64 << 10;
+pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 /// Round trips below this are a machine's own; its processors, not a path, make them longer.
 const LEAST_PATH_US: i64 = 500;
@@ -21,7 +21,7 @@ type SeriesOf = fn(&mut Said) -> &mut Series;
 
 /// Bytes under way.
 #[derive(Clone, Copy, Debug)]
-pub struct Transit {
+pub(crate) struct Transit {
     /// On which connection.
     pub connection: u32,
     /// Sent by which end.
@@ -71,7 +71,7 @@ struct Said {
 
 /// What TCP said of all connections: `[connection][end]`.
 #[derive(Debug)]
-pub struct WireFacts {
+pub(crate) struct WireFacts {
     said: Vec<[Said; 2]>,
 }
 
@@ -243,7 +243,7 @@ fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
 
 impl WireFacts {
     /// Reads marks and counters.
-    pub fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
+    pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
         let mut said: Vec<[Said; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
         for mark in source.marks()? {
             let Some(object) = mark.object else { continue };
@@ -296,7 +296,7 @@ impl WireFacts {
     }
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.
-    pub fn cause(&self, way: &Transit) -> Cause {
+    pub(crate) fn cause(&self, way: &Transit) -> Cause {
         let by_size = if way.bytes < SMALL_BYTES { Cause::NetworkLatency } else { Cause::NetworkBandwidth };
         let Some(said) = self.of(way.connection, way.sender) else { return by_size };
         if let Some(limit) = said.limit(way) {
@@ -313,7 +313,7 @@ impl WireFacts {
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
     /// other end's. `for_room`: this end waits to send, else to receive; `asked`: it had sent something just before.
-    pub fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
+    pub(crate) fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
         let said = self.of(way.connection, way.sender)?;
         if !for_room {
             // Only what it sent itself can have been lost as far as this end can tell.
@@ -333,7 +333,7 @@ impl WireFacts {
     }
 
     /// The least time from one end to the other and back, as this end (or the other) measured it, where there is a path to speak of.
-    pub fn least_round_trip_ns(&self, connection: u32, end: End) -> Option<i64> {
+    pub(crate) fn least_round_trip_ns(&self, connection: u32, end: End) -> Option<i64> {
         let other = if end == End::Client { End::Server } else { End::Client };
         let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
         least(end).or_else(|| least(other)).filter(|&us| us >= LEAST_PATH_US).map(|us| us * 1000)
@@ -342,7 +342,7 @@ impl WireFacts {
     /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
     /// parts, which round trips tell. Remembers what is usual.
-    pub fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
+    pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
         const SLOW_PATH_US: i64 = 2_000;
         let cause = self.cause(way);
         let Some(both) = self.said.get_mut(way.connection as usize) else { return false };

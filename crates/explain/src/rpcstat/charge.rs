@@ -46,7 +46,7 @@ impl Part {
 }
 
 /// Explains a recording without threads, if it has connections with RPCs; `None` if it has not.
-pub fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
+pub(crate) fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
     if !source.tracks().iter().any(|t| t.kind == TrackKind::Connection) {
         return Ok(None);
     }

@@ -7,17 +7,18 @@
 //!
 //! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
 
-pub mod charge;
+pub(crate) mod charge;
 pub mod document;
 mod drains;
-pub mod live;
+mod live;
 mod over_time;
 mod quiet;
 mod responses;
 mod sentence;
-pub mod sweep;
+mod sweep;
 
 pub use document::RpcStat;
+pub use live::Interval;
 
 use crate::ExplainError;
 use crate::assemble::round_trips::round_trips_of_calls;

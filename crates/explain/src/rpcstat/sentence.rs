@@ -4,7 +4,7 @@ use super::document::{RpcStat, Who};
 use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
 
 /// What it comes to: how fast, of what, and what stood in the way.
-pub fn sentence(d: &RpcStat) -> String {
+pub(super) fn sentence(d: &RpcStat) -> String {
     let mut parts = vec![first(d)];
     let quiet = &d.quiet;
     let whose = [

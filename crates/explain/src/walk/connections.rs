@@ -3,7 +3,7 @@
 use super::*;
 use crate::observe::feed::Carried;
 use crate::observe::wire::Transit;
-use thalweg_trace::source::ABSENT;
+use thalweg_trace::ABSENT;
 
 /// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
 const MANY_BYTES: u64 = u64::MAX;

@@ -11,7 +11,7 @@ use thalweg_trace::{ObjectKind, SpanKind};
 
 /// What a thread was doing at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub(crate) enum What {
     /// Running within a span of this kind.
     Running(SpanKind),
     /// Running between spans.
@@ -28,7 +28,7 @@ pub enum What {
 
 /// Where time is charged, before it is put into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub(crate) enum Place {
     /// A kind of thread, what it did, and on which object (or [`NONE`]).
     Thread {
         /// Any track with the label.
@@ -75,7 +75,7 @@ pub enum Place {
 
 /// One line of the ledger.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The cause.
     pub cause: Cause,
     /// The place.
@@ -90,7 +90,7 @@ pub struct Entry {
 
 /// A stretch of the path.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// Where it begins.
     pub start: i64,
     /// Where it ends.
@@ -103,7 +103,7 @@ pub struct Run {
 
 /// How often the path left the client's threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Away {
+pub(crate) struct Away {
     /// For a server (where none was recorded: the wire, or its far end), and came back. A stretch on the wire alone is no such
     /// trip where servers were recorded: its bytes had been sent while the client did something else.
     pub from_client: u64,
@@ -125,7 +125,7 @@ const EXACT_RUNS: usize = 1 << 18;
 
 /// The ledger of one walk.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     /// The entries, in order of first charge.
     pub entries: Vec<Entry>,
     index: HashMap<(Cause, Place), u32>,
@@ -149,7 +149,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty one for an interval of this length.
-    pub fn new(cast: &Cast, wall_ns: i64) -> Ledger {
+    pub(crate) fn new(cast: &Cast, wall_ns: i64) -> Ledger {
         let mut first: HashMap<(bool, &str), u32> = HashMap::new();
         let labels = cast.actors.iter().enumerate();
         let labels = labels.map(|(i, a)| *first.entry((a.end == End::Server, &a.label)).or_insert(i as u32)).collect();
@@ -174,7 +174,7 @@ impl Ledger {
     }
 
     /// The place of a thread's doing. A run queue is a machine's, whichever thread waits in it.
-    pub fn thread_place(&self, track: u32, what: What, object: u32) -> Place {
+    pub(crate) fn thread_place(&self, track: u32, what: What, object: u32) -> Place {
         let label = match what {
             What::Runnable => self.queues.get(track as usize).copied().unwrap_or(track),
             _ => self.label(track),
@@ -187,12 +187,12 @@ impl Ledger {
     }
 
     /// The label of a track.
-    pub fn label(&self, track: u32) -> u32 {
+    pub(crate) fn label(&self, track: u32) -> u32 {
         self.labels.get(track as usize).copied().unwrap_or(track)
     }
 
     /// Charges the interval from `start` to `end`, which ends where the last one began.
-    pub fn charge(&mut self, cause: Cause, place: Place, start: i64, end: i64, track: u32) {
+    pub(crate) fn charge(&mut self, cause: Cause, place: Place, start: i64, end: i64, track: u32) {
         if start >= end {
             return;
         }
@@ -223,7 +223,7 @@ impl Ledger {
     }
 
     /// Remembers who held the processor during what was charged last.
-    pub fn note_holder(&mut self, holder: u32, ns: i64) {
+    pub(crate) fn note_holder(&mut self, holder: u32, ns: i64) {
         const KEPT: usize = 32;
         let (label, ns) = (self.label(holder), u64::try_from(ns).unwrap_or(0));
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
@@ -236,7 +236,7 @@ impl Ledger {
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
     /// says no, the holder worked for those who waited, and it is charged as its own doing.
-    pub fn settle_locks(&mut self, cast: &Cast, is_lock: impl Fn(u32, bool) -> bool) {
+    pub(crate) fn settle_locks(&mut self, cast: &Cast, is_lock: impl Fn(u32, bool) -> bool) {
         for entry in &mut self.entries {
             let Place::Held { holder, what, object, .. } = entry.place else { continue };
             let asleep = matches!(what, What::Blocked(_));
@@ -251,7 +251,7 @@ impl Ledger {
     }
 
     /// Closes the run under way; called once more at the end of the walk.
-    pub fn finish_run(&mut self) {
+    pub(crate) fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
         self.entries[run.entry as usize].runs.add((run.end - run.start) as u64);
         match self.whereabouts(self.entries[run.entry as usize].place) {
@@ -281,12 +281,12 @@ impl Ledger {
     }
 
     /// The path in steps of at least `step_ns`, latest first.
-    pub fn path_in_steps(&self, step_ns: i64) -> Vec<Run> {
+    pub(crate) fn path_in_steps(&self, step_ns: i64) -> Vec<Run> {
         coarsen(&self.path, step_ns)
     }
 
     /// What a place is called; `named` says which files it may name.
-    pub fn name(&self, cast: &Cast, place: Place, named: impl Fn(u32) -> bool) -> String {
+    pub(crate) fn name(&self, cast: &Cast, place: Place, named: impl Fn(u32) -> bool) -> String {
         match place {
             Place::Thread { label, what, object } => {
                 let who = thread_name(cast, label);

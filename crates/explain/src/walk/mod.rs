@@ -10,17 +10,18 @@
 
 mod connections;
 mod handed;
-pub mod ledger;
+pub(crate) mod ledger;
 mod pool;
 mod ranks;
-pub mod rules;
+pub(crate) mod rules;
 mod threads;
 
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
 use crate::observe::cast::Cast;
-use crate::observe::feed::{Feed, LiveSpan, Observer};
+use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
+use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::wire::WireFacts;
 use ledger::{Ledger, Place, What};
 use rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
@@ -28,7 +29,7 @@ use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
 /// A walk under way.
-pub struct Walk<'a, 'o> {
+pub(crate) struct Walk<'a, 'o> {
     /// Who is who.
     pub cast: &'o mut Cast,
     /// The spans.
@@ -86,7 +87,7 @@ struct Held {
 
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
         let ledger = Ledger::new(cast, end - start);
         let track = cast.main;
         let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
@@ -114,7 +115,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     }
 
     /// Walks to the start, and reads what is left of the recording, for the observer's sake.
-    pub fn run(&mut self) -> Result<(), ExplainError> {
+    pub(crate) fn run(&mut self) -> Result<(), ExplainError> {
         self.choose_server_thread()?;
         while self.at > self.start && self.track != NONE {
             let before = self.at;

@@ -6,7 +6,8 @@
 //! of another rank in the same collective: ranks write for each other.
 
 use super::*;
-use crate::observe::ranks::{Provider, is_mpi, is_part};
+use crate::observe::ranks::{Provider, is_part};
+use crate::observe::span::is_mpi;
 
 /// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
 const DATA_BYTES: u64 = 64 << 10;

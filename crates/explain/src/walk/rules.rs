@@ -2,12 +2,12 @@
 //! that applies. `MODEL.md` tells the same in words.
 
 use crate::cause::Activity;
-use crate::observe::feed::LiveSpan;
+use crate::observe::span::LiveSpan;
 use thalweg_trace::SpanKind;
 
 /// How a span is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// Work of its own: running is `running`, blocked is `blocked`, in the proportion known for the whole span.
     Work {
         /// What running in it is.
@@ -34,7 +34,7 @@ pub enum Rule {
 }
 
 /// The rule for a kind of span.
-pub const fn rule(kind: SpanKind) -> Rule {
+pub(crate) const fn rule(kind: SpanKind) -> Rule {
     use SpanKind as K;
     match kind {
         K::FileRead => Rule::Work { running: Activity::Cpu, blocked: Activity::Read },
@@ -62,16 +62,16 @@ pub const fn rule(kind: SpanKind) -> Rule {
 
 /// Blocked time too short to be anything but the grain of the clocks it was measured with: it is
 /// counted as running.
-pub fn grain_ns(span: &LiveSpan) -> u64 {
+pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
     (span.duration_ns() / 50).max(5_000)
 }
 
 /// From this much on, a thread that neither ran, nor was runnable, nor was in a call that can wait, is
 /// said to stand still (a stopped process, a paused machine) rather than to fault pages in.
-pub const STILL_NS: u64 = 100_000_000;
+pub(crate) const STILL_NS: u64 = 100_000_000;
 
 /// A wait's three parts, in their order: blocked until `.0`, runnable until `.1`, running until its end.
-pub fn wait_parts(span: &LiveSpan) -> (i64, i64) {
+pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
     match span.division() {
         None => (span.end, span.end),
         Some((_, runqueue, blocked)) if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock => {
@@ -82,7 +82,7 @@ pub fn wait_parts(span: &LiveSpan) -> (i64, i64) {
 }
 
 /// A wait, with nothing to do until something comes. What wakes others is never done in one.
-pub fn is_idle_wait(span: &LiveSpan) -> bool {
+pub(crate) fn is_idle_wait(span: &LiveSpan) -> bool {
     match rule(span.kind) {
         Rule::Thread | Rule::Wait(_) | Rule::Unknown => true,
         Rule::Receive => span.division().is_none_or(|(cpu, _, blocked)| blocked >= cpu),
@@ -91,7 +91,7 @@ pub fn is_idle_wait(span: &LiveSpan) -> bool {
 }
 
 /// How the blocked part of a file call on a device is charged.
-pub const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activity {
+pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activity {
     match (around, own) {
         (Some(SpanKind::FileSync), _) | (_, SpanKind::DiskFlush) => Activity::Sync,
         (Some(SpanKind::FileWrite), _) | (_, SpanKind::DiskWrite) => Activity::Write,
@@ -101,7 +101,7 @@ pub const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activit
 
 /// Within an RPC that moves no data, a thread's work is on names and attributes; what it waits for on a
 /// CPU or on media stays what it is.
-pub const fn for_metadata(activity: Activity) -> Activity {
+pub(crate) const fn for_metadata(activity: Activity) -> Activity {
     match activity {
         Activity::Cpu | Activity::Read | Activity::Write | Activity::Memory | Activity::Lock => Activity::Metadata,
         other => other,

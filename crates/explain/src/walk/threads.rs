@@ -1,7 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
-use thalweg_trace::source::{ABSENT, ABSENT_CONTEXT};
+use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.

@@ -2,7 +2,7 @@
 
 /// Ticks of an axis from 0 (or anywhere) upward.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ticks {
+pub(crate) struct Ticks {
     /// The distance between two, in the axis's own unit.
     pub step: f64,
     /// Where they are.
@@ -10,7 +10,7 @@ pub struct Ticks {
 }
 
 /// Ticks within [low, high], at most `most` (≥ 2) of them, at multiples of 1, 2 or 5 times a power of ten.
-pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
+pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 {
         return Ticks { step: 1.0, at: vec![low] };
@@ -24,7 +24,7 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
 }
 
 /// A tick's label: as many digits as the step needs.
-pub fn label(value: f64, step: f64) -> String {
+pub(crate) fn label(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")
 }

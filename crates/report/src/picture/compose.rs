@@ -46,7 +46,7 @@ const SMALL: Lettering = Lettering::of(11.0);
 const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
 
 /// Draws from above to below, keeping where it is.
-pub struct Composer<'a> {
+pub(crate) struct Composer<'a> {
     canvas: Canvas,
     explanation: &'a Explanation,
     width: f64,
@@ -57,17 +57,17 @@ pub struct Composer<'a> {
 
 impl<'a> Composer<'a> {
     /// Begins a picture of this width.
-    pub fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
+    pub(crate) fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
         Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None }
     }
 
     /// How wide the panels are.
-    pub fn plot_width(&self) -> f64 {
+    pub(crate) fn plot_width(&self) -> f64 {
         self.width - LABELS - 2.0 * MARGIN
     }
 
     /// The finished picture.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
     }
 
@@ -80,7 +80,7 @@ impl<'a> Composer<'a> {
     }
 
     /// Title, what was done, legends.
-    pub fn head(&mut self, panels: &[Panel]) {
+    pub(crate) fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
         let long = e.verdict.sentence.chars().count() > 170;
         let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
@@ -154,7 +154,7 @@ impl<'a> Composer<'a> {
     }
 
     /// The panel of the whole time: path, curve, lanes, axis.
-    pub fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
+    pub(crate) fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
         self.phases(panel);
         let top = self.y;
         let shown = shown_lanes(plan, panel);
@@ -174,7 +174,7 @@ impl<'a> Composer<'a> {
     }
 
     /// The panel of a few requests. Lanes that were empty in the whole are left out here too.
-    pub fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
+    pub(crate) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
         self.y += 22.0;
         let heading =
             format!("Enlarged: {} from {} on (marked black above)", numbers::duration(end_s - start_s), numbers::duration(start_s),);
@@ -200,7 +200,7 @@ impl<'a> Composer<'a> {
     }
 
     /// What the reader must know of how it was drawn.
-    pub fn foot(&mut self, plan: &Plan, whole: &Panel) {
+    pub(crate) fn foot(&mut self, plan: &Plan, whole: &Panel) {
         self.y += 8.0;
         let mut notes = Vec::new();
         let (drawn, narrow) = whole.drawn;

@@ -37,11 +37,11 @@ impl Placed {
         Axis::new(&self.clocks, &[], &[])
     }
 
-    pub fn to_axis(&self, ns: i64) -> i64 {
+    pub(super) fn to_axis(&self, ns: i64) -> i64 {
         self.axis().to_reference(HostId(0), ns)
     }
 
-    pub fn error_ns(&self) -> u64 {
+    pub(super) fn error_ns(&self) -> u64 {
         match &self.bounded {
             Some(bounded) => largest_error_ns(&self.clocks, bounded),
             None => self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0),

@@ -89,7 +89,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub fn error(&self, problem: impl std::fmt::Display) -> TraceError {
+    pub(super) fn error(&self, problem: impl std::fmt::Display) -> TraceError {
         TraceError::new(self.path, problem)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Columns<'a> {
         self.error(format!("column `{name}` is of type {}, which is not the recording's", array.data_type()))
     }
 
-    pub fn primitive<T: ArrowPrimitiveType>(&self, name: &str) -> Result<&'a PrimitiveArray<T>, TraceError> {
+    pub(super) fn primitive<T: ArrowPrimitiveType>(&self, name: &str) -> Result<&'a PrimitiveArray<T>, TraceError> {
         let array = self.column(name)?;
         array.as_primitive_opt::<T>().ok_or_else(|| self.wrong(name, array))
     }
@@ -110,25 +110,25 @@ impl<'a> Columns<'a> {
         Ok(self.primitive::<T>(name)?.iter().collect())
     }
 
-    pub fn u64s(&self, name: &str) -> Result<Vec<Option<u64>>, TraceError> {
+    pub(super) fn u64s(&self, name: &str) -> Result<Vec<Option<u64>>, TraceError> {
         self.optional::<UInt64Type>(name)
     }
 
-    pub fn i64s(&self, name: &str) -> Result<Vec<Option<i64>>, TraceError> {
+    pub(super) fn i64s(&self, name: &str) -> Result<Vec<Option<i64>>, TraceError> {
         self.optional::<Int64Type>(name)
     }
 
-    pub fn u32s(&self, name: &str) -> Result<Vec<Option<u32>>, TraceError> {
+    pub(super) fn u32s(&self, name: &str) -> Result<Vec<Option<u32>>, TraceError> {
         self.optional::<UInt32Type>(name)
     }
 
-    pub fn texts(&self, name: &str) -> Result<&'a StringArray, TraceError> {
+    pub(super) fn texts(&self, name: &str) -> Result<&'a StringArray, TraceError> {
         let array = self.column(name)?;
         array.as_string_opt::<i32>().ok_or_else(|| self.wrong(name, array))
     }
 
     /// A column of names, as its keys and the member each key stands for; there is one for every key that is not absent.
-    pub fn dictionary<T: Copy>(
+    pub(super) fn dictionary<T: Copy>(
         &self,
         name: &str,
         member: impl Fn(&str) -> Option<T>,
@@ -154,12 +154,12 @@ impl<'a> Columns<'a> {
     }
 
     /// A column of names, one member per row.
-    pub fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
+    pub(super) fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
         let (keys, members) = self.dictionary(name, member)?;
         Ok(keys.iter().map(|key| key.and_then(|key| members[key as usize])).collect())
     }
 
-    pub fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {
+    pub(super) fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {
         let array = self.column(name)?;
         let lists = array.as_list_opt::<i32>().ok_or_else(|| self.wrong(name, array))?;
         let row = |items: Option<ArrayRef>| {
@@ -170,7 +170,7 @@ impl<'a> Columns<'a> {
         lists.iter().map(row).collect()
     }
 
-    pub fn maps(&self, name: &str) -> Result<Vec<Vec<(String, String)>>, TraceError> {
+    pub(super) fn maps(&self, name: &str) -> Result<Vec<Vec<(String, String)>>, TraceError> {
         let array = self.column(name)?;
         let maps = array.as_map_opt().ok_or_else(|| self.wrong(name, array))?;
         let (Some(keys), Some(values)) = (maps.keys().as_string_opt::<i32>(), maps.values().as_string_opt::<i32>()) else {
@@ -185,7 +185,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The value of a column that is never absent.
-    pub fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
+    pub(super) fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
         value.ok_or_else(|| self.error(format!("column `{name}` has an absent value where there must be one")))
     }
 }

@@ -22,7 +22,6 @@ mod merge;
 mod parquet_file;
 mod reader;
 mod segment;
-mod shrink;
 mod small_tables;
 mod sorter;
 mod span_table;
@@ -31,7 +30,6 @@ mod temporary;
 mod writer;
 
 pub use reader::Recording;
-pub use shrink::shrink;
 pub use writer::{Ending, RecordingWriter};
 
 pub(crate) use sorter::{Key, Sortable, Sorter};

@@ -36,7 +36,7 @@ pub(super) struct PartWriter {
 
 impl PartWriter {
     /// Makes the file, and the directory it is in.
-    pub fn create(path: &Path, schema: SchemaRef, properties: WriterProperties) -> Result<PartWriter, TraceError> {
+    pub(super) fn create(path: &Path, schema: SchemaRef, properties: WriterProperties) -> Result<PartWriter, TraceError> {
         let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be made: {e}"));
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(failed)?;
@@ -47,12 +47,12 @@ impl PartWriter {
     }
 
     /// Appends rows.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), TraceError> {
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), TraceError> {
         self.writer.write(batch).map_err(|e| TraceError::new(&self.path, format!("cannot be written: {e}")))
     }
 
     /// Ends the file.
-    pub fn finish(self) -> Result<FileSums, TraceError> {
+    pub(super) fn finish(self) -> Result<FileSums, TraceError> {
         let failed = |e: &dyn std::fmt::Display| TraceError::new(&self.path, format!("cannot be written: {e}"));
         let mut summing = self.writer.into_inner().map_err(|e| failed(&e))?;
         summing.flush().map_err(|e| failed(&e))?;
@@ -69,7 +69,7 @@ pub(super) struct Part {
 
 impl Part {
     /// Reads the footer.
-    pub fn open(path: &Path, sums: Option<FileSums>) -> Result<Part, TraceError> {
+    pub(super) fn open(path: &Path, sums: Option<FileSums>) -> Result<Part, TraceError> {
         let window = Window::new(path, sums.as_ref())?;
         let metadata = guarded(path, || ArrowReaderMetadata::load(&window, ArrowReaderOptions::new()))?;
         for group in metadata.metadata().row_groups() {
@@ -81,20 +81,20 @@ impl Part {
         Ok(Part { path: path.to_owned(), sums, metadata })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn row_groups(&self) -> usize {
+    pub(super) fn row_groups(&self) -> usize {
         self.metadata.metadata().num_row_groups()
     }
 
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.metadata.metadata().row_groups().iter().map(|g| g.num_rows() as u64).sum()
     }
 
     /// The rows of one row group; `None` if it has none.
-    pub fn read(&self, row_group: usize) -> Result<Option<RecordBatch>, TraceError> {
+    pub(super) fn read(&self, row_group: usize) -> Result<Option<RecordBatch>, TraceError> {
         let group = self.metadata.metadata().row_group(row_group);
         let rows = group.num_rows() as usize;
         let mut window = Window::new(&self.path, self.sums.as_ref())?;

@@ -8,7 +8,7 @@
 
 mod sentence;
 
-use crate::assemble::Parts;
+use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::document::{Answerer, MAX_ANSWERERS, Part, PerEntry, RoundTrips, Trip};
 use crate::observe::asking::Asking;
@@ -26,7 +26,7 @@ const FEWEST: u64 = 8;
 const MOST_BYTES_EACH: u64 = 32 << 10;
 
 /// The round trips of a recorded run; `None` where there are next to none, or where they carry data.
-pub fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> {
+pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> {
     let asking = &parts.seen.asking;
     let entries = entries(asking, meta);
     let bytes: u64 = [Way::ClientSends, Way::ServerSends].into_iter().map(|way| parts.seen.stream(way).all.bytes).sum();
@@ -62,7 +62,7 @@ pub fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> {
 }
 
 /// Round trips of calls alone, where nothing is recorded of who made them: how many were one after the other their times say.
-pub fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Option<f64>, to: Vec<Answerer>) -> Option<RoundTrips> {
+pub(crate) fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Option<f64>, to: Vec<Answerer>) -> Option<RoundTrips> {
     if calls.count() < FEWEST || calls.last <= calls.first {
         return None;
     }

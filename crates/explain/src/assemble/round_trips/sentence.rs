@@ -13,7 +13,7 @@ const WORTH_TELLING: f64 = 0.05;
 const PARTS: usize = 3;
 
 /// One or two plain sentences.
-pub fn sentence(trips: &RoundTrips) -> String {
+pub(super) fn sentence(trips: &RoundTrips) -> String {
     let (one, many, to) = match trips.of {
         Trip::Calls => ("question", "questions", ""),
         Trip::Exchanges => ("message", "messages", " to servers"),

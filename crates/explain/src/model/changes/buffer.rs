@@ -5,7 +5,7 @@ use super::Proposal;
 use crate::model::copy::Copy;
 use thalweg_trace::numbers::{exact_size, size};
 
-pub fn propose(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
     let sizes = [0.25, 0.5, 2.0, 4.0].map(|factor| (copy.buffer_bytes * factor).round());
     let sizes = sizes.into_iter().filter(|&b| (65_536.0..=1_048_576.0).contains(&b) && b <= copy.request_bytes);
     sizes

@@ -3,7 +3,7 @@
 use super::Proposal;
 use crate::model::copy::{Copy, Cost, Costs};
 
-pub fn propose(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
     if copy.far.sync == Cost::default() {
         return Vec::new();
     }

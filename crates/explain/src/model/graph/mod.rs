@@ -7,21 +7,21 @@
 //! a scale ([`scale`]) on what it is about, and the prediction is the observed time, times the ratio of the two replays. What cannot be
 //! replayed (more requests in flight than there were) is predicted from how busy each stage was ([`stages`]).
 
-pub mod build;
-pub mod changes;
-pub mod facts;
-pub mod how;
-pub mod mounts;
-pub mod program;
-pub mod queueing;
-pub mod ranks;
-pub mod regime;
-pub mod rows;
-pub mod scale;
-pub mod simulate;
-pub mod stages;
-pub mod streams;
-pub mod timeline;
+pub(crate) mod build;
+pub(crate) mod changes;
+pub(crate) mod facts;
+pub(crate) mod how;
+pub(crate) mod mounts;
+pub(crate) mod program;
+pub(crate) mod queueing;
+pub(crate) mod ranks;
+pub(crate) mod regime;
+pub(crate) mod rows;
+pub(crate) mod scale;
+pub(crate) mod simulate;
+pub(crate) mod stages;
+pub(crate) mod streams;
+pub(crate) mod timeline;
 
 use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
 use crate::ExplainError;
@@ -41,7 +41,7 @@ use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
-pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
         Ok(Some(graph)) => predict_from(&graph, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
@@ -50,7 +50,7 @@ pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Optio
 }
 
 /// The recorded run as a graph.
-pub fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
+pub(crate) fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
     let facts = facts::facts(source, parts)?;
     let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;

@@ -6,7 +6,7 @@ use thalweg_trace::Meta;
 
 /// A mounted store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// Where it was mounted.
     #[serde(skip)]
     pub point: String,
@@ -23,7 +23,7 @@ pub struct Mount {
 
 /// An I/O server of a mounted store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Server {
+pub(crate) struct Server {
     /// Its name.
     pub name: String,
     /// The label of its machine.
@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 /// Those of a recording; what is not understood is left out.
-pub fn mounts(meta: &Meta) -> Vec<Mount> {
+pub(crate) fn mounts(meta: &Meta) -> Vec<Mount> {
     let described = meta.attributes.iter().filter_map(|(name, text)| Some((name.strip_prefix("mount.")?, text)));
     let read = described.filter_map(|(point, text)| Some(Mount { point: point.to_owned(), ..serde_json::from_str(text).ok()? }));
     read.collect()
@@ -42,7 +42,7 @@ pub fn mounts(meta: &Meta) -> Vec<Mount> {
 
 impl Mount {
     /// Whether the machine that mounted it runs some of its servers, and others do not: then it matters on which of them bytes are.
-    pub fn has_local_server(&self) -> bool {
+    pub(crate) fn has_local_server(&self) -> bool {
         let local = self.servers.iter().filter(|server| !server.node.is_empty() && server.node == self.node).count();
         local > 0 && local < self.servers.len()
     }

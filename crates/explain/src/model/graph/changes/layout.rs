@@ -6,7 +6,7 @@ use crate::model::graph::program::Class;
 use crate::model::graph::regime::Regime;
 use crate::model::graph::scale::{Rooms, Scale};
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let [mount] = run.mounts else { return Vec::new() };
     wide(run, mount).into_iter().chain(local(run, mount)).collect()
 }

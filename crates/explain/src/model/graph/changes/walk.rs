@@ -12,7 +12,7 @@ use crate::model::{drop_flag, set_walk_flag};
 use thalweg_trace::Meta;
 
 /// The windows that predictions are made for.
-pub const WINDOWS: [(&str, u32); 3] = [("walk.window.8", 8), ("walk.window.32", 32), ("walk.window.128", 128)];
+pub(crate) const WINDOWS: [(&str, u32); 3] = [("walk.window.8", 8), ("walk.window.32", 32), ("walk.window.128", 128)];
 
 /// Fewer round trips for each entry than this, and it is not entry by entry that the walk waits.
 const ENTRY_BY_ENTRY: f64 = 0.9;
@@ -29,7 +29,7 @@ const USUAL_FURTHER: f64 = 0.002;
 
 /// A walk that asks for one entry at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Walk {
+pub(crate) struct Walk {
     /// Entries.
     pub entries: f64,
     /// What one entry takes alone, with its round trips, in nanoseconds.
@@ -42,7 +42,7 @@ pub struct Walk {
 
 impl Walk {
     /// The walk of a recording, if it is one that waits for entry after entry.
-    pub fn of(parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Option<Walk> {
+    pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Option<Walk> {
         let (trips, asking) = (trips.filter(|t| t.of == Trip::Calls)?, &parts.seen.asking);
         let entry = trips.per_entry.as_ref().filter(|e| e.round_trips >= ENTRY_BY_ENTRY)?;
         let (entries, wall_ns) = (entry.entries as f64, (parts.end - parts.start) as f64);
@@ -56,13 +56,13 @@ impl Walk {
     }
 
     /// How long it takes with this window.
-    pub fn ns(&self, window: u32) -> f64 {
+    pub(crate) fn ns(&self, window: u32) -> f64 {
         let turns = (self.entries / f64::from(window)).ceil().min(self.entries);
         self.around_ns + turns * self.alone_ns + (self.entries - turns) * self.further_ns
     }
 
     /// What windows would give, where the replay of the run as it was takes `replayed_ns`.
-    pub fn proposals(&self, replayed_ns: f64, meta: &Meta) -> Vec<Proposal> {
+    pub(crate) fn proposals(&self, replayed_ns: f64, meta: &Meta) -> Vec<Proposal> {
         // The run as it was: each entry alone, and the names listed before.
         let scale = replayed_ns / (self.around_ns + self.alone_ns * self.entries).max(1.0);
         WINDOWS.iter().map(|&(id, window)| self.proposal(id, window, scale, meta)).collect()

@@ -22,7 +22,7 @@ const ENTRY_BYTES: f64 = 200.0;
 /// Which part of the server's work is left where one question brings many entries: looking them up, not taking questions.
 const WORK_LEFT: f64 = 0.1;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
     if let Some(walk) = &run.walk {
         return walk.proposals(run.replayed_ns, run.meta);

@@ -1,13 +1,20 @@
 //! Two clocks on one axis: by synthetic delays, and through whole recordings that are merged.
 
+use super::*;
+use crate::HostId;
 use proptest::prelude::*;
-use thalweg_trace::align::{Bounds, align_bounds};
-use thalweg_trace::{Axis, Clock, HostId};
 
 const SECOND: i64 = 1_000_000_000;
 /// The map need not hold beyond the bounds.
 #[allow(clippy::reversed_empty_ranges, reason = "an empty range that any instant widens")]
 const NOTHING: std::ops::Range<i64> = i64::MAX..i64::MIN;
+
+impl Alignment {
+    /// The largest error where there were bounds.
+    fn error_ns(&self) -> u64 {
+        largest_error_ns(&self.clocks, &self.bounded)
+    }
+}
 
 /// Another machine's clock: what it shows at an instant of the reference.
 #[derive(Clone, Copy, Debug)]
