@@ -1,7 +1,7 @@
 //! Where recorders put events.
 
 use crate::{Event, Loss};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Takes batches of events from any thread. A batch is one tracer's, in order of completion; batches
 /// of different tracers come in any order. Must not block for long: it is called from the data path.
@@ -26,7 +26,7 @@ impl Memory {
     /// Takes out what is there, with a `lost` mark for each track that lost events since the last call;
     /// and how many events were lost that no mark can tell of (for [`crate::Ending::dropped_events`]).
     pub fn drain(&self) -> (Vec<Event>, u64) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let mut events = std::mem::take(&mut inner.0);
         events.append(&mut inner.1.take_marks());
         (events, std::mem::take(&mut inner.1.elsewhere))
@@ -35,7 +35,7 @@ impl Memory {
 
 impl Sink for Memory {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let room = self.limit.saturating_sub(inner.0.len()).min(batch.len());
         inner.0.extend(batch.drain(..room));
         batch.iter().for_each(|event| inner.1.count(event));
