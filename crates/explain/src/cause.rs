@@ -51,8 +51,8 @@ causes! {
     ClientRead = "client.read", "the client waiting for its source";
     /// The client blocked writing its sink.
     ClientWrite = "client.write", "the client waiting for its sink";
-    /// The client blocked putting its sink on media.
-    ClientSync = "client.sync", "the client waiting for its sink to be on media";
+    /// The client blocked making its sink durable.
+    ClientSync = "client.sync", "the client waiting for its sink to be on stable storage";
     /// The client's part of names and attributes.
     ClientMetadata = "client.metadata", "the client working on names and attributes";
     /// The client blocked on memory: faults, reclaim, dirty throttling.
@@ -69,8 +69,8 @@ causes! {
     ServerRead = "server.read", "the server waiting for its disk to read";
     /// The server blocked writing a datafile.
     ServerWrite = "server.write", "the server waiting for its disk to write";
-    /// The server blocked putting data on media.
-    ServerSync = "server.sync", "the server waiting for data to be on media";
+    /// The server blocked making data durable.
+    ServerSync = "server.sync", "the server waiting for data to be on stable storage";
     /// The server's part of names and attributes.
     ServerMetadata = "server.metadata", "the server working on names and attributes";
     /// The server blocked on memory: faults, reclaim, dirty throttling.

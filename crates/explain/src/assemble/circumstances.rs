@@ -20,7 +20,7 @@ pub(crate) struct Circumstances {
     classes: HashMap<u16, String>,
     /// By end: what a processor quota did to it.
     quotas: [Quota; 2],
-    /// By track: which part of its running samples found in calls that put data on media; where there are enough to tell.
+    /// By track: which part of its running samples found in calls that make data durable; where there are enough to tell.
     syncing: HashMap<u32, f64>,
 }
 
@@ -76,7 +76,7 @@ impl Circumstances {
         self.quotas[end as usize]
     }
 
-    /// Which part of a track's running was in calls that put data on media; `None` where too few samples tell.
+    /// Which part of a track's running was in calls that make data durable; `None` where too few samples tell.
     pub(crate) fn syncing(&self, track: u32) -> Option<f64> {
         self.syncing.get(&track).copied()
     }

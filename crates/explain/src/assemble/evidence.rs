@@ -64,7 +64,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
     match (cause, place) {
         (C::ClientRead | C::ServerRead, _) => "blocking read",
         (C::ClientWrite | C::ServerWrite, _) => "blocking write",
-        (C::ClientSync | C::ServerSync, _) => "wait for media",
+        (C::ClientSync | C::ServerSync, _) => "wait for stable storage",
         (C::ClientRunqueue | C::ServerRunqueue, _) => "wait for a CPU",
         (C::ClientLock | C::ServerLock, _) => "wait for a lock",
         (C::NetworkLatency, _) => "transit",
@@ -193,6 +193,6 @@ mod tests {
 
     #[test]
     fn several_of_a_thing_are_named_in_the_plural() {
-        assert_eq!(plural("wait for media"), "waits for media");
+        assert_eq!(plural("wait for stable storage"), "waits for stable storage");
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Costs {
     pub write: Cost,
     /// Per flow buffer (per request, for request threads): everything else.
     pub each: Cost,
-    /// Per flow buffer: putting data on media.
+    /// Per flow buffer: making data durable.
     pub sync: Cost,
 }
 

@@ -100,7 +100,7 @@ pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> 
 }
 
 /// Within an RPC that moves no data, a thread's work is on names and attributes; what it waits for on a
-/// CPU or on media stays what it is.
+/// CPU or for stable storage stays what it is.
 pub(crate) const fn for_metadata(activity: Activity) -> Activity {
     match activity {
         Activity::Cpu | Activity::Read | Activity::Write | Activity::Memory | Activity::Lock => Activity::Metadata,

@@ -32,7 +32,7 @@ classes! {
     Read = "read", "#0072B2", false;
     /// Writing to a file or device.
     Write = "write", "#D55E00", false;
-    /// Putting data on media.
+    /// Making data durable.
     Sync = "sync", "#CC79A7", false;
     /// Handing bytes to a connection.
     Send = "send", "#009E73", false;

@@ -1,4 +1,4 @@
-//! Without waiting for media after each flow buffer.
+//! Without waiting for stable storage after each flow buffer.
 
 use super::Proposal;
 use crate::model::copy::{Copy, Cost, Costs};
@@ -10,7 +10,7 @@ pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
     let far = Costs { sync: Cost::default(), ..copy.far };
     vec![Proposal {
         id: "no_sync",
-        change: "not waiting for media after each write".to_owned(),
+        change: "not waiting for stable storage after each write".to_owned(),
         copy: Copy { far, ..copy.clone() },
         flags: Vec::new(),
         how: "leave out syncing each write; sync once at the end if the data must survive a power loss".to_owned(),

@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     pub receive_window_bytes: HashMap<u32, f64>,
     /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
     pub quota: [Option<f64>; 2],
-    /// By track: which part of its running samples found in calls that put data on media.
+    /// By track: which part of its running samples found in calls that make data durable.
     pub syncing: HashMap<u32, f64>,
 }
 

@@ -118,7 +118,7 @@ pub(crate) struct Program {
     pub machine: usize,
     /// Its end.
     pub end: End,
-    /// Which part of its running was in calls that put data on media, as samples say.
+    /// Which part of its running was in calls that make data durable, as samples say.
     pub syncing: f64,
     /// In order.
     pub ops: Vec<Op>,

@@ -39,7 +39,7 @@ pub(crate) struct Scale {
     pub rooms: [Rooms; REGIMES],
     /// No lock is waited for.
     pub no_lock: bool,
-    /// Nothing is done to put data on media.
+    /// Nothing is done to make data durable.
     pub no_sync: bool,
     /// Bytes are noticed when they come.
     pub no_polls: bool,

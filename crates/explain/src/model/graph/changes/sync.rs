@@ -1,4 +1,4 @@
-//! Without waiting for media.
+//! Without waiting for stable storage.
 
 use super::{Proposal, Run};
 use crate::model::graph::program::Class;
@@ -10,5 +10,5 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     }
     let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
     let scale = Scale { no_sync: true, ..Scale::none().devices(&[Class::Sync], 0.0) };
-    vec![Proposal::replay("no_sync", "not waiting for data to be on media", how, scale)]
+    vec![Proposal::replay("no_sync", "not waiting for data to be on stable storage", how, scale)]
 }
