@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use thalweg_store::protocol::metadata::{FileId, Place};
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Requests in flight at a time.
 const IN_FLIGHT: usize = 4;
@@ -46,7 +46,7 @@ type Outcomes = Vec<Result<(), Error>>;
 pub struct Remover<'a> {
     order: Ordering,
     session: Arc<Session>,
-    mode: Mode,
+    mode: TraceHandle,
     /// From the first request on.
     threads: Option<Threads>,
     in_flight: usize,
@@ -57,7 +57,7 @@ pub struct Remover<'a> {
 
 impl<'a> Remover<'a> {
     /// Removes from this store.
-    pub fn new(session: &Arc<Session>, mode: &Mode, force: bool, troubles: &'a mut Troubles) -> Remover<'a> {
+    pub fn new(session: &Arc<Session>, mode: &TraceHandle, force: bool, troubles: &'a mut Troubles) -> Remover<'a> {
         let (session, mode) = (Arc::clone(session), mode.clone());
         Remover { order: Ordering::default(), session, mode, threads: None, in_flight: 0, force, troubles }
     }
@@ -153,7 +153,7 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(session: &Arc<Session>, mode: &Mode) -> Threads {
+    fn start(session: &Arc<Session>, mode: &TraceHandle) -> Threads {
         let (requests, taken) = sync_channel::<Vec<Name>>(0);
         let (answered, answers) = channel();
         let taken = Arc::new(std::sync::Mutex::new(taken));

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::Mode;
+use thalweg_trace::TraceHandle;
 use thalweg_trace::numbers;
 
 /// What a copy of a tree shows, and how.
@@ -79,7 +79,7 @@ impl TreeObserver for Watch<'_> {
 
 impl TreeCopy<'_> {
     /// Copies; what was done, and how long it took in seconds.
-    pub fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
+    pub fn run(&self, job: &TreeJob, mode: &TraceHandle) -> Result<(TreeOutcome, f64), Failure> {
         let begun = Instant::now();
         let progress = Progress::new(self.from, None, self.quiet || self.json);
         let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };

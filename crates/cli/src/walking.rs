@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::Mode;
+use thalweg_trace::TraceHandle;
 use thalweg_trace::numbers;
 
 /// How directories are walked. The defaults need no tuning.
@@ -115,7 +115,7 @@ impl WalkFlags {
         stores: &StoreFlags,
         operands: &Operands,
         json: bool,
-        work: impl FnOnce(&Mode, &mut Troubles) -> Result<(), Failure>,
+        work: impl FnOnce(&TraceHandle, &mut Troubles) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let sessions: Vec<Arc<Session>> = operands.walking.iter().map(|walking| Arc::clone(&walking.session)).collect();
         self.recording.around(stores, &sessions, json, |mode| {

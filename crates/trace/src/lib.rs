@@ -36,6 +36,6 @@ pub use recording::{Ending, Recording, RecordingWriter};
 pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use time::Time;
-pub use tracer::{About, Begun, Mode, Tracer};
+pub use tracer::{OpenSpan, SpanFields, TraceHandle, Tracer};
 
 use axis::Axis;

@@ -46,17 +46,17 @@ impl Sink for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HostId, IdSpace, MarkKind, Mode, Role, SpanKind};
+    use crate::{HostId, IdSpace, MarkKind, Role, SpanKind, TraceHandle};
     use std::sync::Arc;
 
     #[test]
     fn a_full_sink_counts_what_it_loses_on_its_track() {
         let sink = Arc::new(Memory::new(11));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         let mut tracer = mode.thread("main");
         for _ in 0..100 {
             let begun = tracer.begin();
-            tracer.end(begun, SpanKind::AppOther, crate::About::default());
+            tracer.end(begun, SpanKind::AppOther, crate::SpanFields::default());
         }
         tracer.flush();
         let (events, elsewhere) = sink.drain();

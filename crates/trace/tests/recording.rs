@@ -132,11 +132,11 @@ fn a_sink_that_is_full_counts_what_it_loses_and_says_so_on_the_track() {
     let path = directory.path().join("full.thw");
     let writer = RecordingWriter::create_bounded(&path, meta(), 20_000).unwrap();
     let counting = Arc::new(Counting { sink: Arc::clone(&writer), spans: AtomicU64::new(0) });
-    let mode = Mode::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+    let mode = TraceHandle::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
     let mut tracer = mode.thread("main");
     for _ in 0..5_000 {
         let begun = tracer.begin();
-        tracer.end(begun, SpanKind::AppOther, About::default());
+        tracer.end(begun, SpanKind::AppOther, SpanFields::default());
     }
     // A row that others refer to is kept although there is no room for it.
     mode.object(ObjectKind::File, "/data/late", &[]).unwrap();

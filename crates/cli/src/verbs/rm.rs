@@ -14,7 +14,7 @@ use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode};
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
 use thalweg_trace::numbers;
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
@@ -87,7 +87,7 @@ impl Arguments {
     }
 
     /// Removes the operands that are in one store.
-    fn remove(&self, mode: &Mode, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn remove(&self, mode: &TraceHandle, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
         let walking = &operands.walking[store];
         let mut tracer = mode.thread("main");
         let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
+use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, TraceHandle};
 
 /// What a descriptor leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn whole_device(major: &str, minor: &str) -> Option<String> {
 /// Objects that were named, each once.
 #[derive(Debug)]
 pub struct Objects {
-    mode: Mode,
+    mode: TraceHandle,
     host: HostId,
     mounts: Mounts,
     files: HashMap<String, (ObjectId, Opened)>,
@@ -115,7 +115,7 @@ pub struct Objects {
 
 impl Objects {
     /// None yet.
-    pub fn new(mode: Mode, host: HostId) -> Objects {
+    pub fn new(mode: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
         Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), listening }
     }
@@ -242,7 +242,7 @@ mod tests {
 
     fn objects() -> (Objects, Arc<Memory>) {
         let sink = Arc::new(Memory::new(100));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         (Objects::new(mode, HostId(0)), sink)
     }
 
