@@ -6,7 +6,6 @@
 
 mod bench_page;
 mod recordings;
-mod size;
 mod stores;
 mod terminal;
 mod verbs;

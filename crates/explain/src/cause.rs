@@ -20,8 +20,22 @@ macro_rules! causes {
             }
 
             /// What a sentence says the time was spent on, after "it was".
-            pub const fn phrase(self) -> &'static str {
+            pub(crate) const fn phrase(self) -> &'static str {
                 match self { $(Cause::$cause => $phrase),+ }
+            }
+
+            /// Whether the time went on the way between two machines.
+            pub(crate) fn is_network(self) -> bool {
+                self.name().starts_with("network.")
+            }
+
+            /// At which end it is; `None` for the network's and others.
+            pub(crate) fn end(self) -> Option<End> {
+                match self.name().split('.').next() {
+                    Some("client") => Some(End::Client),
+                    Some("server") => Some(End::Server),
+                    _ => None,
+                }
             }
 
             /// The cause with this name, if there is one.
@@ -37,8 +51,8 @@ causes! {
     ClientRead = "client.read", "the client waiting for its source";
     /// The client blocked writing its sink.
     ClientWrite = "client.write", "the client waiting for its sink";
-    /// The client blocked putting its sink on media.
-    ClientSync = "client.sync", "the client waiting for its sink to be on media";
+    /// The client blocked making its sink durable.
+    ClientSync = "client.sync", "the client waiting for its sink to be on stable storage";
     /// The client's part of names and attributes.
     ClientMetadata = "client.metadata", "the client working on names and attributes";
     /// The client blocked on memory: faults, reclaim, dirty throttling.
@@ -55,8 +69,8 @@ causes! {
     ServerRead = "server.read", "the server waiting for its disk to read";
     /// The server blocked writing a datafile.
     ServerWrite = "server.write", "the server waiting for its disk to write";
-    /// The server blocked putting data on media.
-    ServerSync = "server.sync", "the server waiting for data to be on media";
+    /// The server blocked making data durable.
+    ServerSync = "server.sync", "the server waiting for data to be on stable storage";
     /// The server's part of names and attributes.
     ServerMetadata = "server.metadata", "the server working on names and attributes";
     /// The server blocked on memory: faults, reclaim, dirty throttling.
@@ -91,7 +105,7 @@ causes! {
 
 /// On which end a thread works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub(crate) enum End {
     /// The program that was recorded, and everything that is no server.
     Client,
     /// A server.
@@ -101,7 +115,7 @@ pub enum End {
 /// What a thread's time goes into, before the end it happens at is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Activity {
+pub(crate) enum Activity {
     Read,
     Write,
     Sync,
@@ -115,7 +129,7 @@ pub enum Activity {
 
 impl Activity {
     /// The cause for this activity at this end.
-    pub const fn at(self, end: End) -> Cause {
+    pub(crate) const fn at(self, end: End) -> Cause {
         match (end, self) {
             (End::Client, Activity::Read) => Cause::ClientRead,
             (End::Client, Activity::Write) => Cause::ClientWrite,

@@ -9,7 +9,7 @@ use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of this document. A field may be added under one version; none changes its meaning.
-pub const SCHEMA: &str = "thalweg.explain/1";
+pub(crate) const SCHEMA: &str = "thalweg.explain/1";
 
 /// Where the time of one recording went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,21 +65,21 @@ pub struct Explanation {
 /// At most this many segments in [`Explanation::path`].
 pub const MAX_SEGMENTS: usize = 4000;
 /// At most this many entries in [`Explanation::critical_path`]; smaller ones with one cause are put together.
-pub const MAX_CHARGES: usize = 40;
+pub(crate) const MAX_CHARGES: usize = 40;
 /// At most this many single gaps of one channel.
-pub const MAX_GAPS: usize = 100;
+pub(crate) const MAX_GAPS: usize = 100;
 /// At most this many connections in [`Explanation::channels`], besides the sums.
-pub const MAX_CHANNELS: usize = 64;
+pub(crate) const MAX_CHANNELS: usize = 64;
 /// At most this many threads in [`Explanation::tracks`].
 pub const MAX_TRACKS: usize = 256;
 /// At most this many changes in [`Explanation::what_if`].
-pub const MAX_WHAT_IFS: usize = 5;
+pub(crate) const MAX_WHAT_IFS: usize = 5;
 /// At most this many servers or disks in [`RoundTrips::to`].
-pub const MAX_ANSWERERS: usize = 16;
+pub(crate) const MAX_ANSWERERS: usize = 16;
 /// At most this many transfers in [`Explanation::transfers`].
-pub const MAX_TRANSFERS: usize = 1000;
+pub(crate) const MAX_TRANSFERS: usize = 1000;
 /// At most this many bins in [`Throughput`].
-pub const MAX_BINS: usize = 1024;
+pub(crate) const MAX_BINS: usize = 1024;
 
 /// What limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

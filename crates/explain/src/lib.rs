@@ -5,40 +5,25 @@
 //! connections only. How time is charged and how predictions are made is told in `MODEL.md`, for those who
 //! read the output.
 //!
-//! The recording is read once, backward in time ([`feed`]). As it goes by, every span is looked at once
-//! for what is to be gathered ([`observation`]), and the walk ([`walk`]) follows the critical path with the
-//! rules of [`rules`], charging each instant in the [`ledger`]. What was gathered and charged becomes the
-//! document ([`assemble`]); a sample of the spans becomes the replay model ([`model`]).
+//! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
+//! and the walk (`walk`) follows the critical path by its rules, charging each instant in its ledger. What was gathered and charged becomes
+//! the document (`assemble`); a sample of the spans becomes the replay model (`model`).
 
-pub mod assemble;
-pub mod cast;
-pub mod cause;
-pub mod ceiling;
-pub mod channels;
-pub mod circumstances;
-pub mod curve;
+#![warn(unreachable_pub)]
+
+mod assemble;
+mod cause;
 pub mod document;
-pub mod evidence;
-pub mod feed;
-pub mod index;
-pub mod ledger;
-pub mod model;
-pub mod mounts;
-pub mod observation;
-pub mod quantile;
-pub mod ranks;
+mod model;
+mod observe;
 pub mod rpcstat;
-pub mod rules;
-pub mod sample;
-pub mod transfers;
-pub mod trips;
-pub mod verdict;
-pub mod walk;
-pub mod wire;
+mod walk;
 
 pub use cause::Cause;
 pub use document::Explanation;
 
+use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
+use observe::{cast, feed, index, observation, sample, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -84,10 +69,10 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let mut walk = walk::Walk::new(&mut cast, feed, wire, &mut seen, start, end);
     walk.run()?;
     let (ledger, unrecorded, unrecorded_ranks) = (walk.ledger, walk.unrecorded, walk.unrecorded_ranks);
-    let around = circumstances::Circumstances::read(source, &mut cast, &ledger)?;
-    let parts = assemble::Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
+    let around = assemble::circumstances::Circumstances::read(source, &mut cast, &ledger)?;
+    let parts = Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
-    explanation.notes.extend(ranks::note(&unrecorded_ranks));
+    explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)
 }
 
@@ -107,16 +92,16 @@ fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     Ok((start, end))
 }
 
-fn document(source: &dyn Source, options: &Options, parts: &assemble::Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
+fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
     let transfers = transfers::transfers(parts, meta);
     let wall_s = parts.wall_s();
     let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
-    let round_trips = trips::round_trips(parts, meta);
+    let round_trips = round_trips::round_trips(parts, meta);
     let prediction = if options.what_if { model::predict(source, parts, meta, round_trips.as_ref()) } else { model::not_asked() };
-    let mut notes = parts.notes(unrecorded, meta);
+    let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {

@@ -51,7 +51,7 @@ fn a_device_at_its_measured_best_is_healthy_and_a_slow_one_is_not() {
     };
     let best = told("530000000");
     assert_eq!(best.verdict.status, Status::Healthy);
-    assert!(best.verdict.sentence.contains("vda was read at 527 MB/s, of the 530 MB/s"), "{}", best.verdict.sentence);
+    assert!(best.verdict.sentence.contains("vda was read at 503 MiB/s, of the 505 MiB/s"), "{}", best.verdict.sentence);
     assert_eq!(told("800000000").verdict.status, Status::Limited);
 }
 

@@ -167,7 +167,7 @@ fn of_recorded_jobs_the_rank_that_was_waited_for_is_named_with_what_it_did() {
         ("mpi-late-rank", "client.think", 1_800.0, "rank 3 in 100 %", Some("no_think")),
         // Rank 0 reads 24 MiB from a disk that gives 8 MiB/s, and sends to each of the others in turn.
         ("mpi-slow-reader", "client.read", 2_810.0, "rank 0 in 100 %", Some("device.read.x2")),
-        // All write 32 MiB together to such a disk, and put it on media.
+        // All write 32 MiB together to such a disk, and make it durable.
         ("mpi-collective-write", "client.sync", 3_989.0, "", Some("no_sync")),
     ] {
         let e = recorded(name);

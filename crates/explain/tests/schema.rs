@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use thalweg_explain::cause::Cause;
+use thalweg_explain::Cause;
 use thalweg_trace::{ObjectKind, SpanKind as K};
 
 fn schema() -> serde_json::Value {

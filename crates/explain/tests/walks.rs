@@ -4,7 +4,7 @@
 mod common;
 use common::*;
 use std::path::Path;
-use thalweg_explain::cause::Cause;
+use thalweg_explain::Cause;
 use thalweg_explain::document::{RoundTrips, Trip};
 use thalweg_explain::{Explanation, Options, explain, rpcstat};
 use thalweg_trace::{ObjectKind, Recording, SpanKind as K};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_store::client::{DataClient, Store};
 use thalweg_store::copy::Recorder;
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_trace::{About, Begun, Mode, ObjectKind, SpanKind, Time, Tracer};
+use thalweg_trace::{ObjectKind, OpenSpan, SpanFields, SpanKind, Time, TraceHandle, Tracer};
 
 /// A recording that is being made.
 pub struct Recording {
@@ -29,7 +29,7 @@ impl Recording {
     }
 
     /// How threads record.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> TraceHandle {
         self.recorder.mode.clone()
     }
 
@@ -44,21 +44,21 @@ impl Recording {
 
 /// A request's span, begun.
 pub struct Tracing {
-    begun: Begun,
+    begun: OpenSpan,
     kind: SpanKind,
     offset_bytes: Option<u64>,
     size_bytes: Option<u64>,
 }
 
 /// Begins the wait for the next request.
-pub fn wait(tracer: &mut Tracer) -> Option<Begun> {
+pub fn wait(tracer: &mut Tracer) -> Option<OpenSpan> {
     tracer.is_on().then(|| tracer.begin())
 }
 
 /// Ends it. Whoever makes requests is not recorded, so it is a pause of theirs.
-pub fn waited(tracer: &mut Tracer, begun: Option<Begun>) {
+pub fn waited(tracer: &mut Tracer, begun: Option<OpenSpan>) {
     if let Some(begun) = begun {
-        tracer.end(begun, SpanKind::WaitTimer, About::default());
+        tracer.end(begun, SpanKind::WaitTimer, SpanFields::default());
     }
 }
 
@@ -93,6 +93,6 @@ pub fn end(files: &FileSystem, tracer: &mut Tracer, tracing: Option<Tracing>, he
         state.object
     });
     let size_bytes = if kind == SpanKind::FileRead { Some(moved_bytes as u64) } else { size_bytes };
-    let about = About { object, offset_bytes, size_bytes, result: Some(-i64::from(errno)), ..About::default() };
+    let about = SpanFields { object, offset_bytes, size_bytes, result: Some(-i64::from(errno)), ..SpanFields::default() };
     tracer.end(begun, kind, about);
 }

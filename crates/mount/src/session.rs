@@ -27,7 +27,7 @@ use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{FileKind, Place};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Threads at most: past it, requests wait for one.
 const THREADS: usize = 512;
@@ -78,7 +78,7 @@ impl Mount {
         }
         debug_assert_eq!(kind_bits(root.kind), libc::S_IFDIR);
         let recording = options.record.as_ref().map(|to| Recording::start(to, &options, &names, &data)).transpose()?;
-        let mode = recording.as_ref().map_or(Mode::off(), Recording::mode);
+        let mode = recording.as_ref().map_or(TraceHandle::off(), Recording::mode);
         let how = How { source: options.source(), read_only: options.read_only, allow_other: options.allow_other };
         let failed = |e: std::io::Error| MountError::at(&mountpoint, e);
         let device = Arc::new(Device::new(mounting::mount(&mountpoint, &how).map_err(failed)?));

@@ -15,18 +15,18 @@ fn columns_of(c: char) -> usize {
 }
 
 /// How many columns the text takes.
-pub fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 /// The text with control characters (and with them escape codes and line breaks) replaced.
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The text in at most `columns`, with an ellipsis in its middle if it had to be cut: the ends of paths
 /// and addresses tell more than their middle.
-pub fn cut(text: &str, columns: usize) -> String {
+pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -37,7 +37,7 @@ pub fn cut(text: &str, columns: usize) -> String {
 }
 
 /// The text in at most `columns`, with an ellipsis at its end if it had to be cut.
-pub fn cut_end(text: &str, columns: usize) -> String {
+pub(crate) fn cut_end(text: &str, columns: usize) -> String {
     if width(text) <= columns { text.to_owned() } else { take(text.chars(), columns.saturating_sub(1)) + "…" }
 }
 
@@ -52,14 +52,14 @@ fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
 }
 
 /// The text in exactly `columns`: cut, or filled with spaces on its right.
-pub fn left(text: &str, columns: usize) -> String {
+pub(crate) fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let fill = columns.saturating_sub(width(&text));
     text + &" ".repeat(fill)
 }
 
 /// The text in at least `columns`, filled with spaces on its left.
-pub fn right(text: &str, columns: usize) -> String {
+pub(crate) fn right(text: &str, columns: usize) -> String {
     " ".repeat(columns.saturating_sub(width(text))) + text
 }
 
@@ -68,8 +68,10 @@ fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
-        let is_unit =
-            matches!(bare, "s" | "ms" | "µs" | "ns" | "%") || bare.ends_with("B/s") || bare.ends_with("b/s") || bare.ends_with("iB");
+        let is_unit = matches!(bare, "s" | "ms" | "µs" | "ns" | "min" | "h" | "%")
+            || bare.ends_with("B/s")
+            || bare.ends_with("b/s")
+            || bare.ends_with("iB");
         match words.last_mut() {
             Some(last) if is_unit && last.trim_start_matches('(').starts_with(|c: char| c.is_ascii_digit()) => {
                 last.push(' ');
@@ -83,7 +85,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// The text as lines of at most `columns`, broken between words, but not between a number and its unit; a
 /// word that is longer is broken.
-pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -108,6 +110,21 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum: what a table shows then
+/// adds up. The largest remainders are rounded up.
+pub(crate) fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
+    let scaled: Vec<f64> = values.iter().map(|v| v / unit).collect();
+    let wanted = scaled.iter().sum::<f64>().round();
+    let mut whole: Vec<f64> = scaled.iter().map(|v| v.floor()).collect();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| (scaled[b] - whole[b]).total_cmp(&(scaled[a] - whole[a])));
+    let missing = (wanted - whole.iter().sum::<f64>()).max(0.0) as usize;
+    for &i in order.iter().take(missing) {
+        whole[i] += 1.0;
+    }
+    whole.iter().map(|v| v * unit).collect()
 }
 
 #[cfg(test)]
@@ -141,5 +158,13 @@ mod tests {
     #[test]
     fn a_name_cannot_bring_escape_codes() {
         assert_eq!(clean("a\x1b[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+    }
+
+    #[test]
+    fn a_rounded_column_adds_up() {
+        let thirds = rounded_to_sum(&[1.0 / 3.0; 3], 0.001);
+        assert!((thirds.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{thirds:?}");
+        assert!(thirds.iter().all(|v| (v - 1.0 / 3.0).abs() < 0.001));
+        assert!(rounded_to_sum(&[], 0.1).is_empty());
     }
 }

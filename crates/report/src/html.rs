@@ -1,12 +1,14 @@
 //! The picture and the text on one page that needs nothing else: no script, no style sheet, no network.
 
+use crate::Result;
+use crate::columns::rounded_to_sum;
+use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
-use crate::text::{TextOptions, text};
-use crate::{Result, units};
+use crate::text::text;
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::Source;
+use thalweg_trace::{Source, numbers};
 
 pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
@@ -54,14 +56,14 @@ fn charges(page: &mut String, e: &Explanation) {
     let shares: Vec<f64> = e.critical_path.iter().map(|c| c.share).collect();
     let unit = if e.wall_s >= 1.0 { 1e-3 } else { 1e-6 };
     let digits = if e.wall_s >= 1.0 { 3 } else { 6 };
-    let (seconds, shares) = (units::rounded_to_sum(&seconds, unit), units::rounded_to_sum(&shares, 1e-3));
+    let (seconds, shares) = (rounded_to_sum(&seconds, unit), rounded_to_sum(&shares, 1e-3));
     for (charge, (seconds, share)) in e.critical_path.iter().zip(seconds.iter().zip(&shares)) {
         let _ = writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td class=\"n\">{seconds:.digits$}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             charge.cause.name(),
             escape(&charge.place),
-            units::percent(*share),
+            numbers::percent(*share),
             escape(&charge.evidence),
         );
     }
@@ -69,7 +71,7 @@ fn charges(page: &mut String, e: &Explanation) {
     let _ = writeln!(
         page,
         "<tr><th>wall time</th><th></th><th class=\"n\">{seconds:.digits$}</th><th class=\"n\">{}</th><th></th></tr>\n</table></div>",
-        units::percent(share)
+        numbers::percent(share)
     );
 }
 
@@ -84,7 +86,7 @@ fn what_ifs(page: &mut String, e: &Explanation) {
             page,
             "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2}×</td><td><code>{}</code></td></tr>",
             escape(&w.change),
-            units::duration(w.predicted_wall_s),
+            numbers::duration(w.predicted_wall_s),
             w.speedup,
             escape(&w.how),
         );

@@ -1,21 +1,24 @@
 //! What a person sees of an explanation: text for a terminal, a still picture, a page of both.
 //!
-//! **In:** an explanation, the recording it explains, measurements. **Out:** strings: [`text()`],
+//! **In:** an explanation, the recording it explains, points to plot. **Out:** strings: [`text()`],
 //! [`svg`], [`html`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
 //! found, and says where it had to leave something out.
 
-pub mod columns;
-pub mod html;
-pub mod picture;
+#![warn(unreachable_pub)]
+
+mod columns;
+mod html;
+mod page;
+mod picture;
 pub mod plot;
-pub mod rpcstat;
-pub mod text;
-pub mod units;
+mod rpcstat;
+mod text;
 
 pub use html::html;
+pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use rpcstat::{live_heads, live_line, rpcstat};
-pub use text::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
+pub use text::{Prediction, predicted_against_achieved, text};
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// The map from each host's own clock to the reference axis.
 #[derive(Clone, Debug, Default)]
-pub struct Axis {
+pub(crate) struct Axis {
     pieces: HashMap<HostId, Vec<Piece>>,
     tracks: HashMap<u64, HostId>,
     objects: HashMap<u64, HostId>,
@@ -45,7 +45,7 @@ impl Piece {
 
 impl Axis {
     /// The axis of a recording with these rows. A host without a clock row is on the reference clock.
-    pub fn new(clocks: &[Clock], tracks: &[Track], objects: &[Object]) -> Axis {
+    pub(crate) fn new(clocks: &[Clock], tracks: &[Track], objects: &[Object]) -> Axis {
         let mut pieces: HashMap<HostId, Vec<Piece>> = HashMap::new();
         let mut sorted: Vec<&Clock> = clocks.iter().collect();
         sorted.sort_by_key(|c| (c.host, c.from_ns));
@@ -64,12 +64,12 @@ impl Axis {
     }
 
     /// The host of a track; the reference host for a track that has no row.
-    pub fn host_of_track(&self, track: u64) -> HostId {
+    pub(crate) fn host_of_track(&self, track: u64) -> HostId {
         self.tracks.get(&track).copied().unwrap_or(HostId(0))
     }
 
     /// The host of what a counter counts.
-    pub fn host_of_counter(&self, of: CounterOf) -> HostId {
+    pub(crate) fn host_of_counter(&self, of: CounterOf) -> HostId {
         match of {
             CounterOf::Track(track) => self.host_of_track(track.number()),
             CounterOf::Object(object) => self.objects.get(&object.number()).copied().unwrap_or(HostId(0)),
@@ -77,7 +77,7 @@ impl Axis {
     }
 
     /// A host's time, in nanoseconds, on the reference axis.
-    pub fn to_reference(&self, host: HostId, host_ns: i64) -> i64 {
+    pub(crate) fn to_reference(&self, host: HostId, host_ns: i64) -> i64 {
         let Some(pieces) = self.pieces.get(&host) else { return host_ns };
         let after = pieces.partition_point(|p| p.from_ns <= host_ns);
         // Before the first piece its line is continued backward.
@@ -85,7 +85,7 @@ impl Axis {
     }
 
     /// Puts many times of one host on the reference axis.
-    pub fn all_to_reference(&self, host: HostId, times_ns: &mut [i64]) {
+    pub(crate) fn all_to_reference(&self, host: HostId, times_ns: &mut [i64]) {
         match self.pieces.get(&host).map(Vec::as_slice) {
             None => {}
             Some([only]) => times_ns.iter_mut().for_each(|ns| *ns = only.to_reference(*ns)),
@@ -94,12 +94,12 @@ impl Axis {
     }
 
     /// Whether the host's times stand unchanged on the reference axis.
-    pub fn is_reference(&self, host: HostId) -> bool {
+    pub(crate) fn is_reference(&self, host: HostId) -> bool {
         self.pieces.get(&host).is_none_or(|pieces| pieces.iter().all(|p| p.offset_ns == 0 && p.drift_ppb == 0))
     }
 
     /// Whether distinct instants of the host stay distinct and in order: one piece without drift.
-    pub fn is_shift(&self, host: HostId) -> bool {
+    pub(crate) fn is_shift(&self, host: HostId) -> bool {
         self.is_reference(host) || self.pieces.get(&host).is_none_or(|pieces| pieces.len() == 1 && pieces[0].drift_ppb == 0)
     }
 }

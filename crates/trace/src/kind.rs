@@ -36,7 +36,7 @@ closed_set! {
         FileRead = "file.read",
         /// Writing to a file.
         FileWrite = "file.write",
-        /// Putting a file's data on media.
+        /// Making a file's data durable.
         FileSync = "file.sync",
         /// Reading or changing attributes.
         FileStat = "file.stat",

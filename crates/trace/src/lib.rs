@@ -6,36 +6,38 @@
 //!
 //! The tables and their columns are in `SCHEMA.md` beside this crate.
 
-pub mod align;
-pub mod axis;
-pub mod codec;
-pub mod error;
-pub mod export;
-pub mod kind;
-pub mod loss;
-pub mod machine;
-pub mod memory_source;
-pub mod merge;
-pub mod model;
-mod mount_description;
-pub mod recording;
-pub mod sink;
-pub mod source;
-pub mod time;
-pub mod tracer;
+#![warn(unreachable_pub)]
 
-pub use align::{Alignment, align};
-pub use axis::Axis;
-pub use codec::{DecodeError, MAX_ENCODED_BYTES, decode_events, encode_events};
+mod align;
+mod axis;
+mod codec;
+mod error;
+pub mod export;
+mod kind;
+mod loss;
+pub mod machine;
+mod memory_source;
+pub mod merge;
+mod model;
+mod mount_description;
+pub mod numbers;
+mod recording;
+mod sink;
+mod source;
+mod time;
+mod tracer;
+
+pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use kind::{CounterName, MarkKind, ObjectKind, Role, SpanKind, TrackKind, WakerContext};
 pub use loss::Loss;
 pub use memory_source::MemorySource;
-pub use merge::{Merged, merge};
 pub use model::*;
 pub use mount_description::{MountDescription, MountedServer, MountedTarget};
 pub use recording::{Ending, Recording, RecordingWriter};
-pub use sink::{Discard, Memory, Sink};
+pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use time::Time;
-pub use tracer::{About, Begun, Mode, Tracer};
+pub use tracer::{OpenSpan, SpanFields, TraceHandle, Tracer};
+
+use axis::Axis;

@@ -1,23 +1,13 @@
 //! Where recorders put events.
 
 use crate::{Event, Loss};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Takes batches of events from any thread. A batch is one tracer's, in order of completion; batches
 /// of different tracers come in any order. Must not block for long: it is called from the data path.
 pub trait Sink: Send + Sync {
     /// Takes a batch; leaves `batch` empty with its capacity kept.
     fn take(&self, batch: &mut Vec<Event>);
-}
-
-/// Drops everything: recording is off.
-#[derive(Debug, Default)]
-pub struct Discard;
-
-impl Sink for Discard {
-    fn take(&self, batch: &mut Vec<Event>) {
-        batch.clear();
-    }
 }
 
 /// Keeps everything in memory, up to a bound; past it events are counted, not kept.
@@ -36,7 +26,7 @@ impl Memory {
     /// Takes out what is there, with a `lost` mark for each track that lost events since the last call;
     /// and how many events were lost that no mark can tell of (for [`crate::Ending::dropped_events`]).
     pub fn drain(&self) -> (Vec<Event>, u64) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let mut events = std::mem::take(&mut inner.0);
         events.append(&mut inner.1.take_marks());
         (events, std::mem::take(&mut inner.1.elsewhere))
@@ -45,7 +35,7 @@ impl Memory {
 
 impl Sink for Memory {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let room = self.limit.saturating_sub(inner.0.len()).min(batch.len());
         inner.0.extend(batch.drain(..room));
         batch.iter().for_each(|event| inner.1.count(event));
@@ -56,17 +46,17 @@ impl Sink for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HostId, IdSpace, MarkKind, Mode, Role, SpanKind};
+    use crate::{HostId, IdSpace, MarkKind, Role, SpanKind, TraceHandle};
     use std::sync::Arc;
 
     #[test]
     fn a_full_sink_counts_what_it_loses_on_its_track() {
         let sink = Arc::new(Memory::new(11));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         let mut tracer = mode.thread("main");
         for _ in 0..100 {
             let begun = tracer.begin();
-            tracer.end(begun, SpanKind::AppOther, crate::About::default());
+            tracer.end(begun, SpanKind::AppOther, crate::SpanFields::default());
         }
         tracer.flush();
         let (events, elsewhere) = sink.drain();

@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Below this much off-CPU time in a span the run queue is not asked.
-pub const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
+pub(crate) const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
 
 /// A longer interval between a thread's spans becomes a span.
-pub const UNCOVERED_NS: u64 = 20_000;
+pub(crate) const UNCOVERED_NS: u64 = 20_000;
 
 /// Events kept before they are handed to the sink.
 const BATCH: usize = 256;
 
 /// One recording's writer on one host: where events go, and which identifiers they may use.
 #[derive(Clone)]
-pub struct Mode {
+pub struct TraceHandle {
     inner: Option<Arc<Inner>>,
 }
 
@@ -40,21 +40,21 @@ struct Inner {
     next: AtomicU64,
 }
 
-impl std::fmt::Debug for Mode {
+impl std::fmt::Debug for TraceHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.is_on() { "Mode::on" } else { "Mode::off" })
+        f.write_str(if self.is_on() { "TraceHandle::on" } else { "TraceHandle::off" })
     }
 }
 
-impl Mode {
+impl TraceHandle {
     /// Nothing is recorded.
-    pub const fn off() -> Mode {
-        Mode { inner: None }
+    pub const fn off() -> TraceHandle {
+        TraceHandle { inner: None }
     }
 
     /// Events go to `sink`, from tracks on `host`, with identifiers of `space`.
-    pub fn on(sink: Arc<dyn Sink>, host: HostId, role: Role, space: IdSpace) -> Mode {
-        Mode { inner: Some(Arc::new(Inner { sink, host, role, space, next: AtomicU64::new(1) })) }
+    pub fn on(sink: Arc<dyn Sink>, host: HostId, role: Role, space: IdSpace) -> TraceHandle {
+        TraceHandle { inner: Some(Arc::new(Inner { sink, host, role, space, next: AtomicU64::new(1) })) }
     }
 
     /// Whether anything is recorded.
@@ -69,11 +69,6 @@ impl Mode {
 
     fn fresh_block(&self, many: u64) -> u64 {
         self.inner.as_ref().map_or(0, |i| (u64::from(i.space.0) << 40) | i.next.fetch_add(many, Ordering::Relaxed))
-    }
-
-    /// A fresh request number; `None` when off.
-    pub fn fresh_request(&self) -> Option<RequestId> {
-        RequestId::new(self.fresh())
     }
 
     /// Hands one event on at once (hosts, clocks, counters, marks).
@@ -116,7 +111,7 @@ pub struct Tracer {
 }
 
 struct On {
-    mode: Mode,
+    handle: TraceHandle,
     track: TrackId,
     batch: Vec<Event>,
     next_span: u64,
@@ -131,14 +126,14 @@ struct On {
 /// A span that has begun. Dropping it unfinished records nothing.
 #[derive(Debug)]
 #[must_use = "a span is recorded when it is ended"]
-pub struct Begun {
+pub struct OpenSpan {
     id: Option<SpanId>,
     start: Time,
     cpu_start_ns: u64,
     runqueue_start_ns: u64,
 }
 
-impl Begun {
+impl OpenSpan {
     /// The span's number, for its children's `parent`; `None` when recording is off.
     pub fn id(&self) -> Option<SpanId> {
         self.id
@@ -152,7 +147,7 @@ impl Begun {
 /// What is known of a span at its end besides its times.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
-pub struct About {
+pub struct SpanFields {
     pub count: Option<u32>,
     pub object: Option<ObjectId>,
     pub offset_bytes: Option<u64>,
@@ -164,11 +159,11 @@ pub struct About {
 }
 
 impl On {
-    fn new(mode: Mode, track: TrackId) -> On {
+    fn new(handle: TraceHandle, track: TrackId) -> On {
         use rustix::fs::{Mode as Permissions, OFlags, open};
         let schedstat = open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Permissions::empty()).ok();
         let mut on = On {
-            mode,
+            handle,
             track,
             batch: Vec::with_capacity(BATCH),
             next_span: 0,
@@ -184,7 +179,7 @@ impl On {
 
     fn fresh_span(&mut self) -> SpanId {
         if self.next_span == self.last_span {
-            self.next_span = self.mode.fresh_block(1024);
+            self.next_span = self.handle.fresh_block(1024);
             self.last_span = self.next_span + 1024;
         }
         self.next_span += 1;
@@ -227,7 +222,7 @@ impl On {
             self.ask_runqueue(duration_ns - cpu_ns);
             let runqueue_ns = self.runqueue_since(runqueue_start_ns, duration_ns - cpu_ns);
             let span = self.fresh_span();
-            self.push(span, SpanKind::AppOther, self.covered_until, duration_ns, About::default(), Some(cpu_ns), runqueue_ns);
+            self.push(span, SpanKind::AppOther, self.covered_until, duration_ns, SpanFields::default(), Some(cpu_ns), runqueue_ns);
         }
         (self.covered_until, self.covered_cpu_ns) = (now, cpu_now_ns);
     }
@@ -256,40 +251,40 @@ impl Tracer {
     }
 
     /// Begins a span now.
-    pub fn begin(&mut self) -> Begun {
+    pub fn begin(&mut self) -> OpenSpan {
         let Some(on) = &mut self.on else {
-            return Begun { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0, runqueue_start_ns: 0 };
+            return OpenSpan { id: None, start: Time::from_monotonic_ns(0), cpu_start_ns: 0, runqueue_start_ns: 0 };
         };
         let start = Time::now();
         let cpu_start_ns = on.cpu_at(start);
         on.cover(start, cpu_start_ns);
-        Begun { id: Some(on.fresh_span()), start, cpu_start_ns, runqueue_start_ns: on.runqueue_seen_ns }
+        OpenSpan { id: Some(on.fresh_span()), start, cpu_start_ns, runqueue_start_ns: on.runqueue_seen_ns }
     }
 
     /// Ends a span on this thread now, with its CPU and run-queue time.
-    pub fn end(&mut self, begun: Begun, kind: SpanKind, about: About) {
-        let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
+    pub fn end(&mut self, open: OpenSpan, kind: SpanKind, fields: SpanFields) {
+        let (Some(on), Some(span)) = (&mut self.on, open.id) else { return };
         let now = Time::now();
         let cpu_now_ns = on.cpu_at(now);
-        let duration_ns = now.since(begun.start);
-        let cpu_ns = cpu_now_ns.saturating_sub(begun.cpu_start_ns).min(duration_ns);
-        let has_parts = on.covered_until > begun.start;
+        let duration_ns = now.since(open.start);
+        let cpu_ns = cpu_now_ns.saturating_sub(open.cpu_start_ns).min(duration_ns);
+        let has_parts = on.covered_until > open.start;
         if has_parts {
             on.cover(now, cpu_now_ns);
         } else {
             on.ask_runqueue(duration_ns - cpu_ns);
             (on.covered_until, on.covered_cpu_ns) = (now, cpu_now_ns);
         }
-        let runqueue_ns = on.runqueue_since(begun.runqueue_start_ns, duration_ns - cpu_ns);
-        on.push(span, kind, begun.start, duration_ns, about, Some(cpu_ns), runqueue_ns);
+        let runqueue_ns = on.runqueue_since(open.runqueue_start_ns, duration_ns - cpu_ns);
+        on.push(span, kind, open.start, duration_ns, fields, Some(cpu_ns), runqueue_ns);
         self.flush_if_full();
     }
 
     /// Records a span that this thread only observed (an RPC from post to completion): no CPU time.
-    pub fn observed(&mut self, begun: Begun, kind: SpanKind, about: About) {
-        let (Some(on), Some(span)) = (&mut self.on, begun.id) else { return };
-        let duration_ns = Time::now().since(begun.start);
-        on.push(span, kind, begun.start, duration_ns, about, None, None);
+    pub fn observed(&mut self, open: OpenSpan, kind: SpanKind, fields: SpanFields) {
+        let (Some(on), Some(span)) = (&mut self.on, open.id) else { return };
+        let duration_ns = Time::now().since(open.start);
+        on.push(span, kind, open.start, duration_ns, fields, None, None);
         self.flush_if_full();
     }
 
@@ -304,7 +299,7 @@ impl Tracer {
     /// Hands on what is kept. Also done on drop.
     pub fn flush(&mut self) {
         if let Some(on) = &mut self.on
-            && let Some(inner) = &on.mode.inner
+            && let Some(inner) = &on.handle.inner
             && !on.batch.is_empty()
         {
             inner.sink.take(&mut on.batch);
@@ -326,7 +321,7 @@ impl On {
         kind: SpanKind,
         start: Time,
         duration_ns: u64,
-        about: About,
+        fields: SpanFields,
         cpu_ns: Option<u64>,
         runqueue_ns: Option<u64>,
     ) {
@@ -336,15 +331,15 @@ impl On {
             kind,
             start,
             duration_ns,
-            count: about.count.unwrap_or(1),
-            object: about.object,
-            offset_bytes: about.offset_bytes,
-            size_bytes: about.size_bytes,
-            result: about.result,
-            parent: about.parent,
-            request: about.request,
-            waker_track: about.waker_track,
-            waker_context: about.waker_track.map(|_| WakerContext::Task),
+            count: fields.count.unwrap_or(1),
+            object: fields.object,
+            offset_bytes: fields.offset_bytes,
+            size_bytes: fields.size_bytes,
+            result: fields.result,
+            parent: fields.parent,
+            request: fields.request,
+            waker_track: fields.waker_track,
+            waker_context: fields.waker_track.map(|_| WakerContext::Task),
             cpu_ns,
             runqueue_ns,
         }));
@@ -370,9 +365,9 @@ mod tests {
     /// The spans that `work` records on a thread of its own.
     fn spans_of(work: impl FnOnce(&mut Tracer) + Send) -> Vec<Span> {
         let sink = Arc::new(Memory::new(1000));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let handle = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         std::thread::scope(|scope| {
-            scope.spawn(|| work(&mut mode.thread("test")));
+            scope.spawn(|| work(&mut handle.thread("test")));
         });
         let events = sink.drain().0;
         events.into_iter().filter_map(|e| if let Event::Span(s) = e { Some(s) } else { None }).collect()
@@ -384,9 +379,9 @@ mod tests {
             let whole = tracer.begin();
             spin(200_000);
             let part = tracer.begin();
-            tracer.end(part, SpanKind::FileRead, About::default());
+            tracer.end(part, SpanKind::FileRead, SpanFields::default());
             spin(200_000);
-            tracer.end(whole, SpanKind::AppRequest, About::default());
+            tracer.end(whole, SpanKind::AppRequest, SpanFields::default());
         });
         let kinds: Vec<_> = spans.iter().map(|s| s.kind).collect();
         let found = |kind| kinds.iter().filter(|k| **k == kind).count();
@@ -406,7 +401,7 @@ mod tests {
         let spans = spans_of(|tracer| {
             for _ in 0..5 {
                 let span = tracer.begin();
-                tracer.end(span, SpanKind::FileRead, About::default());
+                tracer.end(span, SpanKind::FileRead, SpanFields::default());
             }
         });
         // A thread can lose its processor anywhere: what must not be is one for each.

@@ -32,7 +32,8 @@ proptest! {
         let writer = write(&path, &events, batch);
         let unfinished = Recording::open(&path).unwrap();
         prop_assert_eq!(&everything(&unfinished).unwrap(), &expected);
-        prop_assert_eq!((unfinished.meta().end, unfinished.torn_bytes()), (None, 0));
+        prop_assert_eq!(unfinished.meta().end, None);
+        prop_assert!(unfinished.meta().attributes.iter().all(|a| a.0 != "torn_bytes"));
 
         writer.finish(Ending { exit_code: Some(3), ..Ending::at(Time::from_monotonic_ns(9)) }).unwrap();
         let finished = Recording::open(&path).unwrap();
@@ -164,11 +165,11 @@ fn a_sink_that_is_full_counts_what_it_loses_and_says_so_on_the_track() {
     let path = directory.path().join("full.thw");
     let writer = RecordingWriter::create_bounded(&path, meta(), 20_000).unwrap();
     let counting = Arc::new(Counting { sink: Arc::clone(&writer), spans: AtomicU64::new(0) });
-    let mode = Mode::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+    let mode = TraceHandle::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
     let mut tracer = mode.thread("main");
     for _ in 0..5_000 {
         let begun = tracer.begin();
-        tracer.end(begun, SpanKind::AppOther, About::default());
+        tracer.end(begun, SpanKind::AppOther, SpanFields::default());
     }
     // A row that others refer to is kept although there is no room for it.
     mode.object(ObjectKind::File, "/data/late", &[]).unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::client::Store;
 use thalweg_store::copy::{Recorder, Recording};
-use thalweg_trace::{Mode, Time};
+use thalweg_trace::{Time, TraceHandle};
 
 /// Recording and explaining.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -43,10 +43,10 @@ impl RecordingFlags {
         stores: &StoreFlags,
         sessions: &[Arc<Session>],
         json: bool,
-        work: impl FnOnce(&Mode) -> (Result<T, Failure>, Attributes),
+        work: impl FnOnce(&TraceHandle) -> (Result<T, Failure>, Attributes),
     ) -> Result<T, Failure> {
         if !self.explain && self.record.is_none() {
-            return work(&Mode::off()).0;
+            return work(&TraceHandle::off()).0;
         }
         let temporary = if self.record.is_none() { Some(Temporary::new()?) } else { None };
         let path = match (&self.record, &temporary) {

@@ -1,11 +1,11 @@
 //! The flags that `record` and `explain -- COMMAND` share, and what they become.
 
-use crate::size;
 use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_record::{Implementation, Method, Mpi, Options, Tier};
+use thalweg_trace::numbers;
 
 /// How to record.
 #[derive(clap::Args)]
@@ -25,10 +25,10 @@ pub(crate) struct RecordFlags {
     #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
     pub method: MethodFlag,
     /// Stop recording after this time; the command goes on
-    #[arg(long = "for", value_name = "TIME", value_parser = size::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration)]
     pub duration: Option<Duration>,
     /// Disk space for the recording while it is made; later events are dropped and counted
-    #[arg(long, value_name = "SIZE", default_value = "4Gi", value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", default_value = "4Gi", value_parser = numbers::parse_positive_size)]
     pub limit: u64,
     /// How often events are fetched; 0: without pause
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = pause)]
@@ -78,7 +78,7 @@ pub(crate) enum MethodFlag {
 }
 
 fn pause(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { size::duration(text) }
+    if text == "0" { Ok(Duration::ZERO) } else { numbers::parse_duration(text) }
 }
 
 impl RecordFlags {

@@ -1,9 +1,10 @@
 //! The flags that choose a new file's layout: distribution and parameters, number of datafiles, placement.
 
-use crate::{failure::Failure, size};
+use crate::{failure::Failure};
 use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
 use thalweg_store::protocol::io::TargetId;
 use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
+use thalweg_trace::numbers;
 
 /// How the bytes of new files are laid out.
 #[derive(clap::Args, Clone, Debug)]
@@ -13,7 +14,7 @@ pub(crate) struct LayoutFlags {
     layout: Option<String>,
 
     /// Number of datafiles, each on its own target (default: one on every target)
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     datafiles: Option<u32>,
 
     /// Targets of the datafiles: round-robin (from a random one; the default), round-robin:FIRST, targets:0,2,3, or local (those of servers
@@ -68,7 +69,7 @@ impl LayoutFlags {
         let mut spec: Spec = text.parse().map_err(|e| Failure::usage(format!("--layout {text}: {e}")))?;
         for (_, value) in &mut spec.parameters {
             if value.ends_with(['i', 'B'])
-                && let Ok(bytes) = size::parse(value)
+                && let Ok(bytes) = numbers::parse_size(value)
             {
                 *value = bytes.to_string();
             }

@@ -4,12 +4,13 @@
 //! store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`); verbs that only know stores take a plain
 //! `/path` for that.
 
-use crate::{failure::Failure, names, size};
+use crate::{failure::Failure, names};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::config::StoreAddress;
+use thalweg_trace::numbers;
 
 /// The flags of every verb that talks to a store.
 #[derive(clap::Args, Clone, Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct StoreFlags {
     #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
     store: Option<String>,
     /// How long to wait for a silent server, like 30, 2.5s or 500ms
-    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = size::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = numbers::parse_duration)]
     pub timeout: Duration,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]

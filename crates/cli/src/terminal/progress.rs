@@ -3,7 +3,6 @@
 //! Both go on while nothing moves: a stall is when a person most wants to see that the program is there.
 
 use super::output;
-use crate::size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::{Condvar, Mutex};
 use std::io::IsTerminal;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_trace::numbers;
 
 /// Between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -103,13 +103,13 @@ impl Counts {
     fn line(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
         let (done, total) = (self.done_bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed));
-        let rate = size::rate_text(done, seconds);
+        let rate = numbers::byte_rate(done as f64 / seconds);
         if total == 0 {
-            return format!("{}: {}, {rate}", self.name, size::text(done));
+            return format!("{}: {}, {rate}", self.name, numbers::size(done));
         }
         let percent = 100 * u128::from(done) / u128::from(total);
-        let left = seconds_left(seconds, done, total).map_or_else(|| "?".to_owned(), size::seconds_text);
-        format!("{}: {} of {} ({percent} %), {rate}, ETA {left}", self.name, size::text(done), size::text(total))
+        let left = seconds_left(seconds, done, total).map_or_else(|| "?".to_owned(), numbers::duration);
+        format!("{}: {} of {} ({percent} %), {rate}, ETA {left}", self.name, numbers::size(done), numbers::size(total))
     }
 }
 

@@ -6,16 +6,16 @@ use super::engine::Processors;
 use super::load::{Load, Trend, ran, slowdown};
 use crate::assemble::Parts;
 use crate::cause::End;
-use crate::channels::PAYLOAD_BYTES;
-use crate::feed::LiveSpan;
-use crate::observation::Way;
-use crate::quantile::of_sorted;
+use crate::observe::channels::PAYLOAD_BYTES;
+use crate::observe::observation::Way;
+use crate::observe::quantile::of_sorted;
+use crate::observe::span::LiveSpan;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::SpanKind;
 
 /// A run that can be replayed, and what of it the replay does not cover.
 #[derive(Clone, Debug)]
-pub struct Calibrated {
+pub(crate) struct Calibrated {
     /// The copy.
     pub copy: Copy,
     /// Wall time before the first request began and after the last ended.
@@ -52,7 +52,7 @@ enum Stage {
 }
 
 /// The run, calibrated; or why it cannot be.
-pub fn calibrate(parts: &Parts<'_>, meta: &thalweg_trace::Meta) -> Result<Calibrated, String> {
+pub(crate) fn calibrate(parts: &Parts<'_>, meta: &thalweg_trace::Meta) -> Result<Calibrated, String> {
     let cast = parts.cast;
     let runs = parts.seen.sample.runs();
     let inward = match parts.ways().first() {

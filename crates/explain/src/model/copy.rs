@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Cost of a stage: processor time (of an undisturbed processor) and time on a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Nanoseconds of processor.
     pub cpu_ns: f64,
     /// Nanoseconds of device.
@@ -15,14 +15,14 @@ pub struct Cost {
 
 impl Cost {
     /// So many times this.
-    pub fn times(self, factor: f64) -> Cost {
+    pub(crate) fn times(self, factor: f64) -> Cost {
         Cost { cpu_ns: self.cpu_ns * factor, wait_ns: self.wait_ns * factor }
     }
 }
 
 /// What one kind of thread pays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// Per byte: before bytes go to the connection, or come from it, or are in memory (reading).
     pub read: Cost,
     /// Per byte: computing on them.
@@ -33,13 +33,13 @@ pub struct Costs {
     pub write: Cost,
     /// Per flow buffer (per request, for request threads): everything else.
     pub each: Cost,
-    /// Per flow buffer: putting data on media.
+    /// Per flow buffer: making data durable.
     pub sync: Cost,
 }
 
 /// A copy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Copy {
+pub(crate) struct Copy {
     /// Whether bytes go from the client to the servers.
     pub inward: bool,
     /// How many bytes.
@@ -135,12 +135,12 @@ impl Copy {
     }
 
     /// How long it takes, in nanoseconds; `None` when the simulation does not end.
-    pub fn simulate(&self) -> Option<f64> {
+    pub(crate) fn simulate(&self) -> Option<f64> {
         self.replay().map(|r| r.0)
     }
 
     /// How long it takes, and how long its threads wait for processors, in nanoseconds.
-    pub fn replay(&self) -> Option<(f64, f64)> {
+    pub(crate) fn replay(&self) -> Option<(f64, f64)> {
         let (spread, buffers) = self.cut();
         let buffers_per_request = (spread * buffers) as f64;
         let requests = (self.size_bytes / self.request_bytes).max(1.0);

@@ -7,7 +7,7 @@
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Op {
+pub(crate) enum Op {
     /// Runs for so many nanoseconds of an undisturbed processor.
     Run(f64),
     /// Waits until the semaphore holds so many, and takes them.
@@ -19,14 +19,14 @@ pub enum Op {
 }
 
 /// A thread's doings, as a state machine over the shared state `S`.
-pub trait Program<S> {
+pub(crate) trait Program<S> {
     /// What comes next; signals go to `world`.
     fn next(&mut self, world: &mut World<S>) -> Op;
 }
 
 /// What threads share.
 #[derive(Debug)]
-pub struct World<S> {
+pub(crate) struct World<S> {
     /// Semaphores.
     pub semaphores: Vec<u64>,
     /// When each device is free again.
@@ -37,19 +37,19 @@ pub struct World<S> {
 
 impl<S> World<S> {
     /// With all semaphores at 0.
-    pub fn new(semaphores: usize, devices: usize, shared: S) -> World<S> {
+    pub(crate) fn new(semaphores: usize, devices: usize, shared: S) -> World<S> {
         World { semaphores: vec![0; semaphores], devices_free: vec![0.0; devices], shared }
     }
 
     /// Adds to a semaphore.
-    pub fn give(&mut self, semaphore: usize, count: u64) {
+    pub(crate) fn give(&mut self, semaphore: usize, count: u64) {
         self.semaphores[semaphore] += count;
     }
 }
 
 /// A machine's processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Processors {
+pub(crate) struct Processors {
     /// How many.
     pub count: u32,
     /// By which part each further busy processor slows the others' work.
@@ -88,7 +88,7 @@ struct Thread<S> {
 }
 
 /// A simulation.
-pub struct Engine<S> {
+pub(crate) struct Engine<S> {
     /// What its threads share.
     pub world: World<S>,
     machines: Vec<Processors>,
@@ -101,7 +101,7 @@ pub struct Engine<S> {
 }
 
 /// How a simulation ended.
-pub struct Ended<S> {
+pub(crate) struct Ended<S> {
     /// When.
     pub ns: f64,
     /// How long its threads were runnable and not running, all together.
@@ -115,18 +115,18 @@ const MOST_STEPS: u64 = 20_000_000;
 
 impl<S> Engine<S> {
     /// At time 0. A thread that had to wait runs `wake_ns` after what it waited for.
-    pub fn new(world: World<S>, machines: Vec<Processors>, wake_ns: f64) -> Engine<S> {
+    pub(crate) fn new(world: World<S>, machines: Vec<Processors>, wake_ns: f64) -> Engine<S> {
         let (running, speeds) = (vec![0; machines.len()], vec![1.0; machines.len()]);
         Engine { world, machines, threads: Vec::new(), now: 0.0, wake_ns, queued_ns: 0.0, running, speeds }
     }
 
     /// Adds a thread.
-    pub fn thread(&mut self, machine: usize, program: impl Program<S> + 'static) {
+    pub(crate) fn thread(&mut self, machine: usize, program: impl Program<S> + 'static) {
         self.threads.push(Thread { program: Box::new(program), machine, state: State::Ready });
     }
 
     /// Runs until nothing can happen any more. `None` when that takes too long.
-    pub fn run(mut self) -> Option<Ended<S>> {
+    pub(crate) fn run(mut self) -> Option<Ended<S>> {
         for _ in 0..MOST_STEPS {
             self.dispatch();
             self.share_processors();

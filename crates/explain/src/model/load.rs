@@ -1,12 +1,12 @@
 //! How busy a machine's processors were, from the sampled spans: what tells the cost of work done alone
 //! from that of work done beside other work.
 
-use crate::cast::Cast;
-use crate::feed::LiveSpan;
-use crate::rules::is_idle_wait;
+use crate::observe::cast::Cast;
+use crate::observe::span::LiveSpan;
+use crate::walk::rules::is_idle_wait;
 
 /// When a span's thread ran: all through it, or at the end of a wait.
-pub fn ran(span: &LiveSpan) -> Option<(i64, i64, f64)> {
+pub(crate) fn ran(span: &LiveSpan) -> Option<(i64, i64, f64)> {
     let (cpu, _, _) = span.division()?;
     if cpu == 0 || span.is_container() || !span.is_activity() {
         return None;
@@ -18,7 +18,7 @@ pub fn ran(span: &LiveSpan) -> Option<(i64, i64, f64)> {
 
 /// The number of running threads of one machine over time, integrated.
 #[derive(Debug, Default)]
-pub struct Load {
+pub(crate) struct Load {
     times: Vec<i64>,
     running: Vec<f64>,
     integral: Vec<f64>,
@@ -26,7 +26,7 @@ pub struct Load {
 
 impl Load {
     /// Of one run of sampled spans.
-    pub fn of(cast: &Cast, spans: &[LiveSpan], machine: u32) -> Load {
+    pub(crate) fn of(cast: &Cast, spans: &[LiveSpan], machine: u32) -> Load {
         let on_machine = spans.iter().filter(|s| cast.actors[s.track as usize].machine == machine);
         let mut changes: Vec<(i64, f64)> =
             on_machine.filter_map(ran).flat_map(|(from, to, weight)| [(from, weight), (to, -weight)]).collect();
@@ -54,7 +54,7 @@ impl Load {
     }
 
     /// The mean number of other threads running while this span's thread ran.
-    pub fn others(&self, span: &LiveSpan) -> Option<f64> {
+    pub(crate) fn others(&self, span: &LiveSpan) -> Option<f64> {
         let (from, to, weight) = ran(span)?;
         let all = (self.until(to) - self.until(from)) / (to - from).max(1) as f64;
         Some((all - weight).max(0.0))
@@ -63,7 +63,7 @@ impl Load {
 
 /// Work of one class: how its cost per byte depends on how many others ran.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trend {
+pub(crate) struct Trend {
     weight: f64,
     x: f64,
     y: f64,
@@ -74,7 +74,7 @@ pub struct Trend {
 
 impl Trend {
     /// Adds a span: its cost per byte `y` beside `x` others, with this weight.
-    pub fn add(&mut self, x: f64, y: f64, weight: f64) {
+    pub(crate) fn add(&mut self, x: f64, y: f64, weight: f64) {
         self.weight += weight;
         self.x += weight * x;
         self.y += weight * y;
@@ -112,7 +112,7 @@ const MOST_SLOWDOWN: f64 = 0.5;
 const TRUST_IN_FIT: f64 = 0.25;
 
 /// The slowdown that all classes of work together show, drawn towards what is usual.
-pub fn slowdown(trends: &[Trend]) -> f64 {
+pub(crate) fn slowdown(trends: &[Trend]) -> f64 {
     let (sum, weight) = trends.iter().filter_map(Trend::slowdown).fold((0.0, 0.0), |(s, w), (b, trust)| (s + b * trust, w + trust));
     let fit = if weight > 0.0 { (sum / weight).clamp(0.0, MOST_SLOWDOWN) } else { USUAL_SLOWDOWN };
     USUAL_SLOWDOWN + TRUST_IN_FIT * (fit - USUAL_SLOWDOWN)

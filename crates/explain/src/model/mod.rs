@@ -5,22 +5,22 @@
 //! [`MOST_ERROR`], the model does not hold and nothing is predicted. Otherwise each change ([`changes`])
 //! is simulated, and the prediction is the observed time, scaled as the simulated one changed.
 
-pub mod calibrate;
-pub mod changes;
-pub mod copy;
-pub mod engine;
-pub mod graph;
-pub mod load;
-pub mod walk;
+pub(crate) mod calibrate;
+pub(crate) mod changes;
+pub(crate) mod copy;
+pub(crate) mod engine;
+pub(crate) mod graph;
+pub(crate) mod load;
 
 use crate::assemble::Parts;
 use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use calibrate::Calibrated;
 use changes::Proposal;
+use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// A model that misses the observed run by more than this predicts nothing.
-pub const MOST_ERROR: f64 = 0.10;
+pub(crate) const MOST_ERROR: f64 = 0.10;
 
 /// A change that gains less than this is not worth a line.
 const LEAST_SPEEDUP: f64 = 1.02;
@@ -33,7 +33,7 @@ const FOREIGN_WORTH_TELLING: f64 = 0.3;
 
 /// What the model has to say.
 #[derive(Clone, Debug)]
-pub struct Prediction {
+pub(crate) struct Prediction {
     /// How well it replays the run.
     pub model: Model,
     /// What changes would give, best first.
@@ -43,12 +43,12 @@ pub struct Prediction {
 }
 
 /// What is said when no prediction was asked for.
-pub fn not_asked() -> Prediction {
+pub(crate) fn not_asked() -> Prediction {
     Prediction { model: Model { replayed_wall_s: None, error: None, reason: None }, what_if: Vec::new(), note: None }
 }
 
 /// Replays the run, and what changes would give.
-pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     // Only the store says what its requests are; what other programs do shows in what they wait for. Requests for entries move no data.
     let walks = parts.seen.asking.delivered > 0;
     if walks || meta.recorder != "store" && parts.seen.asked.is_empty() {
@@ -89,7 +89,9 @@ fn predict_copy(parts: &Parts<'_>, meta: &Meta) -> Prediction {
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > MOST_ERROR {
         let reason = format!(
-            "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
+            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            duration(replayed_s),
+            duration(wall_s)
         );
         return Prediction { note, ..refuse(Some(replayed_s), Some(error), reason) };
     }

@@ -8,11 +8,11 @@
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
 use crate::ExplainError;
+use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
-use crate::curve::phases;
 use crate::document::*;
-use crate::evidence::time;
-use crate::verdict::verdict;
+use crate::observe::curve::phases;
+use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Source, TrackKind};
 
 /// The window is what limits from this part of it in flight on.
@@ -46,7 +46,7 @@ impl Part {
 }
 
 /// Explains a recording without threads, if it has connections with RPCs; `None` if it has not.
-pub fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
+pub(crate) fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
     if !source.tracks().iter().any(|t| t.kind == TrackKind::Connection) {
         return Ok(None);
     }
@@ -163,7 +163,7 @@ fn evidence(part: Part, document: &RpcStat) -> String {
     let of = |who: Who| -> Vec<&Stall> { document.stalls.longest.iter().filter(|s| s.who == who).collect() };
     let stalled = |who: Who| match document.stalls.by.iter().find(|by| by.who == who) {
         Some(by) => {
-            format!("; {} stalls among it, longest {}", by.count, time(1e9 * of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
+            format!("; {} stalls among it, longest {}", by.count, duration(of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
         }
         None => String::new(),
     };
@@ -171,7 +171,7 @@ fn evidence(part: Part, document: &RpcStat) -> String {
         Part::Server => {
             let main = document.procedures.first();
             let response =
-                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", p.answered, p.name, time(1e9 * p.median_s)));
+                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", count(p.answered), p.name, duration(p.median_s)));
             format!("{response}, nothing on its way while calls were pending{}", stalled(Who::Server))
         }
         Part::Client => format!("nothing on its way and nothing pending, or a call came next{}", stalled(Who::Client)),
@@ -244,7 +244,7 @@ fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
             let gathered = gatherer.finish();
             let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
             lengths.sort_unstable();
-            let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+            let quantile = |part| crate::observe::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
             let burst_s = gathered.burst_ns as f64 / 1e9;
             Channel {
                 name: (*name).to_owned(),

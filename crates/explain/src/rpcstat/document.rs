@@ -6,14 +6,14 @@
 use serde::{Deserialize, Serialize};
 
 /// The name and version of this document.
-pub const SCHEMA: &str = "thalweg.rpcstat/1";
+pub(crate) const SCHEMA: &str = "thalweg.rpcstat/1";
 
 /// At most this many bins in [`Series`].
-pub const MAX_BINS: usize = 256;
+pub(crate) const MAX_BINS: usize = 256;
 /// At most this many entries in [`Stalls::longest`].
-pub const MAX_STALLS: usize = 100;
+pub(crate) const MAX_STALLS: usize = 100;
 /// At most this many entries in [`RpcStat::connections`].
-pub const MAX_CONNECTIONS: usize = 64;
+pub(crate) const MAX_CONNECTIONS: usize = 64;
 
 /// What the RPCs of a recording say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

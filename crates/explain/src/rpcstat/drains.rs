@@ -43,7 +43,7 @@ struct Pause {
 
 /// Gathers them, backward in time.
 #[derive(Debug, Default)]
-pub struct Drains {
+pub(super) struct Drains {
     pause: Option<Pause>,
     /// A pause after a call that was made alone.
     after_alone: Option<Pause>,
@@ -52,7 +52,7 @@ pub struct Drains {
 
 impl Drains {
     /// An event, and the state it leads to.
-    pub fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
+    pub(super) fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
         match edge {
             Edge::SendBegins if after.sending == 1 => {
                 // Nothing was pending when the call was sent that was then waited for alone: the pause before it is a part of the same.
@@ -84,7 +84,7 @@ impl Drains {
     }
 
     /// What they come to, if they recur. `response_ns`: what nearly all calls took at most.
-    pub fn finish(mut self, response_ns: u64) -> Option<DrainCycles> {
+    pub(super) fn finish(mut self, response_ns: u64) -> Option<DrainCycles> {
         let least_ns = (TIMES_RESPONSE * response_ns as f64) as i64;
         self.drains.retain(|d| d.to_ns - d.from_ns >= least_ns);
         if self.drains.len() < LEAST_COUNT {

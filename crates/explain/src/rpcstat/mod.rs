@@ -7,23 +7,25 @@
 //!
 //! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
 
-pub mod charge;
+pub(crate) mod charge;
 pub mod document;
 mod drains;
-pub mod live;
+mod live;
 mod over_time;
 mod quiet;
 mod responses;
 mod sentence;
-pub mod sweep;
+mod sweep;
 
 pub use document::RpcStat;
+pub use live::Interval;
 
 use crate::ExplainError;
-use crate::channels::Gatherer;
-use crate::curve::{Curve, phases};
+use crate::assemble::round_trips::round_trips_of_calls;
 use crate::document::{Answerer, RoundTrips};
-use crate::trips::{Overlap, round_trips_of_calls};
+use crate::observe::channels::Gatherer;
+use crate::observe::curve::{Curve, phases};
+use crate::observe::overlap::Overlap;
 use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
 use drains::Drains;
 use over_time::{FINE_BINS, OverTime};
@@ -276,7 +278,7 @@ fn bursts(sent: &Gatherer, received: &Gatherer) -> Bursts {
     let gathered = gatherer.finish();
     let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
     lengths.sort_unstable();
-    let quantile = |part| crate::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
+    let quantile = |part| crate::observe::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
     let burst_s = gathered.burst_ns as f64 / 1e9;
     Bursts {
         direction: direction.to_owned(),

@@ -2,17 +2,17 @@
 
 use super::document::{MAX_BINS, Pending, Series};
 use super::sweep::State;
-use crate::curve::Curve;
+use crate::observe::curve::Curve;
 
 /// Bins of what the analysis needs; a whole number of them is one of the document's.
-pub const FINE_BINS: usize = 4096;
+pub(super) const FINE_BINS: usize = 4096;
 
 /// Completions over which the most that was pending is taken to be the window, if they are more than twice as many as that.
 const WINDOW_COMPLETIONS: u64 = 16;
 
 /// One fine bin.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bin {
+pub(super) struct Bin {
     pub calls: u64,
     pub replies: u64,
     pub response_total_ns: u64,
@@ -29,7 +29,7 @@ pub struct Bin {
 
 /// The bins.
 #[derive(Debug)]
-pub struct OverTime {
+pub(super) struct OverTime {
     start_ns: i64,
     end_ns: i64,
     width_ns: f64,
@@ -39,25 +39,25 @@ pub struct OverTime {
 }
 
 impl OverTime {
-    pub fn new(start_ns: i64, end_ns: i64) -> OverTime {
+    pub(super) fn new(start_ns: i64, end_ns: i64) -> OverTime {
         let width_ns = ((end_ns - start_ns) as f64 / FINE_BINS as f64).max(1.0);
         let curve = || Curve::new(start_ns, end_ns, FINE_BINS);
         OverTime { start_ns, end_ns, width_ns, bins: vec![Bin::default(); FINE_BINS], sent: curve(), received: curve() }
     }
 
     /// The bin of an instant; the nearest of one outside.
-    pub fn index(&self, at_ns: i64) -> usize {
+    pub(super) fn index(&self, at_ns: i64) -> usize {
         let after = at_ns.saturating_sub(self.start_ns).max(0) as f64;
         ((after / self.width_ns) as usize).min(self.bins.len() - 1)
     }
 
-    pub fn at(&mut self, at_ns: i64) -> &mut Bin {
+    pub(super) fn at(&mut self, at_ns: i64) -> &mut Bin {
         let index = self.index(at_ns);
         &mut self.bins[index]
     }
 
     /// What was pending between two instants.
-    pub fn pending(&mut self, from_ns: i64, to_ns: i64, state: State) {
+    pub(super) fn pending(&mut self, from_ns: i64, to_ns: i64, state: State) {
         let (from_ns, to_ns) = (from_ns.max(self.start_ns), to_ns.min(self.end_ns));
         if to_ns <= from_ns {
             return;
@@ -75,7 +75,7 @@ impl OverTime {
     }
 
     /// The RPC window as it shows before an instant: the most that was pending over the last completions, two rounds of it.
-    pub fn window_before(&self, at_ns: i64) -> u64 {
+    pub(super) fn window_before(&self, at_ns: i64) -> u64 {
         let (mut window, mut completions) = (0, 0);
         for bin in self.bins[..=self.index(at_ns)].iter().rev() {
             window = window.max(bin.pending_max);
@@ -88,7 +88,7 @@ impl OverTime {
     }
 
     /// The pending queue over all.
-    pub fn queue(&self) -> Pending {
+    pub(super) fn queue(&self) -> Pending {
         let wall_ns = (self.end_ns - self.start_ns).max(1) as f64;
         let step = FINE_BINS / MAX_BINS;
         let mut peaks: Vec<u64> = self
@@ -108,7 +108,7 @@ impl OverTime {
     }
 
     /// The document's series: at most [`MAX_BINS`] bins.
-    pub fn series(&self) -> Series {
+    pub(super) fn series(&self) -> Series {
         let step = FINE_BINS / MAX_BINS;
         let bin_s = self.width_ns * step as f64 / 1e9;
         let mut series = Series { bin_s, ..Series::default() };

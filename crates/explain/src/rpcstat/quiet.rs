@@ -8,8 +8,8 @@
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};
 use super::over_time::{FINE_BINS, OverTime};
 use super::sweep::{Edge, State};
-use crate::curve::Curve;
-use crate::quantile::of_sorted;
+use crate::observe::curve::Curve;
+use crate::observe::quantile::of_sorted;
 use std::collections::HashSet;
 use thalweg_trace::{Mark, MarkKind};
 
@@ -49,7 +49,7 @@ impl Interval {
 
 /// All of them.
 #[derive(Debug)]
-pub struct QuietIntervals {
+pub(super) struct QuietIntervals {
     open: Option<Interval>,
     next: (EndedBy, u64),
     /// Calls that are pending; and those of them that are being sent again.
@@ -67,7 +67,7 @@ pub struct QuietIntervals {
 
 /// Quiet time over time, by whose it was.
 #[derive(Clone, Debug)]
-pub struct Whose {
+pub(super) struct Whose {
     pub server: Curve,
     pub client: Curve,
     pub network: Curve,
@@ -86,7 +86,7 @@ impl Whose {
 
 impl QuietIntervals {
     /// None yet, of a recording between these instants.
-    pub fn new(start_ns: i64, end_ns: i64) -> QuietIntervals {
+    pub(super) fn new(start_ns: i64, end_ns: i64) -> QuietIntervals {
         let curve = || Curve::new(start_ns, end_ns, FINE_BINS);
         QuietIntervals {
             open: None,
@@ -103,7 +103,7 @@ impl QuietIntervals {
     }
 
     /// Between two events, backward in time.
-    pub fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
+    pub(super) fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
         if !state.is_quiet() {
             // A call that is sent again, for want of an answer, does not end a stall.
             match &mut self.open {
@@ -125,7 +125,7 @@ impl QuietIntervals {
     }
 
     /// An event of an RPC, backward in time.
-    pub fn edge(&mut self, edge: Edge, request: u64) {
+    pub(super) fn edge(&mut self, edge: Edge, request: u64) {
         let known = request != 0;
         match edge {
             Edge::Replied if known => drop(self.pending.insert(request)),
@@ -174,7 +174,7 @@ impl QuietIntervals {
     }
 
     /// What they come to. `marks` by time.
-    pub fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> (Quiet, Stalls, Whose) {
+    pub(super) fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> (Quiet, Stalls, Whose) {
         self.close();
         self.kept.reverse();
         let mut quiet = Quiet {

@@ -1,15 +1,15 @@
 //! Response times by procedure.
 
 use super::document::Procedure;
-use crate::quantile::{Lengths, of_sorted};
+use crate::observe::quantile::{Lengths, of_sorted};
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT_RESULT, Object, Source};
 
 /// `result` of a call that was never answered.
-pub const UNANSWERED: i64 = -110;
+pub(super) const UNANSWERED: i64 = -110;
 
 /// `result` of a call whose reply was not captured: how long it took is not known.
-pub const NOT_CAPTURED: i64 = -61;
+pub(super) const NOT_CAPTURED: i64 = -61;
 
 /// So many times are kept as they are; with more, quantiles are within 5 %.
 const KEPT: usize = 1 << 16;
@@ -61,14 +61,14 @@ impl Times {
 
 /// Of all procedures, by the object that names them.
 #[derive(Debug, Default)]
-pub struct Responses {
+pub(super) struct Responses {
     by_object: HashMap<u64, Times>,
     all: Lengths,
 }
 
 impl Responses {
     /// A call that took `ns`, with what it returned.
-    pub fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
+    pub(super) fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
         let times = self.by_object.entry(object).or_default();
         times.bytes = times.bytes.saturating_add(bytes);
         if result == NOT_CAPTURED {
@@ -85,28 +85,28 @@ impl Responses {
     }
 
     /// A call of this procedure was sent again.
-    pub fn again(&mut self, object: u64) {
+    pub(super) fn again(&mut self, object: u64) {
         self.by_object.entry(object).or_default().retransmissions += 1;
     }
 
     /// The response time that this part of all calls took at most.
-    pub fn quantile_ns(&self, part: f64) -> u64 {
+    pub(super) fn quantile_ns(&self, part: f64) -> u64 {
         self.all.quantile_ns(part)
     }
 
     /// Calls whose reply was not captured.
-    pub fn not_captured(&self) -> u64 {
+    pub(super) fn not_captured(&self) -> u64 {
         self.by_object.values().map(|t| t.not_captured).sum()
     }
 
     /// Calls, of them unanswered, and errors.
-    pub fn totals(&self) -> (u64, u64, u64) {
+    pub(super) fn totals(&self) -> (u64, u64, u64) {
         let sum = |of: &dyn Fn(&Times) -> u64| self.by_object.values().map(of).sum();
         (sum(&|t| t.answered + t.unanswered + t.not_captured), sum(&|t| t.unanswered), sum(&|t| t.errors))
     }
 
     /// As the document has them.
-    pub fn procedures(&self, source: &dyn Source) -> Vec<Procedure> {
+    pub(super) fn procedures(&self, source: &dyn Source) -> Vec<Procedure> {
         let objects: HashMap<u64, &Object> = source.objects().iter().map(|o| (o.object.number(), o)).collect();
         let mut all: Vec<Procedure> = self.by_object.iter().map(|(number, times)| procedure(objects.get(number).copied(), times)).collect();
         all.sort_by(|a, b| b.total_s.total_cmp(&a.total_s).then_with(|| (&a.server, &a.name).cmp(&(&b.server, &b.name))));

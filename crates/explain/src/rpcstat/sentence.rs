@@ -1,10 +1,10 @@
 //! The one plain sentence.
 
 use super::document::{RpcStat, Who};
-use crate::evidence::rate;
+use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
 
 /// What it comes to: how fast, of what, and what stood in the way.
-pub fn sentence(d: &RpcStat) -> String {
+pub(super) fn sentence(d: &RpcStat) -> String {
     let mut parts = vec![first(d)];
     let quiet = &d.quiet;
     let whose = [
@@ -15,7 +15,7 @@ pub fn sentence(d: &RpcStat) -> String {
     let said: Vec<String> = whose
         .iter()
         .filter(|(seconds, _)| *seconds >= 0.05 * d.wall_s)
-        .map(|(seconds, whom)| format!("for {:.0} % of the time nothing moved and everything {whom}", 100.0 * seconds / d.wall_s))
+        .map(|(seconds, whom)| format!("for {} of the time nothing moved and everything {whom}", whole_percent(seconds / d.wall_s)))
         .collect();
     if !said.is_empty() {
         let said = said.join("; ");
@@ -25,16 +25,16 @@ pub fn sentence(d: &RpcStat) -> String {
         parts.push(text);
     }
     if let Some(drains) = &d.drain_cycles {
-        let times = (drains.count, 1e3 * drains.median_s, 1e3 * drains.period_s);
-        parts.push(format!("The pending queue drained {} times, for {:.1} ms about every {:.0} ms.", times.0, times.1, times.2));
+        let (times, each, period) = (count(drains.count), duration(drains.median_s), duration(drains.period_s));
+        parts.push(format!("The pending queue drained {times} times, for {each} about every {period}."));
     }
     if d.timeouts > 0 {
-        parts.push(format!("{} calls timed out and were sent again.", d.timeouts));
+        parts.push(format!("{} calls timed out and were sent again.", count(d.timeouts)));
     } else if d.retransmissions > 0 {
-        parts.push(format!("{} calls were sent again.", d.retransmissions));
+        parts.push(format!("{} calls were sent again.", count(d.retransmissions)));
     }
     if d.unanswered > 0 {
-        parts.push(format!("{} calls were unanswered when the recording ended.", d.unanswered));
+        parts.push(format!("{} calls were unanswered when the recording ended.", count(d.unanswered)));
     }
     parts.join(" ")
 }
@@ -43,10 +43,10 @@ fn first(d: &RpcStat) -> String {
     let main = d.procedures.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name.as_str());
     let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
     let (bytes, way) = if received > sent { (received, "from") } else { (sent, "to") };
-    let calls_per_s = d.calls as f64 / d.wall_s;
+    let calls = count(d.calls);
     match bytes {
-        0 => format!("{} calls, {calls_per_s:.0} per second.", d.calls),
-        _ => format!("{} calls ({main} most), {} {way} the server.", d.calls, rate(bytes as f64 / d.wall_s)),
+        0 => format!("{calls} calls, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),
+        _ => format!("{calls} calls ({main} most), {} {way} the server.", bit_rate(bytes as f64 / d.wall_s)),
     }
 }
 
@@ -57,8 +57,8 @@ fn stalls(d: &RpcStat) -> Option<String> {
         Who::Client => "the client stopped",
         Who::Network => "the network lost packets and everything stopped",
     };
-    let times = if by.count == 1 { "once".to_owned() } else { format!("{} times", by.count) };
-    let length = if by.count == 1 { String::new() } else { format!(", {:.1} ms at the median", 1e3 * by.median_s) };
-    let text = format!("{whose} {times}, {:.3} s together{length}.", by.total_s);
+    let times = if by.count == 1 { "once".to_owned() } else { format!("{} times", count(by.count)) };
+    let length = if by.count == 1 { String::new() } else { format!(", {} at the median", duration(by.median_s)) };
+    let text = format!("{whose} {times}, {} together{length}.", duration(by.total_s));
     Some(format!("{}{}", text[..1].to_uppercase(), &text[1..]))
 }

@@ -8,7 +8,7 @@ use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind};
 
 /// What happens at an instant, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Edge {
+pub(super) enum Edge {
     /// A reply's last byte: a call is pending no more.
     Replied,
     /// A reply's first byte.
@@ -25,7 +25,7 @@ pub enum Edge {
 
 /// What is under way between two events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub(super) struct State {
     /// Calls sent and unanswered.
     pub pending: u64,
     /// Calls on their way.
@@ -36,14 +36,14 @@ pub struct State {
 
 impl State {
     /// Whether nothing is on its way.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.sending == 0 && self.receiving == 0
     }
 }
 
 /// One RPC, or one message, as it passes.
 #[derive(Clone, Copy, Debug)]
-pub struct Passing {
+pub(super) struct Passing {
     /// `RpcCall`, `NetSend` or `NetReceive`.
     pub kind: SpanKind,
     /// Its track's number.
@@ -63,7 +63,7 @@ pub struct Passing {
 }
 
 /// Looks on, backward in time.
-pub trait Watcher {
+pub(super) trait Watcher {
     /// A span, by descending end.
     fn passing(&mut self, span: &Passing);
     /// Between two events. The intervals touch, and come by descending time.
@@ -88,7 +88,7 @@ struct Sweep<'a, W> {
 }
 
 /// Goes through the RPCs of a recording from its end to its start.
-pub fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
+pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
     let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
     servers.sort_unstable();
     let has_messages = has_messages(source, &servers)?;

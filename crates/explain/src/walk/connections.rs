@@ -1,9 +1,9 @@
 //! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
 
 use super::*;
-use crate::feed::Carried;
-use crate::wire::Transit;
-use thalweg_trace::source::ABSENT;
+use crate::observe::feed::Carried;
+use crate::observe::wire::Transit;
+use thalweg_trace::ABSENT;
 
 /// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
 const MANY_BYTES: u64 = u64::MAX;

@@ -1,6 +1,6 @@
 //! The critical path: a walk backward in time from the command's exit to its start.
 //!
-//! The walk stands on one thread at one instant, asks which rule ([`crate::rules`]) holds there, charges
+//! The walk stands on one thread at one instant, asks which rule ([`crate::walk::rules`]) holds there, charges
 //! the interval the rule speaks of, and moves: earlier on the same thread, or to the thread that was
 //! waited for, at that instant. Every move but a jump goes backward, jumps without progress are counted
 //! and bounded, and each interval charged ends where the last one began: so every instant is charged exactly once.
@@ -10,23 +10,26 @@
 
 mod connections;
 mod handed;
+pub(crate) mod ledger;
 mod pool;
 mod ranks;
+pub(crate) mod rules;
 mod threads;
 
 use crate::ExplainError;
-use crate::cast::Cast;
 use crate::cause::{Activity, Cause, End};
-use crate::feed::{Feed, LiveSpan, Observer};
-use crate::index::NONE;
-use crate::ledger::{Ledger, Place, What};
-use crate::rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
-use crate::wire::WireFacts;
+use crate::observe::cast::Cast;
+use crate::observe::feed::Feed;
+use crate::observe::index::NONE;
+use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::wire::WireFacts;
+use ledger::{Ledger, Place, What};
+use rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
 /// A walk under way.
-pub struct Walk<'a, 'o> {
+pub(crate) struct Walk<'a, 'o> {
     /// Who is who.
     pub cast: &'o mut Cast,
     /// The spans.
@@ -84,7 +87,7 @@ struct Held {
 
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
         let ledger = Ledger::new(cast, end - start);
         let track = cast.main;
         let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
@@ -112,7 +115,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     }
 
     /// Walks to the start, and reads what is left of the recording, for the observer's sake.
-    pub fn run(&mut self) -> Result<(), ExplainError> {
+    pub(crate) fn run(&mut self) -> Result<(), ExplainError> {
         self.choose_server_thread()?;
         while self.at > self.start && self.track != NONE {
             let before = self.at;
@@ -218,11 +221,11 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.feed.lanes[track as usize].settle(self.at);
     }
 
-    fn lane(&self) -> &crate::feed::Lane {
+    fn lane(&self) -> &crate::observe::feed::Lane {
         &self.feed.lanes[self.track as usize]
     }
 
-    fn actor(&self) -> &crate::cast::Actor {
+    fn actor(&self) -> &crate::observe::cast::Actor {
         &self.cast.actors[self.track as usize]
     }
 

@@ -1,12 +1,13 @@
 //! Waits of an MPI job's ranks for each other: a rank that polls in an MPI call is charged to what it polls for.
 //!
-//! While a rank is in an MPI call that another rank had to do its part for ([`crate::ranks`]), what its thread does by itself (running,
+//! While a rank is in an MPI call that another rank had to do its part for ([`crate::observe::ranks`]), what its thread does by itself (running,
 //! queueing for a processor, sleeping between two looks) is waiting, until the other had done it: there the walk goes on. From then on to
 //! the end of the call it is the rank's own: a copy, a queue, or the message's way. Work on files within a call is work, also that
 //! of another rank in the same collective: ranks write for each other.
 
 use super::*;
-use crate::ranks::{Provider, is_mpi, is_part};
+use crate::observe::ranks::{Provider, is_part};
+use crate::observe::span::is_mpi;
 
 /// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
 const DATA_BYTES: u64 = 64 << 10;

@@ -1,7 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
-use thalweg_trace::source::{ABSENT, ABSENT_CONTEXT};
+use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
@@ -200,7 +200,7 @@ impl Walk<'_, '_> {
 
     /// Whether a poll that a timer ended was a pause of the thread's own choice, and no look in vain: it then sent, or took bytes that
     /// had been sent before it began.
-    fn paused(&mut self, span: &LiveSpan, passed: &crate::feed::Passed) -> Result<bool, ExplainError> {
+    fn paused(&mut self, span: &LiveSpan, passed: &crate::observe::feed::Passed) -> Result<bool, ExplainError> {
         if span.kind != SpanKind::WaitNetwork || !span.timed_out() {
             return Ok(false);
         }
@@ -301,7 +301,7 @@ impl Walk<'_, '_> {
 
     /// The connection of which the server sent something last, as far as has been read.
     fn last_served(&self) -> u32 {
-        let last = |t: &[crate::feed::Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
+        let last = |t: &[crate::observe::feed::Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
         let served = self.feed.traffic.iter().enumerate().filter_map(|(c, t)| last(t).map(|end| (end, c as u32)));
         served.max().map_or(NONE, |(_, connection)| connection)
     }
@@ -343,7 +343,7 @@ impl Walk<'_, '_> {
 }
 
 /// Which connection a thread took bytes from (and from which position on), or else sent to, before it blocked again.
-fn next_connection(passed: &crate::feed::Passed) -> Option<(u32, u64)> {
+fn next_connection(passed: &crate::observe::feed::Passed) -> Option<(u32, u64)> {
     let (receive, send) = (passed.receive, passed.send);
     match passed.wait.0 {
         until if receive.0 <= until && receive.1 != NONE => Some((receive.1, receive.2)),
@@ -353,7 +353,7 @@ fn next_connection(passed: &crate::feed::Passed) -> Option<(u32, u64)> {
 }
 
 /// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
-pub(super) fn waited_for_room(passed: &crate::feed::Passed, connection: u32) -> bool {
+pub(super) fn waited_for_room(passed: &crate::observe::feed::Passed, connection: u32) -> bool {
     let until = passed.wait.0;
     let took = passed.receive.1 == connection && passed.receive.0 <= until;
     !took && passed.send.1 == connection && passed.send.0 <= until

@@ -26,7 +26,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Event, Mode, Role, Sink, Time, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use translate::Translator;
 
 /// The library, as it was built.
@@ -174,7 +174,7 @@ impl Drop for PreloadRecorder {
 struct Drain {
     /// Of the rings.
     directory: PathBuf,
-    mode: Mode,
+    mode: TraceHandle,
     sink: Arc<dyn Sink>,
     translator: Translator,
     system: System,
@@ -191,7 +191,7 @@ struct Drain {
 
 impl Drain {
     fn new(watched: &Watched, directory: PathBuf) -> Drain {
-        let mode = Mode::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let mut translator = Translator::new(mode.clone(), watched.host);
         if let Ok(sockets) = Diagnostics::open().and_then(|mut diagnostics| diagnostics.sockets()) {
             let listening = sockets.iter().filter(|socket| socket.state == LISTEN).map(|socket| socket.local.port());

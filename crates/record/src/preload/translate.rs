@@ -7,7 +7,7 @@ use crate::proc::system::bare;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::WakerContext;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, Mode, ObjectId, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, HostId, Mark, MarkKind, ObjectId, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
 
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
@@ -24,7 +24,7 @@ pub(super) struct Place<'a> {
 /// Makes rows.
 #[derive(Debug)]
 pub(super) struct Translator {
-    mode: Mode,
+    mode: TraceHandle,
     pub host: HostId,
     pub objects: Objects,
     /// Threads by number; a number that is given again is the younger one's.
@@ -68,7 +68,7 @@ fn time(ns: u64) -> Option<Time> {
 }
 
 impl Translator {
-    pub(crate) fn new(mode: Mode, host: HostId) -> Translator {
+    pub(crate) fn new(mode: TraceHandle, host: HostId) -> Translator {
         Translator {
             objects: Objects::new(mode.clone(), host),
             mode,
@@ -229,7 +229,7 @@ mod tests {
 
     fn translator() -> Translator {
         let sink = Arc::new(Memory::new(10_000)) as Arc<dyn Sink>;
-        Translator::new(Mode::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0))
+        Translator::new(TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0))
     }
 
     /// A record as the library writes it.

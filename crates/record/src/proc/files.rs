@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
+use thalweg_trace::{Event, HostId, TraceHandle, Object, ObjectId, ObjectKind};
 
 /// What a descriptor leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Mounts {
 /// Objects that were named, each once.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    mode: Mode,
+    mode: TraceHandle,
     host: HostId,
     mounts: Mounts,
     files: HashMap<String, (ObjectId, Opened)>,
@@ -100,7 +100,7 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// None yet.
-    pub(crate) fn new(mode: Mode, host: HostId) -> Objects {
+    pub(crate) fn new(mode: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
         Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), listening }
     }
@@ -228,7 +228,7 @@ mod tests {
 
     fn objects() -> (Objects, Arc<Memory>) {
         let sink = Arc::new(Memory::new(100));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         (Objects::new(mode, HostId(0)), sink)
     }
 

@@ -22,7 +22,9 @@ use crate::{Finished, RecordError, Recorder, Watched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{Event, HostId, Mode, ObjectId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use thalweg_trace::{
+    Event, HostId, ObjectId, Role, Sink, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind, WakerContext,
+};
 
 /// The part of one processor that looking may take: one in this many.
 const COST_PART: u32 = 50;
@@ -139,7 +141,7 @@ struct Moved {
 }
 
 struct Sampler {
-    mode: Mode,
+    mode: TraceHandle,
     host: HostId,
     sink: Arc<dyn Sink>,
     objects: Objects,
@@ -161,7 +163,7 @@ struct Sampler {
 
 impl Sampler {
     fn new(watched: &Watched, beside: bool) -> Sampler {
-        let mode = Mode::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let mut sampler = Sampler {
             objects: Objects::new(mode.clone(), watched.host),
             system: (!beside).then(|| System::new(mode.clone(), watched.host)),

@@ -5,7 +5,9 @@ use crate::quota::Quota;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Mode, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time};
+use thalweg_trace::{
+    Counter, CounterName, CounterOf, Event, HostId, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle,
+};
 use thalweg_trace::{Track, TrackId, TrackKind};
 
 /// The kernel's sector, whatever the device's is.
@@ -54,7 +56,7 @@ struct Device {
 /// Looks at the machine from time to time.
 #[derive(Debug)]
 pub(crate) struct System {
-    mode: Mode,
+    mode: TraceHandle,
     host: HostId,
     devices: BTreeMap<String, Device>,
     cpus: Vec<TrackId>,
@@ -63,7 +65,7 @@ pub(crate) struct System {
 
 impl System {
     /// Remembers how things stand now.
-    pub(crate) fn new(mode: Mode, host: HostId) -> System {
+    pub(crate) fn new(mode: TraceHandle, host: HostId) -> System {
         let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
         system.look_at_disks(Time::now(), &mut Vec::new());
         system
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn an_interval_of_a_device_is_divided_by_what_its_requests_took() {
         let sink = Arc::new(Memory::new(100));
-        let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
         let (_, last) = disk("254 0 vda 10 0 80 5 20 0 160 7 0 9 12 0 0 0 0 1 1").expect("a line");
         let (_, now) = disk("254 0 vda 12 0 4176 11 23 0 184 9 0 17 20 0 0 0 0 1 1").expect("a line");

@@ -1,8 +1,8 @@
-//! Ticks at round numbers, and the units that suit them.
+//! Ticks at round numbers.
 
 /// Ticks of an axis from 0 (or anywhere) upward.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ticks {
+pub(crate) struct Ticks {
     /// The distance between two, in the axis's own unit.
     pub step: f64,
     /// Where they are.
@@ -10,7 +10,7 @@ pub struct Ticks {
 }
 
 /// Ticks within [low, high], at most `most` (≥ 2) of them, at multiples of 1, 2 or 5 times a power of ten.
-pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
+pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 {
         return Ticks { step: 1.0, at: vec![low] };
@@ -23,35 +23,8 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     Ticks { step, at: (first..=last).map(|n| n as f64 * step).collect() }
 }
 
-/// A unit for numbers of this size: its name, and what to multiply with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unit {
-    /// Its name.
-    pub name: &'static str,
-    /// How many of it are one base unit.
-    pub per_base: f64,
-}
-
-/// The unit for times around `seconds`.
-pub fn time_unit(seconds: f64) -> Unit {
-    match seconds {
-        s if s >= 1.0 => Unit { name: "s", per_base: 1.0 },
-        s if s >= 1e-3 => Unit { name: "ms", per_base: 1e3 },
-        _ => Unit { name: "µs", per_base: 1e6 },
-    }
-}
-
-/// The unit for network rates around `bits_per_s`.
-pub fn rate_unit(bits_per_s: f64) -> Unit {
-    match bits_per_s {
-        r if r >= 1e9 => Unit { name: "Gb/s", per_base: 1e-9 },
-        r if r >= 1e6 => Unit { name: "Mb/s", per_base: 1e-6 },
-        _ => Unit { name: "kb/s", per_base: 1e-3 },
-    }
-}
-
 /// A tick's label: as many digits as the step needs.
-pub fn label(value: f64, step: f64) -> String {
+pub(crate) fn label(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")
 }

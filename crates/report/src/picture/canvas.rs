@@ -6,17 +6,17 @@ use std::fmt::Write;
 const CHARACTER_WIDTH: f64 = 0.6;
 
 /// About how wide a text is.
-pub fn text_width(text: &str, size: f64) -> f64 {
+pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     crate::columns::width(text) as f64 * size * CHARACTER_WIDTH
 }
 
 /// The text cut in its middle to about this many pixels.
-pub fn fitted(text: &str, size: f64, width: f64) -> String {
+pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
     crate::columns::cut(&crate::columns::clean(text), (width / size / CHARACTER_WIDTH) as usize)
 }
 
 /// The text with what XML reserves replaced; what XML 1.0 cannot hold at all is replaced too.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in crate::columns::clean(text).chars() {
         match c {
@@ -40,7 +40,7 @@ fn number(v: f64) -> String {
 
 /// How text is set.
 #[derive(Clone, Copy, Debug)]
-pub struct Lettering {
+pub(crate) struct Lettering {
     /// In pixels.
     pub size: f64,
     /// Its colour.
@@ -52,49 +52,49 @@ pub struct Lettering {
 }
 
 /// The text colour.
-pub const INK: &str = "#1B2430";
+pub(crate) const INK: &str = "#1B2430";
 /// The colour of what explains.
-pub const FAINT: &str = "#5A6573";
+pub(crate) const FAINT: &str = "#5A6573";
 /// The colour of rules.
-pub const RULE: &str = "#D8DCE2";
+pub(crate) const RULE: &str = "#D8DCE2";
 
 impl Lettering {
     /// Plain text of this size.
-    pub const fn of(size: f64) -> Lettering {
+    pub(crate) const fn of(size: f64) -> Lettering {
         Lettering { size, colour: INK, anchor: "start", bold: false }
     }
     /// The same, bold.
-    pub const fn bold(self) -> Lettering {
+    pub(crate) const fn bold(self) -> Lettering {
         Lettering { bold: true, ..self }
     }
     /// The same in another colour.
-    pub const fn in_colour(self, colour: &'static str) -> Lettering {
+    pub(crate) const fn in_colour(self, colour: &'static str) -> Lettering {
         Lettering { colour, ..self }
     }
     /// The same, held elsewhere.
-    pub const fn held(self, anchor: &'static str) -> Lettering {
+    pub(crate) const fn held(self, anchor: &'static str) -> Lettering {
         Lettering { anchor, ..self }
     }
 }
 
 /// A path's data, relative to where it will be drawn.
 #[derive(Clone, Debug, Default)]
-pub struct Path(String);
+pub(crate) struct Path(String);
 
 impl Path {
     /// Whether it draws nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Adds a rectangle.
-    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
+    pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64) {
         let (w, h) = (number(width.max(0.1)), number(height));
         let _ = write!(self.0, "M{} {}h{w}v{h}h-{w}z", number(x), number(y));
     }
 
     /// Adds a shape of straight edges.
-    pub fn polygon(&mut self, corners: &[(f64, f64)]) {
+    pub(crate) fn polygon(&mut self, corners: &[(f64, f64)]) {
         for (n, (x, y)) in corners.iter().enumerate() {
             let _ = write!(self.0, "{}{} {}", if n == 0 { 'M' } else { 'L' }, number(*x), number(*y));
         }
@@ -102,7 +102,7 @@ impl Path {
     }
 
     /// Adds an area of steps (left, right, top, bottom), which touch.
-    pub fn steps(&mut self, steps: &[(f64, f64, f64, f64)]) {
+    pub(crate) fn steps(&mut self, steps: &[(f64, f64, f64, f64)]) {
         let Some(first) = steps.first() else { return };
         let _ = write!(self.0, "M{} {}", number(first.0), number(first.3));
         for (_, right, top, _) in steps {
@@ -117,25 +117,25 @@ impl Path {
 
 /// The picture as it is written.
 #[derive(Debug, Default)]
-pub struct Canvas {
+pub(crate) struct Canvas {
     body: String,
 }
 
 impl Canvas {
     /// Draws a path with its origin at (x, y).
-    pub fn path(&mut self, x: f64, y: f64, path: &Path, fill: &str) {
+    pub(crate) fn path(&mut self, x: f64, y: f64, path: &Path, fill: &str) {
         let _ = writeln!(self.body, r#"<path transform="translate({} {})" fill="{fill}" d="{}"/>"#, number(x), number(y), path.0);
     }
 
     /// Draws a rectangle.
-    pub fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str, opacity: f64) {
+    pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str, opacity: f64) {
         let opacity = if opacity < 1.0 { format!(r#" fill-opacity="{opacity}""#) } else { String::new() };
         let (w, h) = (number(width), number(height));
         let _ = writeln!(self.body, r#"<rect x="{}" y="{}" width="{w}" height="{h}" fill="{fill}"{opacity}/>"#, number(x), number(y));
     }
 
     /// An invisible rectangle that tells more when pointed at.
-    pub fn hint(&mut self, x: f64, y: f64, width: f64, height: f64, text: &str) {
+    pub(crate) fn hint(&mut self, x: f64, y: f64, width: f64, height: f64, text: &str) {
         let (w, h) = (number(width), number(height));
         let _ = writeln!(
             self.body,
@@ -147,21 +147,21 @@ impl Canvas {
     }
 
     /// Draws a straight line; `dash` is SVG's dash pattern, or empty.
-    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
         let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
         let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}"{dash}/>"#);
     }
 
     /// Draws a straight line that is meant to be followed.
-    pub fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
+    pub(crate) fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
         let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
         let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}" stroke-width="2"{dash}/>"#);
     }
 
     /// Draws text with its baseline at y.
-    pub fn text(&mut self, x: f64, y: f64, text: &str, lettering: Lettering) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, lettering: Lettering) {
         let bold = if lettering.bold { r#" font-weight="600""# } else { "" };
         let anchor = if lettering.anchor == "start" { String::new() } else { format!(r#" text-anchor="{}""#, lettering.anchor) };
         let _ = writeln!(
@@ -176,7 +176,7 @@ impl Canvas {
     }
 
     /// The whole document, `width` × `height` pixels, named by `title`.
-    pub fn finish(self, width: f64, height: f64, title: &str) -> String {
+    pub(crate) fn finish(self, width: f64, height: f64, title: &str) -> String {
         let (w, h) = (number(width), number(height));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \

@@ -1,6 +1,6 @@
 //! Putting the picture together, from above: title, legends, panels, notes.
 
-use super::axis::{label, rate_unit, ticks, time_unit};
+use super::axis::{label, ticks};
 use super::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
 use super::lanes::{Lane, LaneKind, Plan};
 use super::main_channel;
@@ -8,10 +8,10 @@ use super::palette::{CLASSES, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
 use super::strip::Fill;
 use crate::columns::wrap;
-use crate::units;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
+use thalweg_trace::numbers::{self, BIT_RATES, TIMES};
 
 /// Room at the left for labels.
 const LABELS: f64 = 230.0;
@@ -46,7 +46,7 @@ const SMALL: Lettering = Lettering::of(11.0);
 const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
 
 /// Draws from above to below, keeping where it is.
-pub struct Composer<'a> {
+pub(crate) struct Composer<'a> {
     canvas: Canvas,
     explanation: &'a Explanation,
     width: f64,
@@ -57,17 +57,17 @@ pub struct Composer<'a> {
 
 impl<'a> Composer<'a> {
     /// Begins a picture of this width.
-    pub fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
+    pub(crate) fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
         Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None }
     }
 
     /// How wide the panels are.
-    pub fn plot_width(&self) -> f64 {
+    pub(crate) fn plot_width(&self) -> f64 {
         self.width - LABELS - 2.0 * MARGIN
     }
 
     /// The finished picture.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
     }
 
@@ -80,22 +80,18 @@ impl<'a> Composer<'a> {
     }
 
     /// Title, what was done, legends.
-    pub fn head(&mut self, panels: &[Panel]) {
+    pub(crate) fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
         let long = e.verdict.sentence.chars().count() > 170;
         let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
         self.paragraph(&e.verdict.sentence, Lettering { size, ..TITLE }, line_height);
         self.y += 4.0;
         let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
-        if let (Some(size), Some(rate)) = (e.size_bytes, e.rate_bytes_per_s) {
-            let rates = format!("{} ({})", units::byte_rate(rate), units::bit_rate(rate));
-            said.push(format!("{} in {}, {rates}", units::bytes(size), units::duration(e.wall_s)));
-        } else {
-            said.push(units::duration(e.wall_s));
-        }
+        let size = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", numbers::size(bytes)));
+        said.push(size + &numbers::duration(e.wall_s));
         said.push(format!("recorder: {}", e.recorder));
         if e.dropped_events > 0 {
-            said.push(format!("{} events lost", units::count(e.dropped_events)));
+            said.push(format!("{} events lost", numbers::count(e.dropped_events)));
         }
         said.retain(|s| !s.is_empty());
         self.paragraph(&said.join("  ·  "), NOTE.in_colour(FAINT), 19.0);
@@ -114,7 +110,7 @@ impl<'a> Composer<'a> {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         let chips: Vec<Chip> = shares
             .into_iter()
-            .map(|(cause, share)| Chip { fill: cause_fill(cause), text: format!("{} {}", cause.name(), units::percent(share)) })
+            .map(|(cause, share)| Chip { fill: cause_fill(cause), text: format!("{} {}", cause.name(), numbers::percent(share)) })
             .collect();
         self.chips("Critical path", &chips);
     }
@@ -158,7 +154,7 @@ impl<'a> Composer<'a> {
     }
 
     /// The panel of the whole time: path, curve, lanes, axis.
-    pub fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
+    pub(crate) fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
         self.phases(panel);
         let top = self.y;
         let shown = shown_lanes(plan, panel);
@@ -178,9 +174,10 @@ impl<'a> Composer<'a> {
     }
 
     /// The panel of a few requests. Lanes that were empty in the whole are left out here too.
-    pub fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
+    pub(crate) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
         self.y += 22.0;
-        let heading = format!("Enlarged: {} from {} on (marked black above)", units::duration(end_s - start_s), units::duration(start_s),);
+        let heading =
+            format!("Enlarged: {} from {} on (marked black above)", numbers::duration(end_s - start_s), numbers::duration(start_s),);
         self.canvas.text(MARGIN, self.y, &heading, Lettering::of(13.0).bold());
         self.y += 10.0;
         let top = self.y;
@@ -203,19 +200,19 @@ impl<'a> Composer<'a> {
     }
 
     /// What the reader must know of how it was drawn.
-    pub fn foot(&mut self, plan: &Plan, whole: &Panel) {
+    pub(crate) fn foot(&mut self, plan: &Plan, whole: &Panel) {
         self.y += 8.0;
         let mut notes = Vec::new();
         let (drawn, narrow) = whole.drawn;
         if narrow > 0 {
-            let (all, narrow) = (units::count(drawn), units::count(narrow.min(drawn)));
+            let (all, narrow) = (numbers::count(drawn), numbers::count(narrow.min(drawn)));
             notes.push(format!(
                 "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of the time; waiting is blank."
             ));
         }
         notes.extend(plan.folded.clone());
         if let Some(messages) = self.thicket {
-            notes.push(format!("Messages from rank to rank are arrows where they are few; here are {}.", units::count(messages as u64)));
+            notes.push(format!("Messages from rank to rank are arrows where they are few; here are {}.", numbers::count(messages as u64)));
         }
         if plan.lanes.iter().any(|l| l.kind == LaneKind::Connection) {
             notes.push("On connections, what the client sent is above, what the server sent below.".into());
@@ -223,7 +220,7 @@ impl<'a> Composer<'a> {
         if let Some(channel) = main_channel(self.explanation) {
             let longest = channel.gaps.longest.len() as u64;
             if channel.gaps.count > longest && longest > 0 {
-                let (longest, all) = (units::count(longest), units::count(channel.gaps.count));
+                let (longest, all) = (numbers::count(longest), numbers::count(channel.gaps.count));
                 notes.push(format!("Shaded are the {longest} longest of {all} gaps of “{}”.", channel.name));
             } else if longest > 0 {
                 notes.push(format!("Shaded are the {longest} gaps of “{}”.", channel.name));
@@ -300,7 +297,7 @@ impl<'a> Composer<'a> {
             }
             let style = cause_style(gap.cause);
             self.canvas.rectangle(LEFT + left, top, (right - left).max(0.6), height, style.colour, SHADE);
-            let said = format!("gap {}", units::duration(gap.end_s - gap.start_s));
+            let said = format!("gap {}", numbers::duration(gap.end_s - gap.start_s));
             if let Some(labels_at) = labels_at
                 && right - left > text_width(&said, 10.5) + 6.0
             {
@@ -342,18 +339,18 @@ impl<'a> Composer<'a> {
         let Some(throughput) = &explanation.throughput else { return };
         self.y += 4.0;
         let (top, bottom) = (self.y, self.y + CURVE_HEIGHT);
-        let highest = throughput.bytes_per_s.iter().copied().fold(0.0, f64::max) * 8.0;
-        let unit = rate_unit(highest);
-        let scale = ticks(0.0, (highest * unit.per_base).max(1e-9), 4);
-        let full =
-            scale.at.last().map_or(scale.step, |last| if *last < highest * unit.per_base * 0.999 { last + scale.step } else { *last });
+        let highest = throughput.bytes_per_s.iter().copied().fold(0.0, f64::max);
+        let unit = BIT_RATES.suiting(highest);
+        let highest = highest / unit.size;
+        let scale = ticks(0.0, highest.max(1e-9), 4);
+        let full = scale.at.last().map_or(scale.step, |last| if *last < highest * 0.999 { last + scale.step } else { *last });
         let y = |value: f64| bottom - (value / full).min(1.0) * CURVE_HEIGHT;
         for value in scale.at.iter().copied().chain([full]) {
             self.canvas.line((LEFT, y(value)), (LEFT + panel.width, y(value)), "#E6E9ED", "");
             let text = label(value, scale.step);
             self.canvas.text(LEFT - 6.0, y(value) + 3.5, &text, Lettering::of(10.0).in_colour(FAINT).held("end"));
         }
-        self.canvas.path(LEFT, bottom, &curve_area(throughput, explanation.wall_s, panel.width, full / unit.per_base), "#009E73");
+        self.canvas.path(LEFT, bottom, &curve_area(throughput, explanation.wall_s, panel.width, full * unit.size), "#009E73");
         let name = Lettering::of(12.0).bold().held("end");
         self.canvas.text(LEFT - 36.0, top + 14.0, "throughput", name);
         self.canvas.text(
@@ -363,9 +360,9 @@ impl<'a> Composer<'a> {
             Lettering::of(10.5).in_colour(FAINT).held("end"),
         );
         if let Some(rate) = explanation.rate_bytes_per_s {
-            let at = y(rate * 8.0 * unit.per_base);
+            let at = y(rate / unit.size);
             self.canvas.line((LEFT, at), (LEFT + panel.width, at), "#1B2430", "5 4");
-            let said = format!("mean {} (dashed)", units::bit_rate(rate));
+            let said = format!("mean {} (dashed)", numbers::bit_rate(rate));
             self.canvas.text(LEFT - 36.0, top + 44.0, &said, Lettering::of(10.5).in_colour(FAINT).held("end"));
         }
         self.canvas.line((LEFT, bottom), (LEFT + panel.width, bottom), "#9AA3AE", "");
@@ -419,13 +416,13 @@ impl<'a> Composer<'a> {
 
     fn axis(&mut self, panel: &Panel) {
         let (start_s, end_s) = self.seconds(panel);
-        let unit = time_unit(end_s);
+        let unit = TIMES.suiting(end_s);
         let marks = ticks(start_s, end_s, tick_count(panel.width));
         self.canvas.line((LEFT, self.y), (LEFT + panel.width, self.y), "#5A6573", "");
         for at in &marks.at {
             let x = LEFT + (at - start_s) / (end_s - start_s) * panel.width;
             self.canvas.line((x, self.y), (x, self.y + 4.0), "#5A6573", "");
-            let text = label(at * unit.per_base, marks.step * unit.per_base);
+            let text = label(at / unit.size, marks.step / unit.size);
             self.canvas.text(x, self.y + 16.0, &text, SMALL.in_colour(FAINT).held("middle"));
         }
         self.canvas.text(LEFT - 26.0, self.y + 16.0, &format!("time, {}", unit.name), SMALL.in_colour(FAINT).held("end"));
@@ -496,13 +493,13 @@ fn is_exact(explanation: &Explanation) -> bool {
 }
 
 /// The area under the curve, in pixels, with its origin at the left end of the base line.
-fn curve_area(throughput: &Throughput, wall_s: f64, width: f64, full_bits_per_s: f64) -> Path {
+fn curve_area(throughput: &Throughput, wall_s: f64, width: f64, full_bytes_per_s: f64) -> Path {
     let mut steps: Vec<(f64, f64, f64, f64)> = Vec::with_capacity(throughput.bytes_per_s.len());
     let x = |s: f64| (s / wall_s * width).clamp(0.0, width);
     for (i, rate) in throughput.bytes_per_s.iter().enumerate() {
         let (left, right) = (x(i as f64 * throughput.bin_s), x((i + 1) as f64 * throughput.bin_s));
         if right > left {
-            steps.push((left, right, -(rate * 8.0 / full_bits_per_s).clamp(0.0, 1.0) * CURVE_HEIGHT, 0.0));
+            steps.push((left, right, -(rate / full_bytes_per_s).clamp(0.0, 1.0) * CURVE_HEIGHT, 0.0));
         }
     }
     let mut path = Path::default();

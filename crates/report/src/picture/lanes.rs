@@ -7,7 +7,7 @@ use thalweg_trace::{Host, ObjectKind, Role, Source, Track, TrackKind};
 
 /// What a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneKind {
+pub(crate) enum LaneKind {
     /// The spans of one thread (or device, or processor).
     Track,
     /// The spans of several threads: height says how many of them did what.
@@ -18,7 +18,7 @@ pub enum LaneKind {
 
 /// One lane.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     /// What stands at its left.
     pub label: String,
     /// What it shows.
@@ -31,7 +31,7 @@ pub struct Lane {
 
 /// All lanes, from above.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Headings.
     pub groups: Vec<String>,
     /// Lanes, group by group.
@@ -63,7 +63,7 @@ const SECTIONS: [&str; 6] = ["client threads", "other threads", "connections", "
 
 impl Plan {
     /// Plans at most `max_lanes` (≥ 8) lanes for this recording.
-    pub fn new(source: &dyn Source, explanation: &Explanation, max_lanes: usize) -> Plan {
+    pub(crate) fn new(source: &dyn Source, explanation: &Explanation, max_lanes: usize) -> Plan {
         let max_lanes = max_lanes.max(8);
         let mut plan = Plan::default();
         let connections = connections(source, explanation);

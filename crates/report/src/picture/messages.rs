@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, Path};
 use super::lanes::{LaneKind, Plan};
 use std::collections::HashMap;
-use thalweg_trace::source::SpanBatch;
+use thalweg_trace::SpanBatch;
 use thalweg_trace::{RequestId, SpanKind};
 
 /// More arrows than this are a thicket.
@@ -22,14 +22,14 @@ struct Message {
 
 /// The messages of a panel.
 #[derive(Clone, Debug, Default)]
-pub struct Messages {
+pub(crate) struct Messages {
     known: HashMap<u64, Message>,
     too_many: bool,
 }
 
 impl Messages {
     /// Row `row` of a batch, from `left` to `right` pixels of the panel.
-    pub fn add(&mut self, plan: &Plan, batch: &SpanBatch, row: usize, (left, right): (f64, f64)) {
+    pub(crate) fn add(&mut self, plan: &Plan, batch: &SpanBatch, row: usize, (left, right): (f64, f64)) {
         let (kind, request) = (batch.kind[row], batch.request[row]);
         if !matches!(kind, SpanKind::MpiSend | SpanKind::MpiReceive) || request < RequestId::COMMON || self.too_many {
             return;
@@ -57,7 +57,7 @@ impl Messages {
 
     /// Draws them over the lanes, whose middles `height_of` gives; `left` is where the panel begins. How many there are, if they
     /// are too many.
-    pub fn draw(&self, canvas: &mut Canvas, left: f64, height_of: &HashMap<usize, f64>) -> Option<usize> {
+    pub(crate) fn draw(&self, canvas: &mut Canvas, left: f64, height_of: &HashMap<usize, f64>) -> Option<usize> {
         let arrows = self.arrows();
         if self.too_many || arrows.len() > MOST_ARROWS {
             return Some(arrows.len());

@@ -9,14 +9,14 @@
 //! ([`strip`]), and what are too many lanes are folded ([`lanes`]); both are said in the picture. So its
 //! size and the memory it takes depend on its width and lanes, not on how long the recording is.
 
-pub mod axis;
-pub mod canvas;
-pub mod compose;
-pub mod lanes;
-pub mod messages;
-pub mod palette;
-pub mod panel;
-pub mod strip;
+pub(crate) mod axis;
+pub(crate) mod canvas;
+pub(crate) mod compose;
+pub(crate) mod lanes;
+pub(crate) mod messages;
+pub(crate) mod palette;
+pub(crate) mod panel;
+pub(crate) mod strip;
 
 use crate::Result;
 use compose::Composer;

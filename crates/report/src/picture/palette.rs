@@ -7,7 +7,7 @@ use thalweg_trace::SpanKind;
 
 /// A class of spans that are drawn alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Class {
+pub(crate) struct Class {
     /// What the legend calls it.
     pub name: &'static str,
     /// Its colour.
@@ -20,10 +20,10 @@ macro_rules! classes {
     ($($(#[$doc:meta])* $item:ident = $name:literal, $colour:literal, $thin:literal;)+) => {
         /// The classes, in the order of the legend; dense places stack them in this order, from below.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum SpanClass { $($(#[$doc])* $item),+ }
+        pub(crate) enum SpanClass { $($(#[$doc])* $item),+ }
 
         /// What each [`SpanClass`] looks like, by its number.
-        pub const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour, thin: $thin }),+];
+        pub(crate) const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour, thin: $thin }),+];
     };
 }
 
@@ -32,7 +32,7 @@ classes! {
     Read = "read", "#0072B2", false;
     /// Writing to a file or device.
     Write = "write", "#D55E00", false;
-    /// Putting data on media.
+    /// Making data durable.
     Sync = "sync", "#CC79A7", false;
     /// Handing bytes to a connection.
     Send = "send", "#009E73", false;
@@ -63,11 +63,11 @@ classes! {
 }
 
 /// How many classes there are.
-pub const CLASS_COUNT: usize = CLASSES.len();
+pub(crate) const CLASS_COUNT: usize = CLASSES.len();
 
 /// What a span's thread did for more than half of it, where that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mostly {
+pub(crate) enum Mostly {
     /// It ran, or nothing is known.
     Ran,
     /// It was blocked.
@@ -77,7 +77,7 @@ pub enum Mostly {
 }
 
 /// The class of a span.
-pub fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
+pub(crate) fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
     use SpanKind as K;
     match kind {
         K::AppRequest | K::RpcCall | K::RpcServe => SpanClass::Enclosing,
@@ -103,7 +103,7 @@ pub fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
 
 /// The colour of a cause, and whether it is hatched: what happens is the colour, the server's part of
 /// it is hatched.
-pub fn cause_style(cause: Cause) -> Class {
+pub(crate) fn cause_style(cause: Cause) -> Class {
     let name = cause.name();
     let colour = match name.rsplit('.').next().unwrap_or(name) {
         "bandwidth" => "#009E73",
@@ -125,12 +125,12 @@ pub fn cause_style(cause: Cause) -> Class {
 }
 
 /// Whether this cause's colour is hatched.
-pub fn is_hatched(cause: Cause) -> bool {
+pub(crate) fn is_hatched(cause: Cause) -> bool {
     cause.name().starts_with("server.")
 }
 
 /// Whether text on this colour must be dark.
-pub fn is_light(colour: &str) -> bool {
+pub(crate) fn is_light(colour: &str) -> bool {
     let part = |at: usize| colour.get(at..at + 2).and_then(|h| u32::from_str_radix(h, 16).ok()).unwrap_or(0);
     part(1) * 299 + part(3) * 587 + part(5) * 114 > 150_000
 }

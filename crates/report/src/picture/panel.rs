@@ -5,17 +5,16 @@ use super::lanes::{LaneKind, Plan};
 use super::messages::Messages;
 use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
-use crate::units;
 use std::collections::HashMap;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::source::{ABSENT, SpanBatch};
-use thalweg_trace::{Mark, SpanKind};
+use thalweg_trace::{ABSENT, SpanBatch};
+use thalweg_trace::{Mark, SpanKind, numbers};
 
 /// What one lane holds: for threads, what encloses above and what it consists of below; for
 /// connections, one direction each.
 #[derive(Clone, Debug)]
-pub struct LaneStrips {
+pub(crate) struct LaneStrips {
     /// Requests and RPCs; sent by the client.
     pub upper: Strip,
     /// Everything else; sent by the server.
@@ -26,7 +25,7 @@ pub struct LaneStrips {
 
 /// A span wide enough to be pointed at.
 #[derive(Clone, Debug)]
-pub struct Hint {
+pub(crate) struct Hint {
     /// Its lane.
     pub lane: usize,
     /// Whether it is on the upper strip.
@@ -43,7 +42,7 @@ pub struct Hint {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Panel {
+pub(crate) struct Panel {
     /// Where it begins, on the reference axis.
     pub start_ns: i64,
     /// Where it ends.
@@ -79,7 +78,7 @@ const MAX_LOWER_ROWS: usize = 3;
 
 impl Panel {
     /// An empty panel from second `start_s` to `end_s` of the explanation.
-    pub fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
+    pub(crate) fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
         let lanes = plan.lanes.len().max(1) as f64;
         let narrowest = (lanes * (MAX_UPPER_ROWS + MAX_LOWER_ROWS) as f64 * 0.5 * width / BAR_BUDGET).max(1.5);
         let column = (lanes * width / COLUMN_BUDGET).max(1.0);
@@ -120,12 +119,12 @@ impl Panel {
     }
 
     /// Where an instant is, in pixels from the panel's left end.
-    pub fn x(&self, ns: i64) -> f64 {
+    pub(crate) fn x(&self, ns: i64) -> f64 {
         ns.saturating_sub(self.start_ns) as f64 * self.width / (self.end_ns - self.start_ns) as f64
     }
 
     /// Takes a batch of spans; they must come in the order of descending end.
-    pub fn add(&mut self, plan: &Plan, names: &HashMap<u64, String>, batch: &SpanBatch) {
+    pub(crate) fn add(&mut self, plan: &Plan, names: &HashMap<u64, String>, batch: &SpanBatch) {
         for i in 0..batch.len() {
             if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
                 continue;
@@ -169,7 +168,7 @@ impl Panel {
     }
 
     /// Puts a mark on its lane, at most one a pixel.
-    pub fn mark(&mut self, plan: &Plan, mark: &Mark) {
+    pub(crate) fn mark(&mut self, plan: &Plan, mark: &Mark) {
         let x = self.x(mark.at.ns());
         let Some(&lane) = plan.of_track.get(&mark.track.number()) else { return };
         let marks = &mut self.lanes[lane].marks;
@@ -197,10 +196,10 @@ fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
         text += &format!(" {name}");
     }
     if batch.size_bytes[i] != ABSENT {
-        text += &format!(", {}", units::bytes(batch.size_bytes[i]));
+        text += &format!(", {}", numbers::size(batch.size_bytes[i]));
     }
     if batch.count[i] > 1 {
         text += &format!(", {} calls", batch.count[i]);
     }
-    text + &format!(", {}", units::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
+    text + &format!(", {}", numbers::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
 }

@@ -20,7 +20,7 @@ struct Bar {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Strip {
+pub(crate) struct Strip {
     width: f64,
     narrowest: f64,
     column: f64,
@@ -38,7 +38,7 @@ pub struct Strip {
 
 /// How a strip is made.
 #[derive(Clone, Copy, Debug)]
-pub struct StripShape {
+pub(crate) struct StripShape {
     /// In pixels.
     pub width: f64,
     /// A bar is at least this wide; `f64::INFINITY`: no bars, coverage only.
@@ -55,7 +55,7 @@ pub struct StripShape {
 
 impl Strip {
     /// An empty strip.
-    pub fn new(shape: StripShape) -> Strip {
+    pub(crate) fn new(shape: StripShape) -> Strip {
         Strip {
             width: shape.width,
             narrowest: shape.narrowest,
@@ -71,18 +71,18 @@ impl Strip {
     }
 
     /// Whether nothing was put on it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.seen == 0
     }
 
     /// How many rows it takes: at least one.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.frontier.len().max(1)
     }
 
     /// Puts a span on it, from `left` to `right` in pixels (what lies outside is cut off). Returns the
     /// row it got as a bar, or `None` where it was added to the coverage.
-    pub fn add(&mut self, left: f64, right: f64, class: usize) -> Option<usize> {
+    pub(crate) fn add(&mut self, left: f64, right: f64, class: usize) -> Option<usize> {
         let (left, right) = (left.max(0.0), right.min(self.width));
         if right < left || left >= self.width || right <= 0.0 && left < 0.0 {
             return None;
@@ -126,7 +126,7 @@ impl Strip {
     }
 
     /// Draws it with its upper left corner at (x, y), each row `row_height` high.
-    pub fn draw(&self, canvas: &mut Canvas, x: f64, y: f64, row_height: f64, fill: &dyn Fn(usize) -> Fill) {
+    pub(crate) fn draw(&self, canvas: &mut Canvas, x: f64, y: f64, row_height: f64, fill: &dyn Fn(usize) -> Fill) {
         let height = row_height * self.rows() as f64;
         for class in 0..self.classes {
             let fill = fill(class);
@@ -178,7 +178,7 @@ impl Strip {
     }
 
     /// Bars at least `width` wide: left, right, row, class.
-    pub fn wide_bars(&self, width: f64) -> impl Iterator<Item = (f64, f64, usize)> {
+    pub(crate) fn wide_bars(&self, width: f64) -> impl Iterator<Item = (f64, f64, usize)> {
         let wide = move |b: &&Bar| f64::from(b.right - b.left) >= width;
         self.bars.iter().filter(wide).map(|b| (f64::from(b.left), f64::from(b.right), usize::from(b.class)))
     }
@@ -186,7 +186,7 @@ impl Strip {
 
 /// What a class is filled with.
 #[derive(Clone, Copy, Debug)]
-pub struct Fill {
+pub(crate) struct Fill {
     /// Its colour.
     pub colour: &'static str,
     /// Whether it is hatched over.

@@ -267,7 +267,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
     };
     let longest: Vec<Gap> = gaps
         .iter()
-        .take(MAX_GAPS)
+        .take(100)
         .map(|g| Gap { start_s: seconds(g.0), end_s: seconds(g.1), after_bytes: g.2, cause: Cause::ClientRead })
         .collect();
     let total_s = gaps.iter().map(|g| (g.1 - g.0) as f64 * 1e-9).sum();
@@ -300,7 +300,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         },
     };
     Explanation {
-        schema: SCHEMA.into(),
+        schema: "thalweg.explain/1".into(),
         command: ["thalweg", "cp", "--request", "10Mi", "--requests", "1", "/data/run-17/big.tar", "thal://127.0.0.1:40000/big.tar"]
             .map(String::from)
             .to_vec(),

@@ -24,7 +24,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use thalweg_trace::{About, Mode, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, TraceHandle, Tracer};
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct EngineOptions {
     pub streams: u32,
     pub socket_buffer_bytes: Option<usize>,
     /// `None`: as the servers' connections are recorded when a thread starts.
-    pub mode: Option<Mode>,
+    pub mode: Option<TraceHandle>,
     /// Files come and go: see the module's page.
     pub is_shared: bool,
 }
@@ -165,7 +165,7 @@ impl Lane {
         drop(queue);
         if slept {
             let waker_track = work.as_ref().and_then(|w| w.asked_by);
-            tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
+            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
         }
         work
     }

@@ -17,7 +17,7 @@ use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSliceMut;
 use thalweg_layout::{FlowBuffer, Layout};
-use thalweg_trace::{About, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// Flow buffers posted and unanswered on a connection.
 const DEPTH: usize = 4;
@@ -212,7 +212,7 @@ impl Way for Writing<'_> {
         let handle = self.file.handle();
         let checking = tracer.begin();
         let (pieces, crc) = gather(handle.layout(), buffer, self.bytes, self.base);
-        tracer.end(checking, SpanKind::AppChecksum, About { size_bytes: Some(buffer.length), ..About::default() });
+        tracer.end(checking, SpanKind::AppChecksum, SpanFields { size_bytes: Some(buffer.length), ..SpanFields::default() });
         let (datafile, durability) = (handle.datafile(buffer.datafile), self.file.durability());
         let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability };
         connection.post(tracer, None, Kind::Io, &request, &pieces, crc).map(drop)
@@ -291,7 +291,8 @@ pub(super) fn receive(
             }
         }
         connection.receive_pieces(&header, &mut wanted)?;
-        let about = About { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..About::default() };
+        let about =
+            SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
         tracer.end(receiving, SpanKind::NetReceive, about);
     }
     connection.completed(tracer, reply, size_bytes);
@@ -303,7 +304,7 @@ pub(super) fn receive(
         piece[have..].fill(0);
         left -= have;
     }
-    tracer.end(checking, SpanKind::AppChecksum, About { parent, size_bytes, ..About::default() });
+    tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, size_bytes, ..SpanFields::default() });
     if header.payload_bytes > 0 && crc.finish() != header.payload_crc {
         return Err(damaged(header.payload_bytes as usize));
     }

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId};
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId};
 
 /// How the service introduces itself, and where it lives.
 #[derive(Clone, Debug)]
@@ -350,8 +350,8 @@ impl ClientSession {
 
 /// Turns the database's stages into spans of the connection's thread.
 struct Traced<'a> {
-    about: About,
-    begun: Option<Begun>,
+    about: SpanFields,
+    begun: Option<OpenSpan>,
     tracer: &'a mut Tracer,
 }
 
@@ -367,8 +367,8 @@ impl Watch for Traced<'_> {
     fn end(&mut self, stage: Stage) {
         let Some(begun) = self.begun.take() else { return };
         let (kind, about) = match stage {
-            Stage::Wait(waker_track) => (SpanKind::WaitLock, About { waker_track, ..self.about }),
-            Stage::LogWrite(bytes) => (SpanKind::FileWrite, About { size_bytes: Some(bytes), ..self.about }),
+            Stage::Wait(waker_track) => (SpanKind::WaitLock, SpanFields { waker_track, ..self.about }),
+            Stage::LogWrite(bytes) => (SpanKind::FileWrite, SpanFields { size_bytes: Some(bytes), ..self.about }),
             Stage::LogSync => (SpanKind::FileSync, self.about),
         };
         self.tracer.end(begun, kind, about);

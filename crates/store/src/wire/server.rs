@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Time, Tracer};
+use thalweg_trace::{Host, ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanKind, Time, Tracer};
 
 /// What a server does with requests.
 pub trait Service: Send + Sync + 'static {
@@ -341,7 +341,7 @@ impl<'a> Served<'a> {
 
     /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
     /// been told if that was possible.
-    fn one(&mut self, waiting: Option<Begun>) -> Result<Next> {
+    fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
         let is_there = match is_new {
@@ -414,7 +414,7 @@ impl<'a> Served<'a> {
     fn answer(
         &mut self,
         header: Header,
-        waiting: Option<Begun>,
+        waiting: Option<OpenSpan>,
         work: impl FnOnce(&mut Parts<'_>, &mut Exchange<'_>, Header) -> Result<()>,
     ) -> Result<()> {
         let continued = self.recording.as_ref().is_some_and(|r| r.number == header.session);
@@ -430,7 +430,7 @@ impl<'a> Served<'a> {
         let request = RequestId::new(header.request);
         if let (true, Some(waiting)) = (continued, waiting) {
             let size_bytes = Some((HEADER_BYTES + self.body.len()) as u64);
-            tracer.end(waiting, SpanKind::NetReceive, About { object, request, size_bytes, ..About::default() });
+            tracer.end(waiting, SpanKind::NetReceive, SpanFields { object, request, size_bytes, ..SpanFields::default() });
         }
         let serving = tracer.begin();
         let mut exchange = Exchange {
@@ -459,7 +459,7 @@ impl<'a> Served<'a> {
         let worked = worked.unwrap_or_else(|_| Err(panicked.clone().expect("it is here only then")));
         let done = finish(worked, &mut exchange, &self.shared.options.name);
         let size_bytes = (header.payload_bytes > 0).then_some(header.payload_bytes);
-        tracer.end(serving, SpanKind::RpcServe, About { object, request, size_bytes, ..About::default() });
+        tracer.end(serving, SpanKind::RpcServe, SpanFields { object, request, size_bytes, ..SpanFields::default() });
         tracer.flush();
         drop(working);
         let Some(panicked) = panicked else { return done };

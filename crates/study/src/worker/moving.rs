@@ -18,7 +18,7 @@ use thalweg_store::client::Store;
 use thalweg_store::client::ahead::{AheadOptions, ReadAhead};
 use thalweg_store::client::behind::{BehindOptions, WriteBehind};
 use thalweg_store::copy::Recorder;
-use thalweg_trace::{About, Mode, SpanKind, Time, Tracer, TrackId};
+use thalweg_trace::{SpanFields, SpanKind, Time, TraceHandle, Tracer, TrackId};
 
 /// Where a page says what it is.
 const PAGE_BYTES: u64 = 4096;
@@ -154,7 +154,7 @@ fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
 impl InStore {
     fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
         let InStore { way, path, access, transfers, mut memories, recorder } = *self;
-        let mode = recorder.as_ref().map_or_else(Mode::off, |recorder| recorder.mode.clone());
+        let mode = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.mode.clone());
         let mut tracer = mode.thread("main");
         let start = Time::now();
         let begun = Instant::now();
@@ -208,7 +208,7 @@ fn read_one(ahead: &ReadAhead, tracer: &mut Tracer, memory: &mut [u8], offset: u
 }
 
 /// All transfers out of the file, as many at a time as there are memories, each on a thread of its own.
-fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>, mode: &Mode, tracer: &mut Tracer) -> Result<()> {
+fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>, mode: &TraceHandle, tracer: &mut Tracer) -> Result<()> {
     let next = AtomicUsize::new(0);
     let last: Mutex<(Option<TrackId>, Option<Error>)> = Mutex::new((None, None));
     let waiting = tracer.begin();
@@ -234,7 +234,7 @@ fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>,
         }
     });
     let (waker_track, error) = last.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
+    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
     error.map_or(Ok(()), Err)
 }
 

@@ -9,7 +9,7 @@ const MOST_INTERVALS: usize = 1 << 16;
 
 /// Bounds on what is to be added to a host's clock to have the reference's, each at an instant of the host's clock.
 #[derive(Clone, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     lower: Tightest,
     upper: Tightest,
 }
@@ -30,17 +30,17 @@ pub(super) struct Limit {
 
 impl Bounds {
     /// A byte that was sent by the reference after `sent_after_ns` (its clock) had been received at `received_by_ns` (the host's).
-    pub fn from_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+    pub(crate) fn from_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.lower.add(received_by_ns, sent_after_ns.saturating_sub(received_by_ns));
     }
 
     /// A byte that was sent by the host after `sent_after_ns` (its clock) had been received at `received_by_ns` (the reference's).
-    pub fn to_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+    pub(crate) fn to_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.upper.add(sent_after_ns, received_by_ns.saturating_sub(sent_after_ns));
     }
 
     /// Whether there are bounds from one side only.
-    pub fn is_one_way(&self) -> bool {
+    pub(crate) fn is_one_way(&self) -> bool {
         self.lower.best.is_empty() != self.upper.best.is_empty()
     }
 

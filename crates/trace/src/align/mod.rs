@@ -18,14 +18,14 @@ mod bounds;
 mod evidence;
 mod fit;
 
-pub use bounds::Bounds;
+pub(crate) use bounds::Bounds;
 
 use crate::{Axis, Clock, Source, Time, TraceError};
 use std::ops::Range;
 
 /// How one recording's reference clock stands to another's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alignment {
+pub(crate) struct Alignment {
     /// Pieces of the map; their `host` is [`crate::HostId`] 0 of the recording that was aligned.
     pub clocks: Vec<Clock>,
     /// Between which instants (of the clock that was aligned) there were bounds. Outside of it the error grows.
@@ -36,13 +36,6 @@ pub struct Alignment {
     pub one_way: bool,
     /// Bounds that contradicted the others, and were dropped.
     pub contradictions: usize,
-}
-
-impl Alignment {
-    /// The largest error where there were bounds.
-    pub fn error_ns(&self) -> u64 {
-        largest_error_ns(&self.clocks, &self.bounded)
-    }
 }
 
 /// The largest error of the pieces that begin within an interval.
@@ -60,7 +53,7 @@ const ASSUMED_DELAY_NS: i64 = 10_000_000;
 ///
 /// # Errors
 /// A recording cannot be read, or the temporary directory (`TMPDIR`) takes nothing.
-pub fn align(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<Option<Alignment>, TraceError> {
+pub(crate) fn align(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<Option<Alignment>, TraceError> {
     let (bounds, connections) = evidence::gather(reference, axis, other)?;
     let meta = other.meta();
     let covers = meta.start.ns()..meta.end.map_or(i64::MIN, Time::ns);
@@ -73,7 +66,7 @@ pub(crate) fn seen_by_both(reference: &dyn Source, other: &dyn Source) -> Result
 }
 
 /// Aligns by bounds that are known already; `None` where there are none. `covers`: what the map is to hold for, on the clock that is aligned.
-pub fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignment> {
+pub(crate) fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignment> {
     let one_way = bounds.is_one_way();
     let limits = bounds.limits(ASSUMED_DELAY_NS);
     let bounded = limits.first()?.at_ns..limits.last()?.at_ns;
@@ -82,8 +75,11 @@ pub fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignment> {
 }
 
 /// The connections of a recording, by name, in order.
-pub fn connections(source: &dyn Source) -> Vec<String> {
+pub(crate) fn connections(source: &dyn Source) -> Vec<String> {
     let of_kind = source.objects().iter().filter(|o| o.kind == crate::ObjectKind::Connection);
     let names: std::collections::BTreeSet<String> = of_kind.map(|o| o.name.clone()).collect();
     names.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ struct Open {
 
 impl Lanes {
     /// The lane (from 0) and how deep in it.
-    pub fn place(&mut self, span: &Span) -> (usize, usize) {
+    pub(super) fn place(&mut self, span: &Span) -> (usize, usize) {
         let lanes = self.tracks.entry(span.track.number()).or_default();
         let (start_ns, end_ns) = (span.start.ns(), span.end().ns());
         let first = usize::from(matches!(span.kind, SpanKind::RpcCall | SpanKind::RpcQueue));

@@ -107,7 +107,7 @@ impl Survey {
 
 impl Identities {
     /// Takes in one recording's rows. `apart`: its clock is not the one that another recording calls by the same name.
-    pub fn add(&mut self, source: &dyn Source, first: bool, apart: bool) -> Result<Pass, TraceError> {
+    pub(super) fn add(&mut self, source: &dyn Source, first: bool, apart: bool) -> Result<Pass, TraceError> {
         let survey = Survey::of(source)?;
         let mut pass = Pass { number: self.recordings, apart, ..Pass::default() };
         self.recordings += 1;
@@ -215,13 +215,13 @@ impl Identities {
     }
 
     /// The rows of hosts, tracks and objects.
-    pub fn rows(&self) -> Vec<Event> {
+    pub(super) fn rows(&self) -> Vec<Event> {
         let hosts = self.hosts.iter().cloned().map(Event::Host);
         hosts.chain(self.tracks.iter().cloned().map(Event::Track)).chain(self.objects.iter().cloned().map(Event::Object)).collect()
     }
 
     /// What a person should know of what was recorded twice.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let threads: std::collections::BTreeSet<&String> = self.twice.iter().collect();
         match threads.len() {
             0 => Vec::new(),
@@ -260,12 +260,12 @@ fn rank(role: Role) -> u8 {
 
 impl Pass {
     /// A host's new number.
-    pub fn host(&self, host: HostId) -> HostId {
+    pub(super) fn host(&self, host: HostId) -> HostId {
         self.hosts.get(&host).copied().unwrap_or(HostId(0))
     }
 
     /// Whether a recording before this one has the host.
-    pub fn knows_host_from_before(&self, host: HostId) -> bool {
+    pub(super) fn knows_host_from_before(&self, host: HostId) -> bool {
         self.hosts_known.contains(&host)
     }
 
@@ -287,7 +287,7 @@ impl Pass {
     }
 
     /// A span with its new identifiers; `None` where another recording tells of it.
-    pub fn span(&self, identities: &mut Identities, span: Span) -> Option<Span> {
+    pub(super) fn span(&self, identities: &mut Identities, span: Span) -> Option<Span> {
         let number = span.track.number();
         if self.silent.contains(&number) {
             return None;
@@ -314,12 +314,12 @@ impl Pass {
     }
 
     /// A mark with its new identifiers.
-    pub fn mark(&self, mark: Mark) -> Option<Mark> {
+    pub(super) fn mark(&self, mark: Mark) -> Option<Mark> {
         Some(Mark { track: self.track(mark.track)?, object: mark.object.and_then(|object| self.object(object)), ..mark })
     }
 
     /// Whose a counter is now.
-    pub fn counter_of(&self, of: CounterOf) -> Option<CounterOf> {
+    pub(super) fn counter_of(&self, of: CounterOf) -> Option<CounterOf> {
         match of {
             CounterOf::Track(track) => self.track(track).map(CounterOf::Track),
             CounterOf::Object(object) => self.object(object).map(CounterOf::Object),
@@ -327,12 +327,12 @@ impl Pass {
     }
 
     /// A counter with its new identifiers.
-    pub fn counter(&self, counter: Counter) -> Option<Counter> {
+    pub(super) fn counter(&self, counter: Counter) -> Option<Counter> {
         Some(Counter { of: self.counter_of(counter.of)?, ..counter })
     }
 
     /// A sample with its new identifiers.
-    pub fn sample(&self, sample: Sample, first_stack: u32) -> Sample {
+    pub(super) fn sample(&self, sample: Sample, first_stack: u32) -> Sample {
         Sample {
             host: self.host(sample.host),
             track: sample.track.and_then(|track| self.track(track)),

@@ -2,6 +2,7 @@
 
 use super::{ClockFrom, Part, last_instant};
 use crate::align::{align, connections, largest_error_ns, seen_by_both};
+use crate::numbers::duration;
 use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -36,11 +37,11 @@ impl Placed {
         Axis::new(&self.clocks, &[], &[])
     }
 
-    pub fn to_axis(&self, ns: i64) -> i64 {
+    pub(super) fn to_axis(&self, ns: i64) -> i64 {
         self.axis().to_reference(HostId(0), ns)
     }
 
-    pub fn error_ns(&self) -> u64 {
+    pub(super) fn error_ns(&self) -> u64 {
         match &self.bounded {
             Some(bounded) => largest_error_ns(&self.clocks, bounded),
             None => self.clocks.iter().map(|c| c.error_ns).max().unwrap_or(0),
@@ -204,10 +205,10 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
 fn at_another_time(parts: &[Part<'_>], number: usize, ours: &Range<i64>, theirs: &Range<i64>, offset_ns: i64) -> String {
     let (first, name) = (&parts[0].name, &parts[number].name);
     let (start, end) = (theirs.start.saturating_add(offset_ns), theirs.end.saturating_add(offset_ns));
-    let seconds = |ns: i64| ns as f64 / 1e9;
+    let time = |ns: i64| duration(ns as f64 / 1e9);
     let (when, earlier, later) = match start > ours.end {
-        true => (format!("begins {:.1} s after {first} has ended", seconds(start.saturating_sub(ours.end))), first, name),
-        false => (format!("ends {:.1} s before {first} begins", seconds(ours.start.saturating_sub(end))), name, first),
+        true => (format!("begins {} after {first} has ended", time(start.saturating_sub(ours.end))), first, name),
+        false => (format!("ends {} before {first} begins", time(ours.start.saturating_sub(end))), name, first),
     };
     format!(
         "{when}, and no connection is in both: nothing connects them, so they are not merged. What is merged was recorded at the same time, at both \
@@ -244,7 +245,7 @@ fn nothing_common(parts: &[Part<'_>]) -> String {
 pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
     let mut notes = Vec::new();
     for (part, placed) in parts.iter().zip(placed) {
-        let error_ms = placed.error_ns() as f64 / 1e6;
+        let error_s = placed.error_ns() as f64 / 1e9;
         notes.extend(placed.apart.then(|| {
             format!(
                 "{}: says that it was recorded on a clock that another recording has, and its times contradict that one's (a time namespace, or a \
@@ -254,13 +255,16 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
         }));
         match placed.by {
             ClockFrom::SameBoot => notes.extend(of_one_machine(parts, part, placed)),
-            ClockFrom::WallClock => {
-                notes.push(format!("{}: placed by wall clocks, which may be {error_ms:.0} ms off: {}.", part.name, nothing_common(parts)))
-            }
-            ClockFrom::Connections { one_way: true, .. } => notes.push(format!(
-                "{}: bytes were seen in one direction only, so its clock rests on an assumed delay of at most {:.0} ms.",
+            ClockFrom::WallClock => notes.push(format!(
+                "{}: placed by wall clocks, which may be {} off: {}.",
                 part.name,
-                error_ms * 2.0
+                duration(error_s),
+                nothing_common(parts)
+            )),
+            ClockFrom::Connections { one_way: true, .. } => notes.push(format!(
+                "{}: bytes were seen in one direction only, so its clock rests on an assumed delay of at most {}.",
+                part.name,
+                duration(error_s * 2.0)
             )),
             ClockFrom::Connections { contradictions, .. } if contradictions > 0 => {
                 notes.push(format!("{}: {contradictions} bounds on its clock contradicted all others and were left out.", part.name))

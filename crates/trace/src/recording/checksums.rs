@@ -23,7 +23,7 @@ pub(super) struct FileSums {
 
 impl FileSums {
     /// Verifies bytes that begin with block `first`; the error says which block is damaged.
-    pub fn verify(&self, path: &Path, first: usize, bytes: &[u8]) -> Result<(), TraceError> {
+    pub(super) fn verify(&self, path: &Path, first: usize, bytes: &[u8]) -> Result<(), TraceError> {
         for (i, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
             if self.crc32c.get(first + i) != Some(&crc32c(block)) {
                 let at = (first + i) * BLOCK_BYTES;
@@ -42,18 +42,18 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
-    pub fn new() -> Checksums {
+    pub(super) fn new() -> Checksums {
         Checksums { block_bytes: BLOCK_BYTES, files: BTreeMap::new() }
     }
 
-    pub fn write(&self, root: &Path) -> Result<(), TraceError> {
+    pub(super) fn write(&self, root: &Path) -> Result<(), TraceError> {
         let path = root.join(NAME);
         let text = serde_json::to_vec(self).map_err(|e| TraceError::new(&path, e))?;
         super::replace_file(&path, &text)
     }
 
     /// The checksums in `root`; none where there is no such file.
-    pub fn read(root: &Path) -> Result<Checksums, TraceError> {
+    pub(super) fn read(root: &Path) -> Result<Checksums, TraceError> {
         let path = root.join(NAME);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -76,12 +76,12 @@ pub(super) struct Summing<W> {
 }
 
 impl<W: Write> Summing<W> {
-    pub fn new(inner: W) -> Summing<W> {
+    pub(super) fn new(inner: W) -> Summing<W> {
         Summing { inner, block: Vec::with_capacity(BLOCK_BYTES), sums: FileSums::default() }
     }
 
     /// Flushes, and gives the checksums.
-    pub fn finish(mut self) -> std::io::Result<FileSums> {
+    pub(super) fn finish(mut self) -> std::io::Result<FileSums> {
         self.inner.flush()?;
         if !self.block.is_empty() {
             self.sums.crc32c.push(crc32c(&self.block));

@@ -131,7 +131,7 @@ pub(super) struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    pub fn new(axis: &'a Axis, parts: &'a [(HostId, Part)]) -> Backward<'a> {
+    pub(super) fn new(axis: &'a Axis, parts: &'a [(HostId, Part)]) -> Backward<'a> {
         let stream = |(host, part): &'a (HostId, Part)| Stream {
             part,
             host: *host,

@@ -23,7 +23,6 @@ mod parquet_file;
 mod reader;
 mod row_group;
 mod segment;
-mod shrink;
 mod small_tables;
 mod sorter;
 mod span_table;
@@ -33,7 +32,6 @@ mod window;
 mod writer;
 
 pub use reader::Recording;
-pub use shrink::shrink;
 pub use writer::{Ending, RecordingWriter};
 
 pub(crate) use sorter::{Key, Sortable, Sorter};

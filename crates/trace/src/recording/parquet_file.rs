@@ -53,7 +53,7 @@ impl PartWriter {
     }
 
     /// Ends the file.
-    pub fn finish(self) -> Result<FileSums, TraceError> {
+    pub(super) fn finish(self) -> Result<FileSums, TraceError> {
         let failed = |e: &dyn std::fmt::Display| TraceError::new(&self.path, format!("cannot be written: {e}"));
         let mut summing = self.writer.into_inner().map_err(|e| failed(&e))?;
         summing.flush().map_err(|e| failed(&e))?;
@@ -89,7 +89,7 @@ pub(super) struct Part {
 
 impl Part {
     /// Reads the footer.
-    pub fn open(path: &Path, sums: Option<FileSums>) -> Result<Part, TraceError> {
+    pub(super) fn open(path: &Path, sums: Option<FileSums>) -> Result<Part, TraceError> {
         let window = Window::new(path, sums.as_ref())?;
         let metadata = guarded(path, || ParquetMetaDataReader::new().parse_and_finish(&window))?;
         for group in metadata.row_groups() {
@@ -101,7 +101,7 @@ impl Part {
         Ok(Part { path: path.to_owned(), sums, metadata })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 

@@ -12,8 +12,8 @@
 //! A frame that runs past the end of the file is the torn tail of a killed recorder: it is dropped, and
 //! its bytes are counted. A frame whose checksum is wrong is skipped, and its events are counted as lost.
 
-use crate::codec::encode_events_into;
-use crate::{Event, MAX_ENCODED_BYTES, TraceError};
+use crate::codec::{MAX_ENCODED_BYTES, encode_events_into};
+use crate::{Event, TraceError};
 use crc_fast::{CrcAlgorithm, checksum};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -65,7 +65,7 @@ pub(super) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    pub fn create(directory: &Path, limit_bytes: u64) -> Result<SegmentWriter, TraceError> {
+    pub(super) fn create(directory: &Path, limit_bytes: u64) -> Result<SegmentWriter, TraceError> {
         std::fs::create_dir(directory).map_err(|e| TraceError::new(directory, format!("cannot be made: {e}")))?;
         let mut writer = SegmentWriter { directory: directory.to_owned(), file: None, number: 0, length: 0, room: limit_bytes };
         writer.begin().map_err(|e| TraceError::new(directory, format!("a segment cannot be begun: {e}")))?;
@@ -86,7 +86,7 @@ impl SegmentWriter {
     }
 
     /// Appends a frame whole, or nothing of it.
-    pub fn append(&mut self, frame: &[u8]) -> std::io::Result<()> {
+    pub(super) fn append(&mut self, frame: &[u8]) -> std::io::Result<()> {
         let room =
             self.room.checked_sub(frame.len() as u64).ok_or_else(|| std::io::Error::other("the recording's size limit is reached"))?;
         if self.length >= SEGMENT_BYTES || self.file.is_none() {

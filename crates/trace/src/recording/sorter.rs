@@ -36,7 +36,7 @@ pub(crate) struct Sorter<R> {
 
 impl<R: Sortable> Sorter<R> {
     /// Runs go to `directory`, which exists, in files that begin with `name`.
-    pub fn new(directory: &Path, name: &'static str) -> Sorter<R> {
+    pub(crate) fn new(directory: &Path, name: &'static str) -> Sorter<R> {
         Sorter::with_run_rows(directory, name, RUN_ROWS)
     }
 
@@ -44,7 +44,7 @@ impl<R: Sortable> Sorter<R> {
         Sorter { directory: directory.to_owned(), name, run_rows, rows: Vec::new(), runs: Vec::new(), made: 0 }
     }
 
-    pub fn push(&mut self, row: R) -> Result<(), TraceError> {
+    pub(crate) fn push(&mut self, row: R) -> Result<(), TraceError> {
         self.rows.push(row);
         if self.rows.len() >= self.run_rows { self.spill() } else { Ok(()) }
     }
@@ -92,7 +92,7 @@ impl<R: Sortable> Sorter<R> {
     }
 
     /// Hands every row to `each`, in order.
-    pub fn drain(mut self, mut each: impl FnMut(R) -> Result<(), TraceError>) -> Result<(), TraceError> {
+    pub(crate) fn drain(mut self, mut each: impl FnMut(R) -> Result<(), TraceError>) -> Result<(), TraceError> {
         if self.runs.is_empty() {
             for (_, i) in self.order() {
                 each(self.rows[i as usize])?;

@@ -23,7 +23,7 @@ pub(super) struct TablesWriter<'a> {
 }
 
 impl<'a> TablesWriter<'a> {
-    pub fn new(root: &'a Path) -> TablesWriter<'a> {
+    pub(super) fn new(root: &'a Path) -> TablesWriter<'a> {
         TablesWriter { root, sums: Checksums::new() }
     }
 
@@ -43,7 +43,7 @@ impl<'a> TablesWriter<'a> {
     }
 
     /// The same for spans; with many hosts in smaller row groups, because a reader holds one of each.
-    pub fn spans(&mut self, hosts: usize) -> HostFiles<'_, Span> {
+    pub(super) fn spans(&mut self, hosts: usize) -> HostFiles<'_, Span> {
         let most = ((1 << 20) / hosts.max(1)).clamp(ROW_GROUP_ROWS_LEAST, ROW_GROUP_ROWS);
         let open = Box::new(move |path: &Path| PartWriter::create(path, span_table::SCHEMA, span_table::spans_properties(most)));
         let columns = span_table::spans_columns;
@@ -67,7 +67,7 @@ pub(super) struct HostFiles<'a, R> {
 
 impl<R> HostFiles<'_, R> {
     /// Takes the next row; hosts must not come back once left.
-    pub fn push(&mut self, host: HostId, row: R) -> Result<(), TraceError> {
+    pub(super) fn push(&mut self, host: HostId, row: R) -> Result<(), TraceError> {
         if self.now.as_ref().is_none_or(|now| now.0 != host) {
             self.end_file()?;
             self.begin_file(host)?;
@@ -100,7 +100,7 @@ impl<R> HostFiles<'_, R> {
     }
 
     /// Ends the last file. A table without rows has one file without rows, so that its columns are known.
-    pub fn finish(mut self) -> Result<(), TraceError> {
+    pub(super) fn finish(mut self) -> Result<(), TraceError> {
         if self.now.is_none() {
             self.begin_file(HostId(0))?;
         }

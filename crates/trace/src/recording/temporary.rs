@@ -9,7 +9,7 @@ pub(crate) struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
     /// Makes one.
-    pub fn new() -> Result<TemporaryDirectory, TraceError> {
+    pub(crate) fn new() -> Result<TemporaryDirectory, TraceError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         loop {
             let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -23,7 +23,7 @@ impl TemporaryDirectory {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -5,8 +5,9 @@ use super::convert::{convert, remove_tables};
 use super::segment::{SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
 use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// How a recording ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +138,7 @@ impl RecordingWriter {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn append(&self, events: &[Event]) {

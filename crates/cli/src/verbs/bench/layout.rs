@@ -8,7 +8,7 @@ use crate::bench_page::{self, Picture};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
-use crate::{output, size};
+use crate::output;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use thalweg_report::plot::Page;
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::plan::{Mpi, Peer, Via};
 use thalweg_study::{Choice, Document, Observer, conduct, markdown};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench layout`.
 #[derive(clap::Args)]
@@ -36,16 +37,16 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
     /// Sizes of a node's part
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1Mi,4Mi,16Mi,64Mi", value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1Mi,4Mi,16Mi,64Mi", value_parser = numbers::parse_positive_size)]
     sizes: Vec<u64>,
     /// Bytes of a transfer
-    #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = numbers::parse_positive_size)]
     transfer: u64,
     /// Transfers in flight through the client library
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = size::count)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::parse_count)]
     in_flight: u32,
     /// Repetitions, interleaved
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = size::count)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::parse_count)]
     repeat: u32,
     /// Series: local, local-cached, basic, stripe-64k, stripe-8m, stripe-16m, stripe-fitted, varstrip-local, twod (default: all)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -58,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     patterns: Vec<String>,
     /// The part's size in those
-    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = numbers::parse_positive_size)]
     pattern_size: u64,
     /// What starts an MPI job, up to the program of the patterns (mpi/patterns), like 'mpiexec.{mpi} -n {ranks} patterns-{mpi}'
     #[arg(long, value_name = "WORDS", requires = "mpi_directory")]
@@ -69,12 +70,12 @@ pub struct Arguments {
     /// Other systems that the same parts are written to: a TOML file
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
-    /// What a disk is known to give, in bytes per second, for predictions (default: what the local series finds)
-    #[arg(long, value_name = "SIZE", value_parser = size::positive)]
-    disk_rate: Option<u64>,
+    /// What a disk is known to give, for predictions (default: what the local series finds)
+    #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
+    disk_rate: Option<f64>,
     /// What a link is known to carry (default: measured)
-    #[arg(long, value_name = "SIZE", value_parser = size::positive)]
-    link_rate: Option<u64>,
+    #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
+    link_rate: Option<f64>,
     /// Have bonnie++ check the local ceiling
     #[arg(long)]
     bonnie: bool,
@@ -190,8 +191,8 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
         in_flight: arguments.in_flight,
         repeat: arguments.repeat as usize,
         peers,
-        disk_bytes_per_s: arguments.disk_rate.map(|rate| rate as f64),
-        link_bytes_per_s: arguments.link_rate.map(|rate| rate as f64),
+        disk_bytes_per_s: arguments.disk_rate,
+        link_bytes_per_s: arguments.link_rate,
         bonnie: arguments.bonnie,
         explain: !arguments.no_explain,
         timeout_s: arguments.store.timeout.as_secs_f64(),
@@ -228,7 +229,7 @@ impl Observer for Telling {
             point.series,
             point.via,
             point.pattern,
-            size::text(point.part_bytes),
+            numbers::size(point.part_bytes),
             p.repeat
         ));
     }

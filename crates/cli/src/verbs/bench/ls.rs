@@ -8,13 +8,14 @@ use super::results::{self, Results};
 use crate::bench_page::Picture;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::{output, size};
+use crate::output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_report::plot::Page;
 use thalweg_study::ls::choice::{Part, Scale, Stage};
 use thalweg_study::ls::conduct::Observer;
 use thalweg_study::ls::{Choice, Document, markdown, run as study};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PART,...", value_delimiter = ',')]
     only: Vec<String>,
     /// Files of a directory of the grid
-    #[arg(long, value_name = "N", value_parser = size::count)]
+    #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
     files: Option<u32>,
     /// Numbers of datafiles of the grid; 0: never written
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -46,10 +47,10 @@ pub struct Arguments {
     #[arg(long, value_name = "SxT", value_parser = product)]
     store: Option<(u64, u32)>,
     /// Numbers of targets on each server
-    #[arg(long, value_name = "T,...", value_delimiter = ',', value_parser = size::count)]
+    #[arg(long, value_name = "T,...", value_delimiter = ',', value_parser = numbers::parse_count)]
     targets: Vec<u32>,
     /// Repetitions, interleaved
-    #[arg(long, value_name = "N", value_parser = size::count)]
+    #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
     repeat: Option<u32>,
     /// From where listings are made, and beside what: a TOML file (default: this machine alone)
     #[arg(long, value_name = "FILE")]
@@ -58,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Silence after which a server, and ten times that after which a place, is given up
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = size::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = numbers::parse_duration)]
     timeout: Duration,
     /// Where results go
     #[arg(long, value_name = "DIR", default_value = "ls-study")]

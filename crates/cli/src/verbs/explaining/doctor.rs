@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use serde::Serialize;
 use thalweg_record::probe::{self, Finding, State, good, less};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]
@@ -141,11 +142,11 @@ fn memory() -> Finding {
         Some(bytes) if bytes < 2 << 30 => less(
             "memory",
             State::Limited,
-            format!("{} available", crate::size::text(bytes)),
+            format!("{} available", numbers::size(bytes)),
             "the demo's two copies of a 256 MiB file may leave the page cache and be measured from the disk",
             "",
         ),
-        Some(bytes) => good("memory", format!("{} available", crate::size::text(bytes))),
+        Some(bytes) => good("memory", format!("{} available", numbers::size(bytes))),
     }
 }
 
@@ -194,11 +195,11 @@ fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
         Some(bytes) if bytes < ENOUGH => less(
             name,
             State::Limited,
-            format!("at most {}", crate::size::text(bytes)),
+            format!("at most {}", numbers::size(bytes)),
             "a path whose bandwidth times delay is above that cannot be filled by one stream; use --streams",
             &format!("sysctl -w {setting}={ENOUGH}"),
         ),
-        Some(bytes) => good(name, format!("at most {}", crate::size::text(bytes))),
+        Some(bytes) => good(name, format!("at most {}", numbers::size(bytes))),
     }
 }
 

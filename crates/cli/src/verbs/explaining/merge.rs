@@ -6,6 +6,7 @@ use crate::recordings::explained::merged;
 use serde::Serialize;
 use std::path::PathBuf;
 use thalweg_trace::merge::{ClockFrom, MergedPart};
+use thalweg_trace::numbers::duration;
 
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]
@@ -87,7 +88,7 @@ fn sentence(part: &Placed) -> String {
             let by = if by == "wall_clock" { "wall clocks".to_owned() } else { format!("{} connections", part.connections) };
             let offset_s = part.offset_ns as f64 / 1e9;
             let drift_ppm = part.drift_ppb as f64 / 1e3;
-            format!("{name}: {offset_s:+.6} s, {drift_ppm:+.2} ppm, within {:.1} µs, by {by}\n", part.error_ns as f64 / 1e3)
+            format!("{name}: {offset_s:+.6} s, {drift_ppm:+.2} ppm, within {}, by {by}\n", duration(part.error_ns as f64 / 1e9))
         }
     }
 }

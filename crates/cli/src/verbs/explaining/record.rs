@@ -2,10 +2,11 @@
 
 use crate::failure::Failure;
 use crate::recordings::record_flags::{RecordFlags, default_name};
-use crate::{output, size};
+use crate::{output};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use thalweg_record::{Exit, Options};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg record`.
 #[derive(clap::Args)]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::note(&format!(
         "thalweg record: {} ({}, by {}{state}); `thalweg explain {}` says where the time went",
         outcome.path.display(),
-        size::text(bytes),
+        numbers::size(bytes),
         outcome.recorder,
         outcome.path.display()
     ));

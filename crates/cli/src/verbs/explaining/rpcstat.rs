@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_explain::rpcstat::{RpcStat, live::Interval};
+use thalweg_explain::rpcstat::{Interval, RpcStat};
 use thalweg_record::capture::{Capture, Live, LiveOptions, Options, Summary};
 use thalweg_report::TextOptions;
 use thalweg_trace::{Ending, Event, FORMAT_VERSION, Meta, Recording, RecordingWriter, Sink, Time};

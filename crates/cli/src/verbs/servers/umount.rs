@@ -1,7 +1,7 @@
 //! `thalweg umount`: unmounts a store, and waits until everything is written.
 
 use crate::failure::Failure;
-use crate::{output, size};
+use crate::output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use thalweg_mount::busy::{Condition, condition, elsewhere};
 use thalweg_mount::fuse::mounting::{Mounted, mounts, unmount};
 use thalweg_mount::session::busy_text;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     lazy: bool,
     /// How long to wait until everything is written
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = size::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = numbers::parse_duration)]
     timeout: Duration,
 }
 

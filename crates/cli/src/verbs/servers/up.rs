@@ -3,9 +3,10 @@
 //! The first line on standard output is the store's address and nothing else, so that a script can read it and go on.
 
 use super::starting::{self, StartFlags, until_stopped};
-use crate::{failure::Failure, interrupt::Interrupt, output, size};
+use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
 use thalweg_store::start::{self, UpOptions};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
@@ -15,10 +16,10 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Number of I/O servers, each in a subdirectory of the one directory
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     servers: Option<u32>,
     /// Number of targets of each server, each in a subdirectory
-    #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     targets: Option<u32>,
     /// The port of the metadata service (default: the one it had, or a free one)
     #[arg(long, value_name = "P")]

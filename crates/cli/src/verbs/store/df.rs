@@ -1,11 +1,12 @@
 //! `thalweg df`: how much room each target has, and what partial copies take of it.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session, size};
+use crate::{failure::Failure, output, session::Session};
 use serde::Serialize;
 use thalweg_store::client::partials::Partial;
 use thalweg_store::protocol::metadata::TargetEntry;
 use thalweg_trace::Tracer;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         output::json(&Document { schema: "thalweg.df/1", targets, partials, silent: silent.clone() })?;
     } else {
-        let bytes = |b: Option<u64>| b.map_or("?".to_owned(), size::text);
+        let bytes = |b: Option<u64>| b.map_or("?".to_owned(), numbers::size);
         let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
             (Some(total @ 1..), Some(free)) => format!("{} %", 100 * u128::from(total.saturating_sub(free)) / u128::from(total)),
             _ => "?".to_owned(),
@@ -132,7 +133,7 @@ impl Partials {
     /// In a line for a person; `None`: there is nothing to say.
     fn line(&self) -> Option<String> {
         let files = |n: u64| if n == 1 { "1 partial copy".to_owned() } else { format!("{n} partial copies") };
-        let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), size::text);
+        let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), numbers::size);
         let abandoned = (self.abandoned > 0).then(|| {
             let (files, space) = (files(self.abandoned), space(self.abandoned_bytes));
             format!("{files} of clients that are gone, {space} (thalweg rm --partials removes them)")

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::time::Instant;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Arguments of `thalweg du`.
 #[derive(clap::Args)]
@@ -119,7 +119,7 @@ struct Adding<'a> {
 }
 
 impl Adding<'_> {
-    fn operand(&mut self, mode: &Mode, path: &BytePath, walking: &Walking, troubles: &mut Troubles) -> Result<Sum, Failure> {
+    fn operand(&mut self, mode: &TraceHandle, path: &BytePath, walking: &Walking, troubles: &mut Troubles) -> Result<Sum, Failure> {
         let mut tracer = mode.thread("main");
         let place = Place::at(&path.path);
         let store = walking.session.map().store;

@@ -7,7 +7,7 @@ use super::walking::{Operands, Troubles, WalkFlags, Walking};
 use crate::failure::Failure;
 use crate::operand::{BytePath, StoreFlags};
 use crate::session::Session;
-use crate::{names, output, size};
+use crate::{names, output};
 use std::ffi::OsString;
 use std::time::Duration;
 use thalweg_store::ErrorKind;
@@ -15,7 +15,8 @@ use thalweg_store::client::partials::Partial;
 use thalweg_store::client::remove::Remover;
 use thalweg_store::client::walk::{Detail, WalkMode};
 use thalweg_store::protocol::metadata::{FileKind, Place};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
     /// With --partials: only if the client has been gone for this long
-    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = size::age, requires = "partials")]
+    #[arg(long, value_name = "AGE", default_value = "1d", value_parser = numbers::parse_age, requires = "partials")]
     older_than: Duration,
     /// With --partials: only list them
     #[arg(short = 'n', long, requires = "partials")]
@@ -92,8 +93,8 @@ impl Arguments {
         let tracer = &mut Tracer::off();
         for partial in Partial::all(tracer, session.names()).map_err(Failure::failed)? {
             let Some(age) = partial.abandoned_for.filter(|age| *age >= self.older_than && partial.is_below(below)) else { continue };
-            let space = partial.allocated_bytes(tracer, session.data()).map_or("?".to_owned(), size::text);
-            let said = format!("{}: {space}, abandoned {} ago", names::text(&partial.path), size::age_text(age));
+            let space = partial.allocated_bytes(tracer, session.data()).map_or("?".to_owned(), numbers::size);
+            let said = format!("{}: {space}, abandoned {} ago", names::text(&partial.path), numbers::age(age));
             if self.dry_run {
                 output::line(&said)?;
                 continue;
@@ -108,7 +109,7 @@ impl Arguments {
     }
 
     /// Removes the operands that are in one store.
-    fn remove(&self, mode: &Mode, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn remove(&self, mode: &TraceHandle, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
         let Walking { session, walker } = &operands.walking[store];
         let mut tracer = mode.thread("main");
         let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();

@@ -1,10 +1,11 @@
 //! `thalweg stat`: what is known of a file or directory.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, listing, names, output, session::Session, size};
+use crate::{failure::Failure, listing, names, output, session::Session};
 use serde::Serialize;
 use std::ffi::OsString;
 use thalweg_store::protocol::metadata::FileKind;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg stat`.
 #[derive(clap::Args)]
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut text = format!("{}: {}, id {}\n", document.path, document.kind, document.id);
     if let Some(bytes) = size_bytes {
-        text.push_str(&format!("size      {bytes} bytes ({})\n", size::text(bytes)));
+        text.push_str(&format!("size      {bytes} bytes ({})\n", numbers::size(bytes)));
     }
     if let Some(target) = &document.target {
         text.push_str(&format!("target    {target}\n"));

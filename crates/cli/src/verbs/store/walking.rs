@@ -6,13 +6,14 @@
 use crate::operand::{BytePath, StoreFlags};
 use crate::recordings::around::{Attributes, RecordingFlags};
 use crate::session::{Session, Sessions};
-use crate::{failure::Failure, names, output, size};
+use crate::{failure::Failure, names, output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_store::Error;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
-use thalweg_trace::Mode;
+use thalweg_trace::TraceHandle;
+use thalweg_trace::numbers;
 
 /// How directories are walked. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]
@@ -22,7 +23,7 @@ pub(super) struct WalkFlags {
     #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
     mode: ModeFlag,
     /// How many entries to prefetch (default: 8, doubled whenever they were used, up to 4096)
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     window: Option<u32>,
     /// Print the cost to standard error: requests, round trips, hits and misses of prefetching, time per entry
     #[arg(long)]
@@ -113,7 +114,7 @@ impl WalkFlags {
         stores: &StoreFlags,
         operands: &Operands,
         json: bool,
-        work: impl FnOnce(&Mode, &mut Troubles) -> Result<(), Failure>,
+        work: impl FnOnce(&TraceHandle, &mut Troubles) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let sessions: Vec<Arc<Session>> = operands.walking.iter().map(|walking| Arc::clone(&walking.session)).collect();
         self.recording.around(stores, &sessions, json, |mode| {
@@ -148,12 +149,12 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
 
 /// What a walk cost, in one line.
 fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
-    let each = if counters.entries > 0 { format!("{:.2} us", seconds * 1e6 / counters.entries as f64) } else { "-".to_owned() };
+    let each = if counters.entries > 0 { numbers::duration(seconds / counters.entries as f64) } else { "-".to_owned() };
     format!(
         "{} entries in {}, {each} each; {} requests, {} sequential round trips; prefetching: {} hits, {} misses, {} wasted, window {}; \
          sizes: {} from the metadata service, {} datafiles glimpsed",
         counters.entries,
-        size::seconds_text(seconds),
+        numbers::duration(seconds),
         counters.requests,
         counters.round_trips,
         counters.hits,

@@ -3,7 +3,7 @@
 use super::Proposal;
 use crate::model::copy::Copy;
 
-pub fn propose(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
     let most = (copy.request_bytes / copy.buffer_bytes).ceil() as usize * copy.requests / (copy.servers * copy.streams);
     let depths = [2, 4, 8, 16, 32].into_iter().filter(|&d| d > copy.depth && d < most.saturating_mul(2));
     depths

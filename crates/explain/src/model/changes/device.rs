@@ -9,7 +9,7 @@ fn faster(costs: Costs) -> Costs {
 }
 
 /// The client's file on a disk twice as fast.
-pub fn propose_client(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose_client(copy: &Copy) -> Vec<Proposal> {
     let client = Copy { requester: faster(copy.requester), near: faster(copy.near), ..copy.clone() };
     let id = if copy.inward { "device.read.x2" } else { "device.write.x2" };
     let (what, how) = ("the client's disk twice as fast", "move the client's file to a disk twice as fast");
@@ -17,7 +17,7 @@ pub fn propose_client(copy: &Copy) -> Vec<Proposal> {
 }
 
 /// The servers' datafiles on disks twice as fast.
-pub fn propose_servers(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose_servers(copy: &Copy) -> Vec<Proposal> {
     let servers = Copy { far: faster(copy.far), ..copy.clone() };
     let id = if copy.inward { "device.write.x2" } else { "device.read.x2" };
     let (what, how) = ("the servers' disks twice as fast", "give the servers disks twice as fast, or twice as many of them");

@@ -3,7 +3,7 @@
 use super::Proposal;
 use crate::model::copy::Copy;
 
-pub fn propose(copy: &Copy) -> Vec<Proposal> {
+pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
     let counts = [2, 4].into_iter().filter(|&n| n > copy.streams && n * copy.servers <= 64);
     counts
         .map(|n| Proposal {

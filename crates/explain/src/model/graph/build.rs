@@ -9,14 +9,14 @@ use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::streams::{Streams, ways};
 use super::timeline::{Piece, Timeline, Wait, timelines};
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
 /// What is known of the run besides its rows.
-pub struct Facts {
+pub(crate) struct Facts {
     /// The network's part.
     pub regimes: Regimes,
     /// Least round-trip time by connection, in nanoseconds, where TCP said it.
@@ -25,7 +25,7 @@ pub struct Facts {
     pub receive_window_bytes: HashMap<u32, f64>,
     /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
     pub quota: [Option<f64>; 2],
-    /// By track: which part of its running samples found in calls that put data on media.
+    /// By track: which part of its running samples found in calls that make data durable.
     pub syncing: HashMap<u32, f64>,
 }
 
@@ -76,7 +76,7 @@ fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
 }
 
 /// The graph of a recorded run; `None` where its main thread has no time.
-pub fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
+pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
     let from = rows.from;
     let timelines = timelines(cast, rows, from, end);
     let main = timelines.iter().position(|t| t.track == cast.main)?;
@@ -478,7 +478,6 @@ impl Builder<'_> {
         marks.sort_unstable();
         let actor = &self.cast.actors[timeline.track as usize];
         let mut program = Program {
-            track: timeline.track,
             machine: actor.machine as usize,
             end: actor.end,
             syncing: self.facts.syncing.get(&timeline.track).copied().unwrap_or(0.0),

@@ -4,9 +4,9 @@ use super::build::Facts;
 use super::regime::Regimes;
 use crate::ExplainError;
 use crate::assemble::Parts;
+use crate::assemble::circumstances::Quota;
 use crate::cause::End;
-use crate::circumstances::Quota;
-use crate::index::NONE;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 
@@ -14,7 +14,7 @@ use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 const STOPPED_NS: f64 = 5e6;
 
 /// Reads them.
-pub fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, ExplainError> {
+pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, ExplainError> {
     let objects: HashMap<ObjectId, u32> = source.objects().iter().enumerate().map(|(i, o)| (o.object, i as u32)).collect();
     let by_connection = |name: CounterName, most: bool| -> Result<HashMap<u32, f64>, ExplainError> {
         let mut found: HashMap<u32, f64> = HashMap::new();
@@ -47,7 +47,7 @@ pub fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, ExplainErr
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.
-pub fn ceiling_ns_per_byte(meta: &Meta) -> f64 {
+pub(crate) fn ceiling_ns_per_byte(meta: &Meta) -> f64 {
     let paths = meta.attributes.iter().filter(|(n, _)| n.starts_with("ceiling.path."));
     let best = paths.filter_map(|(_, v)| v.parse::<f64>().ok()).fold(0.0, f64::max);
     if best > 0.0 { 1e9 / best } else { 0.0 }

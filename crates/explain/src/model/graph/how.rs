@@ -1,13 +1,13 @@
 //! How a change is made with this very program: its own flags, where they are known.
 
-use crate::mounts::Mount;
+use crate::model::graph::mounts::Mount;
 use thalweg_trace::Meta;
 
 /// Commands that only start others.
 const STARTERS: &[&str] = &["env", "nice", "ionice", "time", "timeout", "stdbuf", "sudo", "taskset", "chrt", "numactl"];
 
 /// The program's name: of the first word that is not a starter's or for one.
-pub fn program(meta: &Meta) -> &str {
+pub(crate) fn program(meta: &Meta) -> &str {
     let mut words = meta.command.iter().map(|w| w.rsplit('/').next().unwrap_or(w));
     let mut name = words.next().unwrap_or("");
     while STARTERS.contains(&name) {
@@ -21,7 +21,7 @@ pub fn program(meta: &Meta) -> &str {
 }
 
 /// The words for a change of a program whose flags are known, or that works in a mounted store.
-pub fn how(id: &str, meta: &Meta, mounts: &[Mount]) -> Option<&'static str> {
+pub(crate) fn how(id: &str, meta: &Meta, mounts: &[Mount]) -> Option<&'static str> {
     if let Some(how) = mounts.first().and_then(|mount| in_mount(id, mount)) {
         return Some(how);
     }

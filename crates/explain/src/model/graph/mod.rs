@@ -7,39 +7,41 @@
 //! a scale ([`scale`]) on what it is about, and the prediction is the observed time, times the ratio of the two replays. What cannot be
 //! replayed (more requests in flight than there were) is predicted from how busy each stage was ([`stages`]).
 
-pub mod build;
-pub mod changes;
-pub mod facts;
-pub mod how;
-pub mod program;
-pub mod queueing;
-pub mod ranks;
-pub mod regime;
-pub mod rows;
-pub mod scale;
-pub mod simulate;
-pub mod stages;
-pub mod streams;
-pub mod timeline;
+pub(crate) mod build;
+pub(crate) mod changes;
+pub(crate) mod facts;
+pub(crate) mod how;
+pub(crate) mod mounts;
+pub(crate) mod program;
+pub(crate) mod queueing;
+pub(crate) mod ranks;
+pub(crate) mod regime;
+pub(crate) mod rows;
+pub(crate) mod scale;
+pub(crate) mod simulate;
+pub(crate) mod stages;
+pub(crate) mod streams;
+pub(crate) mod timeline;
 
 use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
 use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
-use crate::model::walk::Walk;
-use crate::mounts::{Mount, mounts};
-use crate::observation::Way;
+use crate::observe::observation::Way;
+use changes::walk::Walk;
 use changes::{By, Proposal, Run, aimed_at};
+use mounts::{Mount, mounts};
 use program::Graph;
 use scale::Scale;
 use simulate::simulate;
 use stages::Stages;
 use std::collections::HashMap;
+use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
-pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
         Ok(Some(graph)) => predict_from(&graph, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
@@ -48,7 +50,7 @@ pub fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Optio
 }
 
 /// The recorded run as a graph.
-pub fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
+pub(crate) fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
     let facts = facts::facts(source, parts)?;
     let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
@@ -73,7 +75,9 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > MOST_ERROR {
         let reason = format!(
-            "the model replays this run in {replayed_s:.3} s where {wall_s:.3} s were observed, which is too far off to predict from"
+            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            duration(replayed_s),
+            duration(wall_s)
         );
         return refuse(Some(replayed_s), Some(error), reason);
     }
@@ -84,7 +88,7 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
-        .then(|| format!("The run is long: predictions are from its last {:.1} s, taken to be like the rest.", graph.wall_ns / 1e9));
+        .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
         what_if: best(all, aimed_at(largest_cause(parts))),

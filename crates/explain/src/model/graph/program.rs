@@ -5,13 +5,13 @@ use super::streams::Exchanges;
 use crate::cause::End;
 
 /// No mark.
-pub const NO_MARK: u32 = u32::MAX;
+pub(crate) const NO_MARK: u32 = u32::MAX;
 
 /// What a wait of a fixed length, or at a device, was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[repr(u8)]
-pub enum Class {
+pub(crate) enum Class {
     Read,
     Write,
     Sync,
@@ -39,11 +39,11 @@ pub enum Class {
 }
 
 /// How many classes there are.
-pub const CLASSES: usize = Class::Other as usize + 1;
+pub(crate) const CLASSES: usize = Class::Other as usize + 1;
 
 /// One step of a thread. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     /// Runs.
     Run(f64),
     /// Passes an instant that others wait for.
@@ -113,14 +113,12 @@ pub enum Op {
 
 /// A thread's operations.
 #[derive(Clone, Debug)]
-pub struct Program {
-    /// Its dense number.
-    pub track: u32,
+pub(crate) struct Program {
     /// Its machine.
     pub machine: usize,
     /// Its end.
     pub end: End,
-    /// Which part of its running was in calls that put data on media, as samples say.
+    /// Which part of its running was in calls that make data durable, as samples say.
     pub syncing: f64,
     /// In order.
     pub ops: Vec<Op>,
@@ -128,7 +126,7 @@ pub struct Program {
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Device {
+pub(crate) struct Device {
     /// Its machine.
     pub machine: u32,
     /// Its name.
@@ -137,7 +135,7 @@ pub struct Device {
 
 /// The recorded run.
 #[derive(Clone, Debug)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// Threads.
     pub programs: Vec<Program>,
     /// Which of them ends the run.

@@ -2,18 +2,18 @@
 
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
-use crate::cast::Cast;
+use crate::observe::cast::Cast;
 use thalweg_trace::SpanKind;
 
 /// How many threads of ours ran, over time.
-pub struct Busy {
+pub(crate) struct Busy {
     times: Vec<i64>,
     running: Vec<i32>,
 }
 
 impl Busy {
     /// Of one machine.
-    pub fn of(cast: &Cast, timelines: &[Timeline], machine: u32) -> Busy {
+    pub(crate) fn of(cast: &Cast, timelines: &[Timeline], machine: u32) -> Busy {
         let ours = timelines.iter().filter(|t| cast.actors[t.track as usize].machine == machine);
         let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
         let mut changes: Vec<(i64, i32)> = runs.flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
@@ -27,7 +27,7 @@ impl Busy {
     }
 
     /// At an instant.
-    pub fn at(&self, instant: i64) -> i32 {
+    pub(crate) fn at(&self, instant: i64) -> i32 {
         let after = self.times.partition_point(|&t| t <= instant);
         after.checked_sub(1).map_or(0, |i| self.running[i])
     }
@@ -35,7 +35,7 @@ impl Busy {
 
 /// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took. The kernel counts that
 /// time by processor, however many threads stood still on each.
-pub fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
+pub(crate) fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
     const LEAST_NS: i64 = 1_000_000;
     let Some(taken_ns) = quota else { return i64::MAX };
     let ours = |r: &&Row| cast.actors[r.track as usize].end as usize == end;

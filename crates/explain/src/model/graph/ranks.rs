@@ -3,18 +3,20 @@
 
 use super::rows::{Row, Rows};
 use crate::ExplainError;
-use crate::cast::Cast;
-use crate::feed::{LiveSpan, live};
-use crate::ranks::{Provider, Ranks, is_mpi, is_part};
+use crate::observe::cast::Cast;
+use crate::observe::feed::live;
+use crate::observe::ranks::{Provider, Ranks, is_part};
+use crate::observe::span::LiveSpan;
+use crate::observe::span::is_mpi;
 use std::collections::HashMap;
-use thalweg_trace::source::ABSENT;
+use thalweg_trace::ABSENT;
 use thalweg_trace::{ObjectKind, Source, SpanKind};
 
 /// More MPI calls than this are not followed: of a longer recording the end is replayed.
 const MOST_CALLS: usize = 400_000;
 
 /// Replaces what ranks did while they waited for each other.
-pub fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), ExplainError> {
+pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), ExplainError> {
     if !source.objects().iter().any(|o| o.kind == ObjectKind::Communicator) {
         return Ok(());
     }
@@ -68,7 +70,7 @@ fn wait(call: &LiveSpan, waker: u32, at: i64) -> Row {
         bytes: 0,
         track: call.track,
         waker,
-        object: crate::index::NONE,
+        object: crate::observe::index::NONE,
         kind: SpanKind::WaitLock,
         by_task: true,
         by_timer: false,

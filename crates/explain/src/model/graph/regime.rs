@@ -7,7 +7,7 @@ use crate::cause::Cause;
 /// What made a transit as long as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Regime {
+pub(crate) enum Regime {
     /// The link's rate.
     Bandwidth,
     /// A send buffer or receive window: a window's worth each round trip.
@@ -21,7 +21,7 @@ pub enum Regime {
 }
 
 /// How many there are.
-pub const REGIMES: usize = 5;
+pub(crate) const REGIMES: usize = 5;
 
 fn regime_of(cause: Cause) -> Option<Regime> {
     Some(match cause {
@@ -36,7 +36,7 @@ fn regime_of(cause: Cause) -> Option<Regime> {
 
 /// The path's stretches that matter to the model, in order of time.
 #[derive(Debug)]
-pub struct Regimes {
+pub(crate) struct Regimes {
     network: Vec<(i64, i64, Regime)>,
     locks: Vec<(i64, i64)>,
     usual: Regime,
@@ -44,7 +44,7 @@ pub struct Regimes {
 
 impl Regimes {
     /// From what the walk charged.
-    pub fn of(parts: &Parts<'_>) -> Regimes {
+    pub(crate) fn of(parts: &Parts<'_>) -> Regimes {
         let mut network = Vec::new();
         let mut locks = Vec::new();
         let mut sums = [0_i64; REGIMES];
@@ -65,7 +65,7 @@ impl Regimes {
     }
 
     /// What a transit between these instants was; where the path lay elsewhere, what transits were mostly.
-    pub fn within(&self, start: i64, end: i64) -> Regime {
+    pub(crate) fn within(&self, start: i64, end: i64) -> Regime {
         let first = self.network.partition_point(|n| n.1 <= start);
         let mut sums = [0_i64; REGIMES];
         for &(from, to, regime) in self.network[first..].iter().take_while(|n| n.0 < end).take(256) {
@@ -78,7 +78,7 @@ impl Regimes {
     }
 
     /// Whether the path was charged to the network within this interval, for most of it.
-    pub fn is_network(&self, start: i64, end: i64) -> bool {
+    pub(crate) fn is_network(&self, start: i64, end: i64) -> bool {
         let first = self.network.partition_point(|n| n.1 <= start);
         let within = self.network[first..].iter().take_while(|n| n.0 < end);
         let ns: i64 = within.map(|n| n.1.min(end) - n.0.max(start)).sum();
@@ -86,7 +86,7 @@ impl Regimes {
     }
 
     /// Whether the path was charged to a lock within this interval, for most of it.
-    pub fn is_lock(&self, start: i64, end: i64) -> bool {
+    pub(crate) fn is_lock(&self, start: i64, end: i64) -> bool {
         let first = self.locks.partition_point(|l| l.1 <= start);
         let within = self.locks[first..].iter().take_while(|l| l.0 < end);
         let ns: i64 = within.map(|l| l.1.min(end) - l.0.max(start)).sum();

@@ -2,12 +2,12 @@
 //! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
 
 use crate::ExplainError;
-use crate::index::{DenseIndex, NONE};
-use thalweg_trace::source::{ABSENT, ABSENT_RESULT};
+use crate::observe::index::{DenseIndex, NONE};
+use thalweg_trace::{ABSENT, ABSENT_RESULT};
 use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
 /// More rows than this are not kept: of a longer recording the end is replayed.
-pub const MAX_ROWS: usize = 200_000;
+pub(crate) const MAX_ROWS: usize = 200_000;
 
 /// A receive that found nothing.
 const EAGAIN: i64 = -11;
@@ -18,7 +18,7 @@ const SPIN_NS: i64 = 20_000;
 /// One span that matters.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Row {
+pub(crate) struct Row {
     pub start: i64,
     /// Until when its thread did not run: its end, or the end less its running time.
     pub off_until: i64,
@@ -47,19 +47,19 @@ pub struct Row {
 
 impl Row {
     /// Whether its thread did not run in some of it.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.off_until > self.start
     }
 
     /// Whether it moved bytes of a connection.
-    pub fn moves(&self) -> bool {
+    pub(crate) fn moves(&self) -> bool {
         matches!(self.kind, SpanKind::NetSend | SpanKind::NetReceive) && self.bytes > 0
     }
 }
 
 /// How long a device had requests under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DeviceUse {
+pub(crate) struct DeviceUse {
     low: Option<i64>,
     /// Time with at least one request under way.
     pub busy_ns: i64,
@@ -79,7 +79,7 @@ impl DeviceUse {
 
 /// One request of a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// When it was issued.
     pub start: i64,
     /// When it completed.
@@ -92,7 +92,7 @@ pub struct Request {
 
 /// What was read.
 #[derive(Debug)]
-pub struct Rows {
+pub(crate) struct Rows {
     /// By descending end.
     pub rows: Vec<Row>,
     /// Devices' requests, by descending end.
@@ -106,7 +106,7 @@ pub struct Rows {
 }
 
 /// Reads what the graph needs of the interval, from its end.
-pub fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
+pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
@@ -147,7 +147,7 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
     let kind = batch.kind[row];
     let observed =
         matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun);
-    if observed || crate::ranks::is_mpi(kind) {
+    if observed || crate::observe::span::is_mpi(kind) {
         return None;
     }
     let (start, end) = (batch.start_ns[row].min(batch.end_ns[row]), batch.end_ns[row]);

@@ -5,7 +5,7 @@ use super::regime::{REGIMES, Regime};
 
 /// What senders wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rooms {
+pub(crate) enum Rooms {
     /// As long as they did.
     AsTheyWere,
     /// As windows four times as large leave it.
@@ -16,7 +16,7 @@ pub enum Rooms {
 
 /// Factors and switches for one replay.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// On waits of a fixed length, by class.
     pub delay: [f64; CLASSES],
     /// On a device's time, by class.
@@ -39,7 +39,7 @@ pub struct Scale {
     pub rooms: [Rooms; REGIMES],
     /// No lock is waited for.
     pub no_lock: bool,
-    /// Nothing is done to put data on media.
+    /// Nothing is done to make data durable.
     pub no_sync: bool,
     /// Bytes are noticed when they come.
     pub no_polls: bool,
@@ -47,7 +47,7 @@ pub struct Scale {
 
 impl Scale {
     /// The run as it was.
-    pub fn none() -> Scale {
+    pub(crate) fn none() -> Scale {
         Scale {
             delay: [1.0; CLASSES],
             device: [1.0; CLASSES],
@@ -67,34 +67,34 @@ impl Scale {
 
     /// With waits of these classes so many times as long.
     #[must_use]
-    pub fn delays(mut self, classes: &[Class], factor: f64) -> Scale {
+    pub(crate) fn delays(mut self, classes: &[Class], factor: f64) -> Scale {
         classes.iter().for_each(|&c| self.delay[c as usize] = factor);
         self
     }
 
     /// With a device's time for these classes so many times as long.
     #[must_use]
-    pub fn devices(mut self, classes: &[Class], factor: f64) -> Scale {
+    pub(crate) fn devices(mut self, classes: &[Class], factor: f64) -> Scale {
         classes.iter().for_each(|&c| self.device[c as usize] = factor);
         self
     }
 
     /// With a connection's time in these regimes so many times as long.
     #[must_use]
-    pub fn services(mut self, regimes: &[Regime], factor: f64) -> Scale {
+    pub(crate) fn services(mut self, regimes: &[Regime], factor: f64) -> Scale {
         regimes.iter().for_each(|&r| self.service[r as usize] = factor);
         self
     }
 
     /// With room for senders in these regimes.
     #[must_use]
-    pub fn rooms(mut self, regimes: &[Regime], rooms: Rooms) -> Scale {
+    pub(crate) fn rooms(mut self, regimes: &[Regime], rooms: Rooms) -> Scale {
         regimes.iter().for_each(|&r| self.rooms[r as usize] = rooms);
         self
     }
 
     /// How long a connection takes for bytes that took `ns`.
-    pub fn service_ns(&self, regime: Regime, ns: f64, bytes: f64) -> f64 {
+    pub(crate) fn service_ns(&self, regime: Regime, ns: f64, bytes: f64) -> f64 {
         let factor = self.service[regime as usize];
         if factor == 1.0 {
             return ns;
@@ -104,7 +104,7 @@ impl Scale {
     }
 
     /// How long a device takes for what took `ns`.
-    pub fn device_ns(&self, device: u32, class: Class, ns: f64) -> f64 {
+    pub(crate) fn device_ns(&self, device: u32, class: Class, ns: f64) -> f64 {
         if self.only_device.is_some_and(|d| d != device) { ns } else { ns * self.device[class as usize] }
     }
 }

@@ -80,7 +80,7 @@ struct Replay<'a> {
 }
 
 /// How long the run is under this scale, in nanoseconds; `None` where the replay does not hold together.
-pub fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
+pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
     let mut replay = Replay {
         graph,
         scale,
@@ -295,7 +295,7 @@ mod tests {
     use crate::cause::End;
 
     fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
-        let programs = programs.into_iter().map(|ops| Program { track: 0, machine: 0, end: End::Client, syncing: 0.0, ops }).collect();
+        let programs = programs.into_iter().map(|ops| Program { machine: 0, end: End::Client, syncing: 0.0, ops }).collect();
         Graph {
             programs,
             main: 0,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Busy times, in nanoseconds.
 #[derive(Clone, Debug)]
-pub struct Stages {
+pub(crate) struct Stages {
     /// Waits of fixed lengths, by class.
     pub delays: [f64; CLASSES],
     /// Devices, by device and class.
@@ -34,7 +34,7 @@ pub struct Stages {
 
 impl Stages {
     /// Of a graph.
-    pub fn of(graph: &Graph) -> Stages {
+    pub(crate) fn of(graph: &Graph) -> Stages {
         let mut stages = Stages {
             delays: [0.0; CLASSES],
             devices: HashMap::new(),
@@ -91,12 +91,12 @@ impl Stages {
     }
 
     /// A class of waits at devices, all devices together.
-    pub fn at_devices(&self, class: Class) -> f64 {
+    pub(crate) fn at_devices(&self, class: Class) -> f64 {
         self.devices.iter().filter(|((_, c), _)| *c == class).map(|(_, ns)| ns).sum()
     }
 
     /// The device that was waited for most in these classes.
-    pub fn device_most_in(&self, classes: &[Class]) -> Option<(u32, f64)> {
+    pub(crate) fn device_most_in(&self, classes: &[Class]) -> Option<(u32, f64)> {
         let mut sums: HashMap<u32, f64> = HashMap::new();
         for ((device, class), ns) in &self.devices {
             if classes.contains(class) {
@@ -107,7 +107,7 @@ impl Stages {
     }
 
     /// The stage that is busy longest: what remains however much is done at the same time.
-    pub fn bottleneck(&self, graph: &Graph) -> f64 {
+    pub(crate) fn bottleneck(&self, graph: &Graph) -> f64 {
         let device_sums = self.devices.keys().map(|&(d, _)| self.devices.iter().filter(|((e, _), _)| *e == d).map(|(_, ns)| ns).sum());
         // What a program does between its requests it does however many there are.
         let own = |i: usize, ns: f64| if i == graph.main { ns + self.think } else { ns };

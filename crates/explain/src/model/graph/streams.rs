@@ -1,19 +1,19 @@
 //! Bytes through connections: who had handed over, and who had taken, how many of a stream's bytes when.
 
 use super::rows::Row;
-use crate::cast::Cast;
 use crate::cause::End;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use std::collections::HashMap;
+use thalweg_trace::ABSENT;
 use thalweg_trace::SpanKind;
-use thalweg_trace::source::ABSENT;
 
 /// One direction of one connection: `2 × connection`, plus one for what the server's end sends.
-pub type Way = u32;
+pub(crate) type Way = u32;
 
 /// Bytes handed over, or taken, by one thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// When it began.
     pub start: i64,
     /// When it was done.
@@ -28,7 +28,7 @@ pub struct Moved {
 
 /// One direction.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// What its sender handed over, in order of time.
     pub sent: Vec<Moved>,
     /// What its receiver took, in order of time.
@@ -39,7 +39,7 @@ pub struct Stream {
 
 /// All streams.
 #[derive(Debug)]
-pub struct Streams {
+pub(crate) struct Streams {
     /// By [`Way`].
     pub streams: Vec<Stream>,
     /// By track: when it used a connection, which object, and whether it sent; in order of time.
@@ -47,7 +47,7 @@ pub struct Streams {
 }
 
 /// At which end of its connection a thread stands when it uses this object.
-pub fn end_of(cast: &Cast, object: u32, track: u32) -> End {
+pub(crate) fn end_of(cast: &Cast, object: u32, track: u32) -> End {
     let attribute = cast.things.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
     match attribute.map(|(_, v)| v.as_str()) {
         Some("server") => End::Server,
@@ -57,7 +57,7 @@ pub fn end_of(cast: &Cast, object: u32, track: u32) -> End {
 }
 
 /// The direction a thread at this end of the object's connection sends in, and the one it receives from.
-pub fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
+pub(crate) fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
     let connection = cast.connection_of(object);
     (connection != NONE).then(|| match end_of(cast, object, track) {
         End::Client => (2 * connection, 2 * connection + 1),
@@ -67,7 +67,7 @@ pub fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
 
 impl Streams {
     /// From all rows that moved bytes.
-    pub fn of(cast: &Cast, rows: &[Row]) -> Streams {
+    pub(crate) fn of(cast: &Cast, rows: &[Row]) -> Streams {
         let mut streams: Vec<Stream> = Vec::new();
         streams.resize_with(cast.connections.len() * 2, Stream::default);
         // Where positions were not recorded, bytes are counted.
@@ -96,13 +96,13 @@ impl Streams {
     }
 
     /// The connection this thread used next, if it did so by `until`; and whether it sent.
-    pub fn used_next(&self, track: u32, instant: i64, until: i64) -> Option<(u32, bool)> {
+    pub(crate) fn used_next(&self, track: u32, instant: i64, until: i64) -> Option<(u32, bool)> {
         let uses = self.uses.get(&track)?;
         uses.get(uses.partition_point(|u| u.0 < instant)).filter(|u| u.0 <= until).map(|u| (u.1, u.2))
     }
 
     /// Who handed over the byte at this position, which had come by an instant; and when it was done with it as far as was recorded.
-    pub fn sender_of(&self, way: Way, position: u64, come_by: i64) -> Option<(u32, i64)> {
+    pub(crate) fn sender_of(&self, way: Way, position: u64, come_by: i64) -> Option<(u32, i64)> {
         let stream = self.streams.get(way as usize)?;
         let sent = &stream.sent;
         if stream.counted {
@@ -118,33 +118,33 @@ impl Streams {
     }
 
     /// The first bytes this thread took at or after an instant; or anyone, where it leaves that to others.
-    pub fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
+    pub(crate) fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         let next = &taken[taken.partition_point(|m| m.end < instant)..];
         next.iter().take(64).find(|m| m.track == track).or(next.first())
     }
 
     /// The last bytes anyone had taken by an instant.
-    pub fn taken_by(&self, way: Way, instant: i64) -> Option<&Moved> {
+    pub(crate) fn taken_by(&self, way: Way, instant: i64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         taken.get(taken.partition_point(|m| m.end <= instant).checked_sub(1)?)
     }
 
     /// When the stream's taken bytes passed a position.
-    pub fn taken_past(&self, way: Way, position: u64) -> Option<&Moved> {
+    pub(crate) fn taken_past(&self, way: Way, position: u64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         taken.get(taken.partition_point(|m| m.to < position))
     }
 
     /// How many bytes the sender had handed over by an instant.
-    pub fn sent_by(&self, way: Way, instant: i64) -> u64 {
+    pub(crate) fn sent_by(&self, way: Way, instant: i64) -> u64 {
         let Some(stream) = self.streams.get(way as usize) else { return 0 };
         let after = stream.sent.partition_point(|m| m.start <= instant);
         after.checked_sub(1).map_or(0, |i| stream.sent[i].to)
     }
 
     /// The requests and answers of the connection that had most.
-    pub fn exchanges(&self) -> Exchanges {
+    pub(crate) fn exchanges(&self) -> Exchanges {
         let all = self.streams.chunks(2).filter(|pair| pair.len() == 2).map(|pair| Exchanges::of(&pair[0], &pair[1]));
         all.max_by_key(|e| e.count).unwrap_or_default()
     }
@@ -152,7 +152,7 @@ impl Streams {
 
 /// Requests that were answered, over one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Exchanges {
+pub(crate) struct Exchanges {
     /// How often the client sent something and then took what came back.
     pub count: u64,
     /// From the first to the last.

@@ -5,8 +5,8 @@
 //! one after the other (spinning), which are no running at all: they wait for what comes next.
 
 use super::rows::{Row, Rows};
-use crate::cast::Cast;
-use crate::index::NONE;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use thalweg_trace::{Role, SpanKind};
 
 /// Between two looks a thread runs no longer than this.
@@ -14,7 +14,7 @@ const BETWEEN_LOOKS_NS: i64 = 200_000;
 
 /// A wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// What was recorded of it (of its last part).
     pub row: Row,
     /// Where it began.
@@ -29,7 +29,7 @@ pub struct Wait {
 
 /// A stretch of a thread's time.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// It ran.
     Run(i64, i64),
     /// It waited.
@@ -38,7 +38,7 @@ pub enum Piece {
 
 impl Piece {
     /// Where it begins.
-    pub fn start(&self) -> i64 {
+    pub(crate) fn start(&self) -> i64 {
         match self {
             Piece::Run(start, _) => *start,
             Piece::Wait(w) => w.start,
@@ -46,7 +46,7 @@ impl Piece {
     }
 
     /// Where it ends.
-    pub fn end(&self) -> i64 {
+    pub(crate) fn end(&self) -> i64 {
         match self {
             Piece::Run(_, end) => *end,
             Piece::Wait(w) => w.end,
@@ -56,7 +56,7 @@ impl Piece {
 
 /// A thread's time.
 #[derive(Debug)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     /// Its dense number.
     pub track: u32,
     /// In order, touching.
@@ -65,12 +65,12 @@ pub struct Timeline {
 
 impl Timeline {
     /// The piece at an instant; at a boundary the earlier one.
-    pub fn at(&self, instant: i64) -> usize {
+    pub(crate) fn at(&self, instant: i64) -> usize {
         self.pieces.partition_point(|p| p.end() < instant).min(self.pieces.len().saturating_sub(1))
     }
 
     /// The latest instant up to `instant` at which the thread ran, or where it began.
-    pub fn ran_at(&self, instant: i64) -> i64 {
+    pub(crate) fn ran_at(&self, instant: i64) -> i64 {
         let Some(first) = self.pieces.first() else { return instant };
         match self.pieces[self.at(instant)] {
             Piece::Run(start, end) => instant.clamp(start, end),
@@ -80,26 +80,20 @@ impl Timeline {
     }
 
     /// The earliest instant from `instant` on at which the thread ran, or where it ended.
-    pub fn runs_from(&self, instant: i64) -> i64 {
+    pub(crate) fn runs_from(&self, instant: i64) -> i64 {
         let from = self.pieces.iter().skip(self.at(instant));
         let run = from.filter_map(|p| if let Piece::Run(start, end) = *p { Some((start, end)) } else { None }).find(|r| r.1 > instant);
         run.map_or(self.pieces.last().map_or(instant, Piece::end), |r| r.0.max(instant))
     }
 
     /// Where it begins.
-    pub fn start(&self) -> i64 {
+    pub(crate) fn start(&self) -> i64 {
         self.pieces.first().map_or(0, Piece::start)
-    }
-
-    /// How long it ran.
-    pub fn ran_ns(&self) -> i64 {
-        let runs = self.pieces.iter().filter(|p| matches!(p, Piece::Run(..)));
-        runs.map(|p| p.end() - p.start()).sum()
     }
 }
 
 /// The timelines of all threads that work for client or server.
-pub fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline> {
+pub(crate) fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline> {
     let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); cast.actors.len()];
     for row in rows.rows.iter().rev() {
         let actor = &cast.actors[row.track as usize];

@@ -16,7 +16,7 @@ use crate::sync::locked;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;
@@ -134,8 +134,8 @@ impl Shared {
     }
 
     /// The recording that requests are part of.
-    fn mode(&self) -> Mode {
-        self.data.links().first().map_or_else(Mode::off, |link| link.mode())
+    fn mode(&self) -> TraceHandle {
+        self.data.links().first().map_or_else(TraceHandle::off, |link| link.mode())
     }
 
     /// Works on the connections, or waits for who does, until `ready` has something. `parent`: the span that this is a part of.
@@ -156,7 +156,7 @@ impl Shared {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.waiting -= 1;
                 let waker_track = state.driver.flatten();
-                tracer.end(waiting, SpanKind::WaitLock, About { parent, waker_track, ..About::default() });
+                tracer.end(waiting, SpanKind::WaitLock, SpanFields { parent, waker_track, ..SpanFields::default() });
                 continue;
             }
             if found.is_none() || state.core.has_requests() {
@@ -262,14 +262,14 @@ impl Walk {
     }
 
     /// Records that the reader has asked, and what it was given. To find that there is nothing more is no request.
-    fn asked(&mut self, tracer: &mut Tracer, asking: Begun) {
+    fn asked(&mut self, tracer: &mut Tracer, asking: OpenSpan) {
         let name = || self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
         let object = self.object.or_else(name);
         let is_first = self.object.is_none();
         self.object = object;
         let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
         let kind = if count.is_some() || is_first { SpanKind::AppRequest } else { SpanKind::AppOther };
-        tracer.end(asking, kind, About { object, count, ..About::default() });
+        tracer.end(asking, kind, SpanFields { object, count, ..SpanFields::default() });
     }
 
     /// A reader that comes back after a while is not given what was true when it left.

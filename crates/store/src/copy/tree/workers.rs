@@ -7,7 +7,7 @@ use crate::sync::locked;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use thalweg_trace::{About, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {
@@ -63,7 +63,7 @@ impl Gate {
         }
         let waker_track = made.by;
         drop(made);
-        tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
+        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
     }
 
     /// Those of batch `number` are there.
@@ -108,7 +108,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         Ok(())
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *locked(&shared.last), ..About::default() });
+    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: *locked(&shared.last), ..SpanFields::default() });
     if let Some(error) = locked(&shared.error).take() {
         return Err(error);
     }
@@ -154,7 +154,7 @@ impl Shared<'_> {
             Err(_) => {
                 let waiting = tracer.begin();
                 let walk = locked(&self.walk);
-                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: walk.last, ..About::default() });
+                tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: walk.last, ..SpanFields::default() });
                 walk
             }
         }
@@ -200,7 +200,7 @@ impl Shared<'_> {
         let done = put();
         let size_bytes = Some(batch.size_bytes);
         let count = Some(batch.entries.len() as u32);
-        tracer.end(request, SpanKind::AppRequest, About { object: self.object, size_bytes, count, ..About::default() });
+        tracer.end(request, SpanKind::AppRequest, SpanFields { object: self.object, size_bytes, count, ..SpanFields::default() });
         self.account(batch);
         done.map(|()| true)
     }

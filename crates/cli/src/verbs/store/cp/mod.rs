@@ -10,7 +10,7 @@ use crate::recordings::explained;
 use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
-use crate::{failure::Failure, output, size};
+use crate::{failure::Failure, output};
 use serde::Serialize;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -22,6 +22,7 @@ use thalweg_store::copy::{
 };
 use thalweg_store::protocol::metadata::FileKind;
 use tree::TreeCopy;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     recursive: bool,
     /// With -r: how many batches of files are copied at a time
-    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
+    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = numbers::parse_count, requires = "recursive")]
     workers: u32,
     /// With -r: copy what symbolic links point to
     #[arg(long, requires = "recursive")]
@@ -80,22 +81,22 @@ pub(crate) struct Arguments {
 #[command(next_help_heading = "Flow")]
 struct FlowFlags {
     /// Size of a request
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     request: Option<u64>,
     /// Requests in flight; with 1, each is read, written and answered before the next is read
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     requests: Option<u32>,
     /// Size of a flow buffer, the unit on the wire
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     buffer: Option<u64>,
     /// Flow buffers in flight on each connection
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     depth: Option<u32>,
     /// Connections to each server
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     streams: Option<u32>,
     /// Size of socket buffers (default: the system chooses)
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     socket_buffer: Option<u64>,
     /// Which thread moves the bytes
     #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
@@ -122,7 +123,7 @@ enum PathOfData {
 /// `memory:SIZE`.
 fn memory(text: &str) -> Result<u64, String> {
     let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
-    size::parse(size_text)
+    numbers::parse_size(size_text)
 }
 
 /// Where bytes come from, before anything is connected.
@@ -258,8 +259,8 @@ impl Copying<'_> {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
         }
         if !flags.quiet {
-            let rate = size::rate_text(outcome.size_bytes, seconds);
-            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), size::text(outcome.size_bytes), size::seconds_text(seconds)));
+            let rate = numbers::byte_rate(outcome.size_bytes as f64 / seconds);
+            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
         }
         match explanation {
             // Standard output carries the file.

@@ -5,13 +5,14 @@
 
 use crate::interrupt::Interrupt;
 use crate::terminal::progress::Progress;
-use crate::{failure::Failure, names, output, size};
+use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::Mode;
+use thalweg_trace::TraceHandle;
+use thalweg_trace::numbers;
 
 /// What a copy of a tree shows, and how.
 pub(super) struct TreeCopy<'a> {
@@ -78,7 +79,7 @@ impl TreeObserver for Watch<'_> {
 
 impl TreeCopy<'_> {
     /// Copies; what was done, and how long it took in seconds.
-    pub(super) fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
+    pub(super) fn run(&self, job: &TreeJob, mode: &TraceHandle) -> Result<(TreeOutcome, f64), Failure> {
         let begun = Instant::now();
         let progress = Progress::new(self.from, None, self.quiet || self.json);
         let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
@@ -119,8 +120,8 @@ impl TreeCopy<'_> {
             });
         }
         if !self.quiet {
-            let (rate, size) = (size::rate_text(outcome.size_bytes, seconds), size::text(outcome.size_bytes));
-            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, size::seconds_text(seconds)));
+            let (rate, size) = (numbers::byte_rate(outcome.size_bytes as f64 / seconds), numbers::size(outcome.size_bytes));
+            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, numbers::duration(seconds)));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 use thalweg_store::client::remove::{Name, Remover};
 use thalweg_store::client::walk::{Detail, TreeEntry, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Arguments of `thalweg find`.
 #[derive(clap::Args)]
@@ -149,7 +149,7 @@ impl Arguments {
     }
 
     /// `None`: what they are compared with is not there, which has been said.
-    fn conditions(&self, mode: &Mode, troubles: &mut Troubles) -> Result<Option<Conditions>, Failure> {
+    fn conditions(&self, mode: &TraceHandle, troubles: &mut Troubles) -> Result<Option<Conditions>, Failure> {
         let mut newer_ns = Vec::new();
         let operands = if self.newer.is_empty() {
             None
@@ -226,7 +226,7 @@ struct Finding<'a> {
 }
 
 impl Finding<'_> {
-    fn all(mut self, mode: &Mode, printing: &mut Printing<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn all(mut self, mode: &TraceHandle, printing: &mut Printing<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
         let mut tracer = mode.thread("main");
         let root = self.root(&mut tracer)?;
         let of_root = |names| Visited { entry: &root, depth: 0, path: &[], parent: FileId::ROOT, names };

@@ -5,10 +5,11 @@ mod plan;
 
 use crate::layout_flags::LayoutFlags;
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session, size};
+use crate::{failure::Failure, output, session::Session};
 use serde::Serialize;
 use thalweg_layout::Layout;
 use thalweg_store::protocol::metadata::{FileLayout, StoreMap};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg layout`.
 #[derive(clap::Args)]
@@ -44,10 +45,10 @@ struct Map {
     #[arg(required_unless_present_all = ["layout", "datafiles", "size"])]
     file: Option<String>,
     /// Begin at this offset
-    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, value_parser = numbers::parse_size)]
     offset: u64,
     /// Length of the range (default: to the end of the file)
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     size: Option<u64>,
     /// Print as JSON
     #[arg(long)]
@@ -128,7 +129,7 @@ fn run_show(arguments: &Show) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&shown);
     }
-    let mut text = format!("{}: {} ({} bytes)\n{}", shown.path, size::text(shown.size_bytes), shown.size_bytes, shown.distribution);
+    let mut text = format!("{}: {} ({} bytes)\n{}", shown.path, numbers::size(shown.size_bytes), shown.size_bytes, shown.distribution);
     for (name, value) in &shown.parameters {
         text.push_str(&format!(", {name} {value}"));
     }

@@ -1,10 +1,11 @@
 //! `thalweg layout plan RECORDING`: from who wrote which bytes of a file to the layout that keeps each writer's bytes on its own node.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session, size};
+use crate::{failure::Failure, output, session::Session};
 use std::path::PathBuf;
 use thalweg_study::locality::{LaidOut, Plan, TargetsOfNode, Written};
 use thalweg_trace::Recording;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg layout plan`.
 #[derive(clap::Args)]
@@ -92,11 +93,11 @@ fn now(path: &str, arguments: &Arguments) -> Result<Option<LaidOut>, Failure> {
 }
 
 fn text(plan: &Plan) -> String {
-    let mut text = format!("{}: {} written by {} writers\n\n", plan.file, size::text(plan.size_bytes), plan.writers.len());
+    let mut text = format!("{}: {} written by {} writers\n\n", plan.file, numbers::size(plan.size_bytes), plan.writers.len());
     let rows: Vec<Vec<String>> = plan
         .writers
         .iter()
-        .map(|writer| vec![writer.name.clone(), writer.node.clone(), writer.target.to_string(), size::text(writer.bytes)])
+        .map(|writer| vec![writer.name.clone(), writer.node.clone(), writer.target.to_string(), numbers::size(writer.bytes)])
         .collect();
     text.push_str(&output::table(&["writer", "node", "target", "bytes"], &rows));
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -108,7 +109,7 @@ fn text(plan: &Plan) -> String {
     if plan.elsewhere_bytes > 0 {
         text.push_str(&format!(
             "Of {} more it was not recorded where in the file they went (shared file pointers, views of very many pieces).\n",
-            size::text(plan.elsewhere_bytes)
+            numbers::size(plan.elsewhere_bytes)
         ));
     }
     text.push_str("\nMPI hints (MPI_Info_set before MPI_File_open):\n");

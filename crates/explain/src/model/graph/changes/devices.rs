@@ -4,7 +4,7 @@ use super::{Proposal, Run};
 use crate::model::graph::program::Class;
 use crate::model::graph::scale::Scale;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let name = |device: u32| run.graph.devices[device as usize].name.clone();
     if let Some((device, ns)) = run.stages.device_most_in(&[Class::Read])

@@ -4,7 +4,7 @@ use super::{Proposal, Run};
 use crate::model::graph::program::Class;
 use crate::model::graph::scale::Scale;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if !run.delayed(&[Class::FarEnd]) {
         return Vec::new();
     }

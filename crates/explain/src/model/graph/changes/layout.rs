@@ -1,12 +1,12 @@
 //! Another layout of a file in a mounted store: over all its servers, or on the machine that uses it.
 
 use super::{Proposal, Run};
+use crate::model::graph::mounts::Mount;
 use crate::model::graph::program::Class;
 use crate::model::graph::regime::Regime;
 use crate::model::graph::scale::{Rooms, Scale};
-use crate::mounts::Mount;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let [mount] = run.mounts else { return Vec::new() };
     wide(run, mount).into_iter().chain(local(run, mount)).collect()
 }

@@ -6,7 +6,7 @@ use crate::model::graph::program::Class;
 use crate::model::graph::regime::Regime;
 use crate::model::graph::scale::{Rooms, Scale};
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let took = |regimes: &[Regime]| regimes.iter().map(|&r| run.stages.regimes[r as usize]).sum::<f64>();
     let least = ceiling_ns_per_byte(run.meta);

@@ -11,6 +11,7 @@ mod processors;
 mod requests;
 mod streams;
 mod sync;
+pub(crate) mod walk;
 mod windows;
 
 use super::program::{Class, Graph};
@@ -18,12 +19,12 @@ use super::scale::Scale;
 use super::stages::Stages;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
-use crate::model::walk::Walk;
-use crate::mounts::Mount;
+use crate::model::graph::mounts::Mount;
 use thalweg_trace::Meta;
+use walk::Walk;
 
 /// What proposals are made from.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The recorded run.
     pub graph: &'a Graph,
     /// How busy its stages were.
@@ -44,7 +45,7 @@ pub struct Run<'a> {
 
 /// How a prediction is made.
 #[derive(Clone, Debug)]
-pub enum By {
+pub(crate) enum By {
     /// Replaying under a scale.
     Replay(Box<Scale>),
     /// From how busy the stages were: so many nanoseconds, where the replay without a change takes `replayed_ns`.
@@ -53,7 +54,7 @@ pub enum By {
 
 /// A change.
 #[derive(Clone, Debug)]
-pub struct Proposal {
+pub(crate) struct Proposal {
     /// What kind of change, for programs.
     pub id: &'static str,
     /// In words.
@@ -84,10 +85,10 @@ impl Run<'_> {
 }
 
 /// Proposals of one kind.
-pub type Change = fn(&Run<'_>) -> Vec<Proposal>;
+pub(crate) type Change = fn(&Run<'_>) -> Vec<Proposal>;
 
 /// Every kind of change.
-pub const ALL: &[Change] = &[
+pub(crate) const ALL: &[Change] = &[
     devices::propose,
     sync::propose,
     pauses::propose,
@@ -103,7 +104,7 @@ pub const ALL: &[Change] = &[
 ];
 
 /// The changes that are aimed at a cause, best known first.
-pub const fn aimed_at(cause: Cause) -> &'static [&'static str] {
+pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
     use Cause as C;
     match cause {
         C::ClientRead | C::ServerRead => &["device.read.x2", "overlap.read_send", "layout.wide"],

@@ -5,7 +5,7 @@ use crate::model::graph::program::{Class, Op};
 use crate::model::graph::scale::Scale;
 use crate::model::graph::simulate::simulate;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let main = &run.graph.programs[run.graph.main];
     let reads = main.ops.iter().filter(|op| matches!(op, Op::Serve { class: Class::Read, .. })).count();
     let waits_for_others =

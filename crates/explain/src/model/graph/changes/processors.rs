@@ -8,7 +8,7 @@ use crate::model::graph::scale::Scale;
 /// A quota is worth mentioning unseen where threads queued for this part of the run.
 const LEAST_UNTOLD_QUOTA: f64 = 0.2;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let none = Scale::none;
     let others = [Class::Foreign, Class::Queue, Class::LongQueue];

@@ -11,7 +11,7 @@ const FEWEST_EXCHANGES: u64 = 16;
 /// How sharp the bend is between the two.
 const SHARPNESS: f64 = 4.0;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let exchanges = &run.graph.exchanges;
     if exchanges.count < FEWEST_EXCHANGES {
         return Vec::new();

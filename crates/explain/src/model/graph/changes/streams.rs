@@ -5,7 +5,7 @@ use crate::model::graph::facts::ceiling_ns_per_byte;
 use crate::model::graph::regime::Regime;
 use crate::model::graph::scale::{Rooms, Scale};
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
     if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
         return Vec::new();

@@ -1,13 +1,13 @@
 //! More questions under way at a time, for walks that ask, wait for the answer, and ask the next: with so many, and with
 //! the attributes of many entries in one answer.
 //!
-//! A walk of our own client is simulated ([`crate::model::walk`]). Of any other program, questions of different entries are made
+//! A walk of our own client is simulated ([`super::walk`]). Of any other program, questions of different entries are made
 //! independent: the time they take together is that of one after the other over the window, or the busiest stage's, and a little more than
 //! either where they are near each other.
 
+use super::walk::WINDOWS;
 use super::{By, Proposal, Run};
 use crate::document::Trip;
-use crate::model::walk::WINDOWS;
 
 /// Questions of which fewer than this part wait for the one before them are under way together already.
 const SERIAL: f64 = 0.5;
@@ -22,7 +22,7 @@ const ENTRY_BYTES: f64 = 200.0;
 /// Which part of the server's work is left where one question brings many entries: looking them up, not taking questions.
 const WORK_LEFT: f64 = 0.1;
 
-pub fn propose(run: &Run<'_>) -> Vec<Proposal> {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
     if let Some(walk) = &run.walk {
         return walk.proposals(run.replayed_ns, run.meta);

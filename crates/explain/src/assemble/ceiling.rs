@@ -1,0 +1,72 @@
+//! Whether something ran as fast as it can: a device or path whose ceiling has been measured (attributes
+//! `ceiling.device.NAME.read|write` and `ceiling.path.CLIENT>SERVER` of the recording, in bytes per second), or processors.
+
+use crate::assemble::parts::Parts;
+use crate::cause::Cause;
+use thalweg_trace::Meta;
+use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
+
+/// What runs at this part of what it can is doing well.
+pub(crate) const WELL: f64 = 0.9;
+
+/// Something that ran near what it can.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reached {
+    /// Which part of its ceiling it reached.
+    pub part: f64,
+    /// What, and what it can, as the end of a sentence.
+    pub told: String,
+}
+
+/// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`WELL`] or more.
+pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
+    let processors = || {
+        let part = parts.busiest_machine();
+        let told = format!("the processors were {} busy with it", whole_percent(part));
+        Some(Reached { part, told })
+    };
+    let reached = match cause {
+        Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue => processors(),
+        Cause::ClientRead | Cause::ServerRead => device(parts, meta, true),
+        Cause::ClientWrite | Cause::ServerWrite | Cause::ClientSync | Cause::ServerSync | Cause::ClientMemory | Cause::ServerMemory => {
+            device(parts, meta, false)
+        }
+        Cause::NetworkBandwidth => path(parts, meta),
+        _ => None,
+    };
+    reached.filter(|r| r.part >= WELL)
+}
+
+fn number(meta: &Meta, name: &str) -> Option<f64> {
+    let (_, value) = meta.attributes.iter().find(|(n, _)| n == name)?;
+    value.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0)
+}
+
+/// The device that came nearest to its ceiling, between its first request and its last.
+fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
+    let (way, verb) = if reading { ("read", "read") } else { ("write", "written") };
+    let devices = parts.seen.devices.iter().filter_map(|(&track, did)| {
+        let name = &parts.cast.actors[track as usize].name;
+        let ceiling = number(meta, &format!("ceiling.device.{name}.{way}"))?;
+        let (first, last) = did.all.extent()?;
+        let bytes = if reading { did.read_bytes } else { did.written_bytes };
+        let achieved = bytes as f64 * 1e9 / (last - first).max(1) as f64;
+        let told = format!("{name} was {verb} at {}, of the {} that were measured as its best", byte_rate(achieved), byte_rate(ceiling));
+        Some(Reached { part: achieved / ceiling, told })
+    });
+    devices.max_by(|a, b| a.part.total_cmp(&b.part))
+}
+
+/// The path, in the direction that carried most.
+fn path(parts: &Parts<'_>, meta: &Meta) -> Option<Reached> {
+    let stream = parts.seen.stream(*parts.ways().first()?);
+    let (first, last) = stream.all.extent()?;
+    let achieved = stream.all.bytes as f64 * 1e9 / (last - first).max(1) as f64;
+    let paths = meta.attributes.iter().filter_map(|(name, _)| Some((name.strip_prefix("ceiling.path.")?, number(meta, name)?)));
+    let nearest = paths.map(|(name, ceiling)| {
+        let (carried, best) = (bit_rate(achieved), bit_rate(ceiling));
+        let told = format!("{} carried {carried}, of the {best} that were measured as its best", name.replace('>', " > "));
+        Reached { part: achieved / ceiling, told }
+    });
+    nearest.min_by(|a, b| (a.part - 1.0).abs().total_cmp(&(b.part - 1.0).abs()))
+}

@@ -1,0 +1,111 @@
+//! What samples of the running threads and processor quotas say of the time that was charged.
+
+use crate::ExplainError;
+use crate::cause::End;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use crate::walk::ledger::Ledger;
+use std::collections::HashMap;
+use thalweg_trace::{CounterName, CounterOf, Source};
+
+/// Of a track sampled for less, samples say nothing of where it ran.
+const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
+
+/// What samples and quotas say, read after the walk.
+#[derive(Debug, Default)]
+pub(crate) struct Circumstances {
+    /// By entry of the ledger: sampled time by class.
+    sampled: HashMap<u32, HashMap<u16, u64>>,
+    /// Names of classes of code.
+    classes: HashMap<u16, String>,
+    /// By end: what a processor quota did to it.
+    quotas: [Quota; 2],
+    /// By track: which part of its running samples found in calls that make data durable; where there are enough to tell.
+    syncing: HashMap<u32, f64>,
+}
+
+/// What a processor quota did to an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Quota {
+    /// How long it stopped it.
+    pub stopped_ns: u64,
+    /// How many processors it allows, where that was told.
+    pub processors: Option<f64>,
+}
+
+impl Circumstances {
+    /// Reads them for the path that was charged.
+    pub(crate) fn read(source: &dyn Source, cast: &mut Cast, ledger: &Ledger) -> Result<Circumstances, ExplainError> {
+        let mut known = Circumstances { quotas: quotas(source, cast)?, ..Circumstances::default() };
+        for (name, value) in &source.meta().attributes {
+            if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
+                known.classes.insert(number, value.clone());
+            }
+        }
+        let sync = known.classes.iter().find(|(_, name)| *name == "sync").map(|(&class, _)| class);
+        let mut syncing: HashMap<u32, (u64, u64)> = HashMap::new();
+        let mut path = ledger.path.iter().rev().peekable();
+        for sample in source.samples()? {
+            let at = sample.at.ns();
+            while path.peek().is_some_and(|run| run.end <= at) {
+                path.next();
+            }
+            let track = sample.track.map_or(NONE, |t| cast.tracks.get(t.number()));
+            if track == NONE {
+                continue;
+            }
+            let (in_sync, all) = syncing.entry(track).or_default();
+            *all += sample.weight_ns;
+            *in_sync += if Some(sample.class) == sync { sample.weight_ns } else { 0 };
+            if let Some(run) = path.peek()
+                && run.start <= at
+                && run.track == track
+            {
+                *known.sampled.entry(run.entry).or_default().entry(sample.class).or_default() += sample.weight_ns;
+            }
+        }
+        if sync.is_some() {
+            let enough = syncing.into_iter().filter(|(_, (_, all))| *all >= ENOUGH_SAMPLED_NS);
+            known.syncing = enough.map(|(track, (sync, all))| (track, sync as f64 / all as f64)).collect();
+        }
+        Ok(known)
+    }
+
+    /// What a processor quota did to an end.
+    pub(crate) fn quota_of(&self, end: End) -> Quota {
+        self.quotas[end as usize]
+    }
+
+    /// Which part of a track's running was in calls that make data durable; `None` where too few samples tell.
+    pub(crate) fn syncing(&self, track: u32) -> Option<f64> {
+        self.syncing.get(&track).copied()
+    }
+
+    /// The class of code that most samples of these entries were in: its name, how much time they stand for, and how much all do.
+    pub(crate) fn most_sampled(&self, members: &[usize]) -> Option<(&str, u64, u64)> {
+        let mut sums: HashMap<u16, u64> = HashMap::new();
+        for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
+            sampled.iter().for_each(|(&class, &ns)| *sums.entry(class).or_default() += ns);
+        }
+        let (&class, &most) = sums.iter().max_by_key(|&(&class, &ns)| (ns, std::cmp::Reverse(class)))?;
+        Some((self.classes.get(&class)?, most, sums.values().sum()))
+    }
+}
+
+/// What quotas did to each end: all its processes' together.
+fn quotas(source: &dyn Source, cast: &mut Cast) -> Result<[Quota; 2], ExplainError> {
+    let told = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
+    let mut ends = [Quota { processors: told, ..Quota::default() }, Quota::default()];
+    let mut values: HashMap<u32, (i64, i64)> = HashMap::new();
+    for counter in source.counters(CounterName::CpuThrottledNs)? {
+        if let CounterOf::Track(track) = counter.of {
+            let range = values.entry(cast.tracks.get(track.number())).or_insert((counter.value, counter.value));
+            *range = (range.0.min(counter.value), range.1.max(counter.value));
+        }
+    }
+    for (track, (least, most)) in values {
+        let Some(actor) = cast.actors.get(track as usize) else { continue };
+        ends[actor.end as usize].stopped_ns += most.abs_diff(least);
+    }
+    Ok(ends)
+}

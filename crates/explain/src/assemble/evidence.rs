@@ -1,0 +1,198 @@
+//! What was seen, in a few words: for each charge, how often and how long, and what else there was: who held the processor, what a quota
+//! stopped, what samples of the running threads say, how busy the device was, why something is not known.
+
+use crate::assemble::circumstances::Quota;
+use crate::assemble::parts::Parts;
+use crate::cause::Cause;
+use crate::observe::span::is_mpi;
+use crate::walk::ledger::{Entry, Place, What};
+use std::collections::HashMap;
+use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
+use thalweg_trace::{ObjectKind, SpanKind};
+
+/// What a charge rests on, made of these entries (by their numbers in the ledger). `idle`: which part of it lay in gaps of the channel.
+pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) -> String {
+    let entries: Vec<&Entry> = members.iter().map(|&i| &parts.ledger.entries[i]).collect();
+    let times: u64 = entries.iter().map(|e| e.runs.count).sum();
+    let largest = entries.iter().max_by_key(|e| e.runs.total_ns).expect("a charge has entries");
+    let median = largest.runs.quantile_ns(0.5);
+    let longest = entries.iter().map(|e| e.runs.longest_ns).max().unwrap_or(0);
+    let time = |ns: u64| duration(ns as f64 / 1e9);
+    let what = noun(cause, largest.place);
+    let mut said = match times {
+        1 => format!("one {what} of {}", time(longest)),
+        _ => format!("{} {}, median {}", count(times), plural(what), time(median)),
+    };
+    if times > 1 && longest > 8 * median && longest > 1_000_000 {
+        said.push_str(&format!(", longest {}", time(longest)));
+    }
+    if cause.is_network() {
+        // It is what was under way, whether or not a thread was handing anything over just then.
+    } else if idle >= 0.9 {
+        said.push_str(", no data under way in any of it");
+    } else if idle >= 0.25 {
+        said.push_str(&format!(", no data under way in {} of it", whole_percent(idle)));
+    }
+    for more in around(parts, cause, members, &entries) {
+        said.push_str("; ");
+        said.push_str(&more);
+    }
+    said
+}
+
+/// What was seen around a charge, besides its own intervals.
+fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]) -> Vec<String> {
+    let mut said = Vec::new();
+    if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
+        said.extend(holder(parts, entries));
+        said.extend(quota(parts, cause));
+    }
+    if matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
+        said.extend(sampled_as(parts, members, entries));
+    }
+    said.extend(device(parts, entries));
+    said.extend(rank(parts, members));
+    if cause == Cause::Unknown {
+        said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
+    }
+    said
+}
+
+/// What one interval of a charge is called.
+fn noun(cause: Cause, place: Place) -> &'static str {
+    use Cause as C;
+    match (cause, place) {
+        (C::ClientRead | C::ServerRead, _) => "blocking read",
+        (C::ClientWrite | C::ServerWrite, _) => "blocking write",
+        (C::ClientSync | C::ServerSync, _) => "wait for stable storage",
+        (C::ClientRunqueue | C::ServerRunqueue, _) => "wait for a CPU",
+        (C::ClientLock | C::ServerLock, _) => "wait for a lock",
+        (C::NetworkLatency, _) => "transit",
+        (C::ClientThink | C::ServerThink, Place::Thread { what: What::Still(_), .. }) => {
+            "stop: it neither ran, nor asked to, nor waited for anything"
+        }
+        (C::ClientThink | C::ServerThink, Place::Thread { what: What::Stopped, .. }) => "stop by a signal",
+        (C::ClientThink, Place::FarEnd { .. }) => "wait for the client, which sent nothing",
+        (C::ClientThink | C::ServerThink, _) => "sleep",
+        (C::ClientMemory | C::ServerMemory, _) => "wait for memory",
+        (C::ClientCpu | C::ServerCpu, _) => "run",
+        (C::ServerUnknown, _) => "wait for the server",
+        (c, _) if c.is_network() => "wait for bytes under way",
+        _ => "interval",
+    }
+}
+
+fn plural(noun: &str) -> String {
+    match noun.split_once(": ") {
+        Some((head, tail)) => format!("{head}s: {tail}"),
+        None if noun.starts_with("stop by") => noun.replacen("stop", "stops", 1),
+        None if noun.starts_with("wait for") => noun.replacen("wait", "waits", 1),
+        None => format!("{noun}s"),
+    }
+}
+
+/// What a processor quota did to it.
+fn quota(parts: &Parts<'_>, cause: Cause) -> Option<String> {
+    let Quota { stopped_ns, processors } = parts.around.quota_of(cause.end()?);
+    let stopped = duration(stopped_ns as f64 / 1e9);
+    (stopped_ns > 0).then(|| match processors {
+        Some(n) => format!("a quota of {n} processors stopped it for {stopped}"),
+        None => format!("a processor quota stopped it for {stopped}"),
+    })
+}
+
+/// What most of the sampled running time was in.
+fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Option<String> {
+    const ENOUGH: u64 = 20;
+    let (class, most, all) = parts.around.most_sampled(members)?;
+    let charged: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
+    // A few samples, or of a small part only, say nothing of the rest.
+    let enough = most * 10 >= all * 3 && all * ENOUGH >= charged;
+    enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), doing(class)))
+}
+
+/// What a class of code does, after "71 % of it".
+fn doing(class: &str) -> String {
+    match class {
+        "user" => "in the program's own code".to_owned(),
+        "read" => "copying in read(2)".to_owned(),
+        "write" => "copying in write(2)".to_owned(),
+        "send" => "sending on connections".to_owned(),
+        "receive" => "receiving from connections".to_owned(),
+        "sync" => "in fsync(2)".to_owned(),
+        "softirq" => "in the kernel's network and block interrupts".to_owned(),
+        "fault" => "faulting pages in".to_owned(),
+        "other" => "elsewhere in the kernel".to_owned(),
+        other => format!("in {other}"),
+    }
+}
+
+/// Who held the processor for most of the time that others queued for it.
+fn holder(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let mut held: HashMap<&str, u64> = HashMap::new();
+    for &(label, ns) in entries.iter().flat_map(|e| &e.holders) {
+        *held.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
+    }
+    let all: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
+    let (name, most) = held.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
+    (most * 4 >= all).then(|| format!("the processor was held by `{name}` in {} of it", whole_percent((most as f64 / all as f64).min(1.0))))
+}
+
+/// How busy the device was that threads were blocked on.
+fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
+    let Place::Thread { label, what: What::Blocked(_), object } = largest.place else { return None };
+    let thing = parts.cast.things.get(object as usize)?;
+    let name = if thing.kind == ObjectKind::Device { thing.name.as_str() } else { thing.attribute("device")? };
+    let machine = parts.cast.actors.get(label as usize)?.machine;
+    let of_that_name = |track: u32| parts.cast.actors.get(track as usize).is_some_and(|a| a.name == name && a.machine == machine);
+    let (_, did) = parts.seen.devices.iter().find(|&(&track, _)| of_that_name(track))?;
+    let (first, last) = did.all.extent()?;
+    let busy_ns = did.all.finish().busy_ns;
+    let busy = (busy_ns as f64 / (parts.end - parts.start).max(1) as f64).min(1.0);
+    let moved = did.all.bytes as f64 * 1e9 / (last - first).max(1) as f64;
+    let median = duration(did.requests.quantile_ns(0.5) as f64 / 1e9);
+    let (busy, moved, requests) = (whole_percent(busy), byte_rate(moved), count(did.requests.count));
+    Some(format!("{name} busy {busy} of the time at {moved}, {requests} requests of median {median}"))
+}
+
+/// Of a charge at ranks: which of them it was, where one was most of it.
+fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
+    let cast = parts.cast;
+    let mut of_track: HashMap<u32, i64> = HashMap::new();
+    let mut all = 0;
+    for run in parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))) {
+        all += run.end - run.start;
+        *of_track.entry(run.track).or_default() += run.end - run.start;
+    }
+    let is_rank = |track: &u32| cast.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
+    let (&track, &most) = of_track.iter().filter(|(track, _)| is_rank(track)).max_by_key(|&(&track, &ns)| (ns, track))?;
+    let several = cast.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
+    (several && most * 2 > all)
+        .then(|| format!("{} in {} of it", cast.actors[track as usize].name, whole_percent(most as f64 / all as f64)))
+}
+
+/// Why time could not be charged.
+fn why_unknown(place: Place) -> String {
+    match place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitLock), .. } => {
+            "waiting for another thread, and who that was cannot be seen by looking from time to time; record with a recorder that can \
+             (`thalweg doctor`)"
+                .to_owned()
+        }
+        Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks of which nothing was recorded".to_owned(),
+        Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),
+        Place::FarEnd { .. } => "nothing was recorded of who was waited for".to_owned(),
+        _ => "no rule covers it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_of_a_thing_are_named_in_the_plural() {
+        assert_eq!(plural("wait for stable storage"), "waits for stable storage");
+    }
+}

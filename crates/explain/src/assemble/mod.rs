@@ -1,0 +1,319 @@
+//! From what was gathered and charged to the document.
+
+pub(crate) mod ceiling;
+pub(crate) mod circumstances;
+mod evidence;
+pub(crate) mod notes;
+pub(crate) mod parts;
+pub(crate) mod round_trips;
+pub(crate) mod transfers;
+pub(crate) mod verdict;
+
+use crate::cause::Cause;
+use crate::document::*;
+use crate::observe::channels::{Gathered, Idle, period_of};
+use crate::observe::curve::{Curve, phases};
+use crate::observe::observation::{BUSY_BINS, Way};
+use crate::observe::quantile::of_sorted;
+use crate::walk::ledger::{Place, Run};
+pub(crate) use parts::Parts;
+use std::collections::{HashMap, HashSet};
+use thalweg_trace::{ObjectKind, Role};
+
+/// Charges as they stand in the document, and which one each entry of the ledger became.
+pub(crate) struct Charges {
+    /// Largest first.
+    pub list: Vec<Charge>,
+    /// By entry of the ledger.
+    pub of_entry: Vec<usize>,
+}
+
+impl Parts<'_> {
+    /// The charges. Past [`MAX_CHARGES`], what is left of each cause is one charge.
+    pub(crate) fn charges(&self) -> Charges {
+        let wall_ns = (self.end - self.start).max(1) as f64;
+        let slack = self.slack();
+        // Of what goes between files only, a pause in the writing says nothing that the charges do not.
+        let on_wire = |w: &&Way| !matches!(**w, Way::ClientWrites | Way::ClientReads);
+        let idle = self.ways().first().filter(on_wire).map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
+        let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
+        let named = self.named_files();
+        let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, |file| named.contains(&file)));
+        let names: Vec<String> = names.collect();
+        // Entries that read the same are one charge.
+        let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
+        for (i, entry) in self.ledger.entries.iter().enumerate() {
+            groups.entry((entry.cause, &names[i])).or_default().push(i);
+        }
+        let mut groups: Vec<((Cause, &str), Vec<usize>)> = groups.into_iter().collect();
+        let total = |members: &[usize]| members.iter().map(|&i| self.ledger.entries[i].runs.total_ns).sum::<u64>();
+        groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
+        let mut rest: HashMap<Cause, Vec<usize>> = HashMap::new();
+        let room = MAX_CHARGES - 1 - Cause::ALL.len().min(MAX_CHARGES / 2);
+        for (_, members) in groups.iter().skip(room) {
+            rest.entry(self.ledger.entries[members[0]].cause).or_default().extend(members);
+        }
+        groups.truncate(room);
+        let rest_names: HashMap<Cause, String> = rest.keys().map(|&c| (c, elsewhere(c))).collect();
+        for (cause, members) in rest {
+            groups.push(((cause, &rest_names[&cause]), members));
+        }
+        groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
+        let mut of_entry = vec![0; self.ledger.entries.len()];
+        let list = groups.iter().enumerate().map(|(position, ((cause, place), members))| {
+            members.iter().for_each(|&i| of_entry[i] = position);
+            let ns = total(members) as f64;
+            let idle_ns: i64 = members.iter().map(|&i| idle_within[i]).sum();
+            Charge {
+                cause: *cause,
+                place: (*place).to_owned(),
+                seconds: ns / 1e9,
+                share: ns / wall_ns,
+                slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
+                evidence: evidence::of(self, *cause, members, idle_ns as f64 / ns.max(1.0)),
+            }
+        });
+        Charges { list: list.collect(), of_entry }
+    }
+
+    /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
+    fn named_files(&self) -> HashSet<u32> {
+        const FEW: usize = 16;
+        let is_file = |&o: &u32| self.cast.things.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
+        let mut charged: HashMap<u32, u64> = HashMap::new();
+        for entry in &self.ledger.entries {
+            if let Place::Thread { object, .. } = entry.place
+                && is_file(&object)
+            {
+                *charged.entry(object).or_default() += entry.runs.total_ns;
+            }
+        }
+        let few = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count() <= FEW;
+        let least = if few { 0 } else { (self.end - self.start) as u64 / 100 };
+        let mut most: Vec<(u64, u32)> = charged.into_iter().map(|(o, ns)| (ns, o)).filter(|&(ns, _)| ns >= least).collect();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        most.into_iter().take(FEW).map(|(_, o)| o).collect()
+    }
+
+    /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of
+    /// time, what threads other than the one walked on worked would take its place.
+    fn slack(&self) -> Vec<f64> {
+        let mut walked = Curve::new(self.start, self.end, BUSY_BINS);
+        for run in &self.ledger.path {
+            if self.ledger.entries[run.entry as usize].on_thread {
+                walked.spread(run.start, run.end, (run.end - run.start) as f64);
+            }
+        }
+        let bin_ns = walked.bin_s() * 1e9;
+        let free: Vec<f64> = self.seen.busy.bins.iter().zip(&walked.bins).map(|(b, w)| 1.0 - ((b - w) / bin_ns).clamp(0.0, 1.0)).collect();
+        let mut sums = vec![0.0; free.len() + 1];
+        for (i, f) in free.iter().enumerate() {
+            sums[i + 1] = sums[i] + f * bin_ns;
+        }
+        let until = |at: i64| {
+            let x = ((at - self.start) as f64 / bin_ns).clamp(0.0, free.len() as f64);
+            let whole = (x as usize).min(free.len());
+            sums[whole] + if whole < free.len() { (x - whole as f64) * free[whole] * bin_ns } else { 0.0 }
+        };
+        let mut slack = vec![0.0; self.ledger.entries.len()];
+        for run in &self.ledger.path {
+            slack[run.entry as usize] += (until(run.end) - until(run.start)).max(0.0) / 1e9;
+        }
+        slack
+    }
+
+    /// The path for pictures.
+    pub(crate) fn path(&self, charges: &Charges) -> Vec<Segment> {
+        let step = if self.ledger.path.len() > MAX_SEGMENTS { (self.end - self.start) / (MAX_SEGMENTS as i64 - 8) } else { 0 };
+        let mut runs = self.ledger.path_in_steps(step);
+        runs.reverse();
+        let segment = |run: Run| Segment {
+            cause: self.ledger.entries[run.entry as usize].cause,
+            charge: charges.of_entry[run.entry as usize],
+            start_s: self.seconds(run.start),
+            end_s: self.seconds(run.end),
+            track: self.cast.actors.get(run.track as usize).map(|a| a.id),
+        };
+        runs.into_iter().map(segment).collect()
+    }
+
+    /// Channels: the sum of each way, then the connections that moved most.
+    pub(crate) fn channels(&self, charges: &Charges) -> Vec<Channel> {
+        let mut channels = Vec::new();
+        let mut single = Vec::new();
+        for way in self.ways() {
+            let stream = self.seen.stream(way);
+            let name = match way {
+                Way::ClientSends => "all to servers",
+                Way::ServerSends | Way::ClientReceives => "all from servers",
+                Way::ClientWrites => "all written",
+                Way::ClientReads => "all read",
+            };
+            channels.push(self.channel(name.to_owned(), true, None, &stream.all.finish(), charges));
+            let objects = stream.by_object.iter().enumerate().filter_map(|(o, g)| g.as_ref().map(|g| (way, o, g)));
+            single.extend(objects);
+        }
+        single.sort_by_key(|(_, object, g)| (std::cmp::Reverse(g.bytes), *object));
+        for (way, object, gatherer) in single.into_iter().take(MAX_CHANNELS) {
+            let thing = &self.cast.things[object];
+            let back = matches!(way, Way::ServerSends | Way::ClientReceives);
+            let name = match thing.name.split_once(" > ") {
+                Some((client, server)) if back => format!("{server} > {client}"),
+                _ => thing.name.clone(),
+            };
+            channels.push(self.channel(name, false, Some(thing.id), &gatherer.finish(), charges));
+        }
+        channels
+    }
+
+    fn channel(&self, name: String, aggregate: bool, object: Option<u64>, gathered: &Gathered, charges: &Charges) -> Channel {
+        let burst_s = gathered.burst_ns as f64 / 1e9;
+        Channel {
+            name,
+            aggregate,
+            object,
+            size_bytes: gathered.bytes,
+            sends: gathered.sends,
+            bursts: if gathered.sends == 0 { 0 } else { gathered.gaps.len() as u64 + 1 },
+            burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
+            busy_share: (gathered.busy_ns as f64 / (self.end - self.start).max(1) as f64).clamp(0.0, 1.0),
+            gaps: self.gaps(gathered, charges),
+        }
+    }
+
+    fn gaps(&self, gathered: &Gathered, charges: &Charges) -> Gaps {
+        let mut groups: HashMap<Cause, (Vec<&Idle>, HashMap<usize, i64>)> = HashMap::new();
+        let mut causes = Vec::with_capacity(gathered.gaps.len());
+        for gap in &gathered.gaps {
+            let charged = self.charged_within(gap.start, gap.end, charges);
+            let mut by_cause: HashMap<Cause, i64> = HashMap::new();
+            charged.iter().for_each(|(&c, &ns)| *by_cause.entry(charges.list[c].cause).or_default() += ns);
+            let cause = by_cause.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map_or(Cause::Unknown, |(&c, _)| c);
+            let group = groups.entry(cause).or_default();
+            group.0.push(gap);
+            charged.iter().filter(|(c, _)| charges.list[**c].cause == cause).for_each(|(&c, &ns)| *group.1.entry(c).or_default() += ns);
+            causes.push(cause);
+        }
+        let carried = |gap: &Idle| gathered.bytes - gap.bytes_after;
+        let mut groups: Vec<GapGroup> = groups
+            .into_iter()
+            .map(|(cause, (gaps, places))| {
+                let (total_s, median_s, p99_s) = lengths(gaps.iter().copied());
+                let place = places.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map(|(&c, _)| charges.list[c].place.clone());
+                let places_of: Vec<(i64, u64)> = gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
+                GapGroup {
+                    cause,
+                    place: place.unwrap_or_else(|| "nowhere recorded".to_owned()),
+                    count: gaps.len() as u64,
+                    total_s,
+                    median_s: median_s.unwrap_or(0.0),
+                    p99_s: p99_s.unwrap_or(0.0),
+                    period_bytes: period_of(&places_of),
+                }
+            })
+            .collect();
+        groups.sort_by(|a, b| b.total_s.total_cmp(&a.total_s).then(a.cause.cmp(&b.cause)));
+        let (total_s, median_s, p99_s) = lengths(gathered.gaps.iter());
+        let mut longest: Vec<(&Idle, Cause)> = gathered.gaps.iter().zip(causes).collect();
+        longest.sort_by_key(|(g, _)| std::cmp::Reverse(g.end - g.start));
+        longest.truncate(MAX_GAPS);
+        longest.sort_by_key(|(g, _)| g.start);
+        let gap =
+            |(g, cause): (&Idle, Cause)| Gap { start_s: self.seconds(g.start), end_s: self.seconds(g.end), after_bytes: carried(g), cause };
+        let all: Vec<(i64, u64)> = gathered.gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
+        Gaps {
+            count: gathered.gaps.len() as u64,
+            total_s,
+            median_s,
+            p99_s,
+            period_bytes: period_of(&all),
+            groups,
+            longest: longest.into_iter().map(gap).collect(),
+        }
+    }
+
+    /// What the path was charged to within an interval, by charge.
+    fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> HashMap<usize, i64> {
+        let path = &self.ledger.path;
+        let first = path.partition_point(|r| r.start >= end);
+        let mut charged = HashMap::new();
+        for run in path[first..].iter().take_while(|r| r.end > start) {
+            let ns = run.end.min(end) - run.start.max(start);
+            *charged.entry(charges.of_entry[run.entry as usize]).or_default() += ns;
+        }
+        charged
+    }
+
+    /// Phases of the way that moved most.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let Some(&way) = self.ways().first() else { return Vec::new() };
+        let stream = self.seen.stream(way);
+        stream.all.extent().map_or_else(Vec::new, |(first, last)| phases(&stream.curve, self.start, self.end, first, last))
+    }
+
+    /// The throughput curve of the way that moved most.
+    pub(crate) fn throughput(&self) -> Option<Throughput> {
+        let curve = &self.seen.stream(*self.ways().first()?).curve;
+        let bytes_per_s = curve.bins.iter().map(|b| (b / curve.bin_s()).round()).collect();
+        Some(Throughput { bin_s: curve.bin_s(), bytes_per_s })
+    }
+
+    /// What each thread did.
+    pub(crate) fn tracks(&self) -> Vec<Utilisation> {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let threads = self.cast.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
+        let mut tracks: Vec<Utilisation> = threads
+            .map(|(actor, did)| Utilisation {
+                track: actor.id,
+                name: actor.name.clone(),
+                role: role_name(actor.role).to_owned(),
+                cpu_s: s(did.cpu_ns + did.uncovered_ns),
+                runqueue_s: s(did.runqueue_ns),
+                file_s: s(did.file_ns),
+                network_s: s(did.network_ns),
+                lock_s: s(did.lock_ns),
+                spans: did.spans,
+            })
+            .collect();
+        tracks.sort_by(|a, b| (b.cpu_s + b.file_s).total_cmp(&(a.cpu_s + a.file_s)).then(a.track.cmp(&b.track)));
+        tracks.truncate(MAX_TRACKS);
+        tracks
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Client => "client",
+        Role::Server => "server",
+        Role::Kernel => "kernel",
+        Role::Recorder => "recorder",
+        Role::None => "none",
+    }
+}
+
+fn elsewhere(cause: Cause) -> String {
+    format!("{} in many small places", cause.name().split('.').next().unwrap_or("time"))
+}
+
+/// Sum, median and 99th percentile of gaps, in seconds.
+fn lengths<'a>(gaps: impl Iterator<Item = &'a Idle>) -> (f64, Option<f64>, Option<f64>) {
+    let mut sorted: Vec<u64> = gaps.map(|g| (g.end - g.start) as u64).collect();
+    sorted.sort_unstable();
+    let s = |ns: u64| ns as f64 / 1e9;
+    (s(sorted.iter().sum()), of_sorted(&sorted, 0.5).map(s), of_sorted(&sorted, 0.99).map(s))
+}
+
+/// How much of each entry's part of the path (latest first) lay within these intervals (earliest first).
+fn overlap(path: &[Run], idle: &[Idle], entries: usize) -> Vec<i64> {
+    let mut within = vec![0; entries];
+    let mut gaps = idle.iter().rev().peekable();
+    for run in path {
+        while gaps.peek().is_some_and(|g| g.start >= run.end) {
+            gaps.next();
+        }
+        for gap in gaps.clone().take_while(|g| g.end > run.start) {
+            within[run.entry as usize] += run.end.min(gap.end) - run.start.max(gap.start);
+        }
+    }
+    within
+}

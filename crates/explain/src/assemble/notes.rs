@@ -1,0 +1,71 @@
+//! What a reader must know of the recording itself: what is missing in it, and how to get it.
+
+use crate::assemble::parts::Parts;
+use crate::cause::End;
+use crate::observe::cast::Cast;
+use std::collections::BTreeMap;
+use thalweg_trace::Meta;
+use thalweg_trace::numbers::{count, duration};
+
+/// What a reader must know of what was recorded.
+pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32)>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((end, connection)) = unrecorded {
+        notes.push(how_to_record(parts.cast, end, connection));
+    } else if !parts.cast.has_servers && !parts.cast.connections.is_empty() {
+        notes.push(how_to_record(parts.cast, End::Client, 0));
+    }
+    for (_, said) in meta.attributes.iter().filter(|(name, _)| matches!(name.as_str(), "not_seen" | "notes")) {
+        notes.extend(said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+    }
+    if meta.dropped_events > 0 {
+        notes.push(format!("{} events were lost while recording; what rests on them is weaker by that much.", count(meta.dropped_events)));
+    }
+    if meta.end.is_none() {
+        notes.push("The recording was never finished; it is explained up to its last event.".to_owned());
+    }
+    if parts.cast.actors.iter().all(|a| a.end != End::Client || !a.thread) {
+        notes.push("No client thread was recorded.".to_owned());
+    }
+    notes
+}
+
+/// What is said of ranks that others waited for and of which nothing was recorded.
+pub(crate) fn of_ranks(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
+    let ns: i64 = unrecorded.values().sum();
+    let (most, _) = unrecorded.iter().max_by_key(|(_, ns)| **ns)?;
+    let whom = if unrecorded.len() == 1 { most.clone() } else { format!("{most} and {} more", unrecorded.len() - 1) };
+    Some(format!(
+        "For {} ranks waited for {whom}, of which nothing was recorded: record all ranks (`thalweg record --mpi -- mpirun ...` on each machine, or \
+         `mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`) and put the recordings together with `thalweg merge`.",
+        duration(ns as f64 / 1e9)
+    ))
+}
+
+/// Which end an unrecorded one is, and how to record it, in a sentence.
+fn how_to_record(cast: &Cast, end: End, connection: u32) -> String {
+    let name = cast.connections.get(connection as usize).and_then(|n| n.split_once(" > "));
+    let host_and_port = |address: &str| address.rsplit_once(':').map(|(h, p)| (h.to_owned(), p.to_owned()));
+    let server = name.and_then(|(_, server)| host_and_port(server));
+    let client = name.and_then(|(client, _)| host_and_port(client));
+    let here = matches!((&client, &server), (Some((c, _)), Some((s, _))) if c == s || s.starts_with("127.") || s == "[::1]");
+    match (end, server) {
+        (End::Client, Some((_, port))) if here => format!(
+            "The server was not recorded, so its part is server.unknown. Record it as well, since it runs on this machine: \
+             `thalweg explain --also {port} -- COMMAND`; for a store, copy with --record."
+        ),
+        (End::Client, Some((host, port))) => format!(
+            "The server was not recorded, so its part is server.unknown. Record it as well. On {host}: `thalweg record --server --port {port} --for 60s -o server.thw` \
+             while the command runs here; then `thalweg merge client.thw server.thw` and explain that. For a store, copy with --record against \
+             servers that allow it."
+        ),
+        (End::Server, _) if name.is_some() => {
+            "The client was not recorded: its part is client.think where it did not send. Run the command \
+             there under `thalweg record`, and `thalweg merge` both recordings."
+                .to_owned()
+        }
+        _ => "The server was not recorded, so its part is server.unknown. Record it as well: start the recorder on its machine \
+             too, or, for a store, copy with --record against servers that allow it, and explain both recordings together."
+            .to_owned(),
+    }
+}

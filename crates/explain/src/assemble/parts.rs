@@ -1,0 +1,64 @@
+//! What documents are assembled from.
+
+use crate::assemble::circumstances::Circumstances;
+use crate::observe::cast::Cast;
+use crate::observe::observation::{Observation, Way};
+use crate::walk::ledger::Ledger;
+use thalweg_trace::Role;
+
+/// What there is to assemble.
+pub(crate) struct Parts<'a> {
+    /// Who is who.
+    pub cast: &'a Cast,
+    /// The charges.
+    pub ledger: &'a Ledger,
+    /// What was seen.
+    pub seen: &'a Observation,
+    /// What was seen around what was charged.
+    pub around: &'a Circumstances,
+    /// Start of the interval.
+    pub start: i64,
+    /// End of it.
+    pub end: i64,
+}
+
+impl Parts<'_> {
+    /// An instant, as the document gives it.
+    pub(crate) fn seconds(&self, at: i64) -> f64 {
+        (at - self.start) as f64 / 1e9
+    }
+
+    /// The wall time.
+    pub(crate) fn wall_s(&self) -> f64 {
+        self.seconds(self.end)
+    }
+
+    /// The ways the transfer's bytes went: the one that moved most, and any other of at least a hundredth of it.
+    pub(crate) fn ways(&self) -> Vec<Way> {
+        let bytes = |way| self.seen.stream(way).all.bytes;
+        let back = if bytes(Way::ServerSends) > 0 { Way::ServerSends } else { Way::ClientReceives };
+        let mut ways = vec![Way::ClientSends, back];
+        // Files are the channel of what has no network to speak of.
+        let network: u64 = ways.iter().map(|&w| bytes(w)).sum();
+        for files in [Way::ClientWrites, Way::ClientReads] {
+            if bytes(files) > 4 * network && ways.len() > 1 {
+                ways = vec![files];
+            }
+        }
+        let most = ways.iter().map(|&w| bytes(w)).max().unwrap_or(0);
+        ways.retain(|&w| bytes(w) > 0 && bytes(w) * 100 >= most);
+        ways.sort_by_key(|&w| std::cmp::Reverse(bytes(w)));
+        ways
+    }
+
+    /// The part of its processors that the busiest machine's recorded threads used.
+    pub(crate) fn busiest_machine(&self) -> f64 {
+        let mut cpu = vec![0_u64; self.cast.machines.len()];
+        for (actor, did) in self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
+            cpu[actor.machine as usize] += did.cpu_ns + if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
+        }
+        let wall = (self.end - self.start).max(1) as f64;
+        let parts = cpu.iter().zip(&self.cast.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
+        parts.fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,77 @@
+//! Round trips in plain words: one sentence of what was asked, and one of what that is for each entry.
+
+use crate::document::{Part, RoundTrips, Trip};
+use thalweg_trace::numbers::{self, duration};
+
+/// From this part of all questions on, "one after the other" is said of all of them.
+const NEARLY_ALL: f64 = 0.95;
+
+/// Parts below this share of a round trip go without mention.
+const WORTH_TELLING: f64 = 0.05;
+
+/// So many parts are named.
+const PARTS: usize = 3;
+
+/// One or two plain sentences.
+pub(super) fn sentence(trips: &RoundTrips) -> String {
+    let (one, many, to) = match trips.of {
+        Trip::Calls => ("question", "questions", ""),
+        Trip::Exchanges => ("message", "messages", " to servers"),
+        Trip::Disk => ("request", "requests", " to disks"),
+    };
+    let many_told = count(trips.count, one, many);
+    let serial = trips.in_a_row as f64 >= trips.count as f64 * NEARLY_ALL;
+    let at_once = trips.at_once.map_or_else(String::new, |n| {
+        let most = trips.most_at_once.filter(|&most| most as f64 > n * 1.5).map_or_else(String::new, |most| format!(", at most {most}"));
+        format!(" ({n:.1} under way at a time{most})")
+    });
+    let order = if serial {
+        format!("one after the other{at_once}")
+    } else {
+        format!("{} one after the other{at_once}", count(trips.in_a_row, "round", "rounds"))
+    };
+    let mut said = format!("{many_told}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(&trips.of_each, trips.each_s));
+    if let Some(entry) = &trips.per_entry {
+        let asked = if serial || (entry.questions - entry.round_trips).abs() < 0.05 {
+            counted(entry.round_trips, "round trip")
+        } else {
+            format!("{} in {}", counted(entry.questions, one), counted(entry.round_trips, "round trip"))
+        };
+        said.push_str(&format!(" For each of {}: {asked}, {}.", count(entry.entries, "entry", "entries"), duration(entry.seconds)));
+    }
+    said
+}
+
+/// ` (1.02 ms messages in transit, 30 µs the server's CPU at work)`.
+fn made_of(parts: &[Part], all_s: f64) -> String {
+    let told = parts.iter().filter(|part| part.seconds >= all_s * WORTH_TELLING).take(PARTS);
+    let told: Vec<String> = told.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", numbers::count(n), if n == 1 { one } else { many })
+}
+
+fn counted(n: f64, what: &str) -> String {
+    let told = match n {
+        n if n < 0.095 => format!("{n:.3}"),
+        n if n < 9.95 => format!("{n:.1}"),
+        n => format!("{n:.0}"),
+    };
+    format!("{} {what}{}", told.trim_end_matches(".0"), if (n - 1.0).abs() < 0.05 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(1_234_567, "entry", "entries"), "1,234,567 entries");
+        assert_eq!(count(1, "entry", "entries"), "1 entry");
+        assert_eq!(counted(2.02, "round trip"), "2 round trips");
+        assert_eq!(counted(1.0, "round trip"), "1 round trip");
+        assert_eq!(counted(0.031, "round trip"), "0.031 round trips");
+    }
+}

@@ -1,0 +1,188 @@
+//! What was moved from where to where.
+//!
+//! A program that says so (`app.request`) is believed. Of any other only this is seen: how many bytes its processes took from
+//! which files and connections, and handed to which. What was taken and what was handed out are put together where one process
+//! did both with as many bytes, the nearest in time first; what is left over on one side goes to, or comes from, the largest
+//! on the other. The connections to one server count as one.
+
+use crate::assemble::parts::Parts;
+use crate::cause::End;
+use crate::document::{MAX_TRANSFERS, Transfer};
+use crate::observe::observation::Moved;
+use std::collections::HashMap;
+use thalweg_trace::{Meta, ObjectKind};
+
+/// A file, or a far end with all connections to it.
+#[derive(Clone, Debug)]
+struct Pile {
+    name: String,
+    moved: Moved,
+    file: bool,
+}
+
+/// The transfers of a recording, in order of time.
+pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+    let mut transfers = asked_for(parts, meta);
+    if transfers.is_empty() {
+        transfers = by_bytes(parts, meta);
+    }
+    transfers.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then_with(|| a.from.cmp(&b.from)));
+    transfers
+}
+
+fn attribute<'m>(meta: &'m Meta, name: &str) -> Option<&'m str> {
+    meta.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+}
+
+/// As the program's own requests say.
+fn asked_for(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+    let mut asked: Vec<_> = parts.seen.asked.values().collect();
+    asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
+    let transfer = |a: &&crate::observe::observation::Asked| {
+        let thing = parts.cast.things.get(a.object as usize);
+        let from = thing.map(|t| t.name.as_str()).or_else(|| attribute(meta, "from"));
+        let to = thing.and_then(|t| t.attribute("to")).or_else(|| attribute(meta, "to").filter(|_| asked.len() == 1));
+        Transfer {
+            from: from.unwrap_or("an unnamed source").to_owned(),
+            to: to.map(str::to_owned),
+            size_bytes: a.bytes,
+            requests: a.requests,
+            start_s: parts.seconds(a.start),
+            wall_s: (a.end - a.start) as f64 / 1e9,
+        }
+    };
+    asked.iter().take(MAX_TRANSFERS).map(transfer).collect()
+}
+
+/// As the bytes say that went in and out of the client's processes; where no client was recorded, the servers'.
+fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+    let (mut sources, mut sinks) = (piles(parts, End::Client, 0), piles(parts, End::Client, 1));
+    let alone = sources.is_empty() && sinks.is_empty();
+    if alone {
+        (sources, sinks) = (piles(parts, End::Server, 0), piles(parts, End::Server, 1));
+    }
+    let moved = |piles: &[Pile]| piles.iter().map(|p| p.moved.bytes).max().unwrap_or(0);
+    let most = moved(&sources).max(moved(&sinks));
+    // Headers, libraries, configuration, logs: too small to be what was transferred.
+    let least = (most / 100).max(1);
+    sources.retain(|p| p.moved.bytes >= least);
+    sinks.retain(|p| p.moved.bytes >= least);
+    if !alone {
+        name_what_servers_moved(parts, &mut sources, 0);
+        name_what_servers_moved(parts, &mut sinks, 1);
+    }
+    let mut pairs = put_together(&mut sources, &mut sinks);
+    if let Some(most) = pairs.iter().map(|(from, to)| size(from, to)).max() {
+        // Beside what was moved as a whole, the rest is what programs read and write for themselves.
+        sources.retain(|p| p.moved.bytes >= most / 10);
+        sinks.retain(|p| p.moved.bytes >= most / 10);
+    }
+    let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
+    let (last_source, last_sink) = (largest(&sources), largest(&sinks));
+    match (last_source, last_sink) {
+        (Some(source), Some(_)) if sinks.len() > sources.len() => pairs.extend(sinks.into_iter().map(|p| (Some(source.clone()), Some(p)))),
+        (_, sink) if !sources.is_empty() => pairs.extend(sources.into_iter().map(|p| (Some(p), sink.clone()))),
+        (_, _) => pairs.extend(sinks.into_iter().map(|p| (None, Some(p)))),
+    }
+    pairs.sort_by_key(|(from, to)| std::cmp::Reverse(size(from, to)));
+    pairs.iter().take(MAX_TRANSFERS).map(|(from, to)| transfer(parts, meta, from.as_ref(), to.as_ref())).collect()
+}
+
+/// How many bytes a transfer is: of two ends that differ (compression, headers, one source of many) the smaller.
+fn size(from: &Option<Pile>, to: &Option<Pile>) -> u64 {
+    [from, to].into_iter().flatten().map(|p| p.moved.bytes).min().unwrap_or(0)
+}
+
+fn transfer(parts: &Parts<'_>, meta: &Meta, from: Option<&Pile>, to: Option<&Pile>) -> Transfer {
+    let both = [from, to].into_iter().flatten();
+    // Bytes are under way from the first that was taken to the last that was handed out.
+    let start = both.clone().map(|p| p.moved.start).min().unwrap_or(parts.start);
+    let end = both.map(|p| p.moved.end).max().unwrap_or(parts.end);
+    let name =
+        |pile: Option<&Pile>, attribute_name| pile.map(|p| p.name.clone()).or_else(|| attribute(meta, attribute_name).map(str::to_owned));
+    Transfer {
+        from: name(from, "from").unwrap_or_else(|| "an unnamed source".to_owned()),
+        to: name(to, "to"),
+        size_bytes: size(&from.cloned(), &to.cloned()),
+        requests: from.or(to).map_or(0, |p| p.moved.calls),
+        start_s: parts.seconds(start),
+        wall_s: (end - start).max(0) as f64 / 1e9,
+    }
+}
+
+/// Sources and sinks of as many bytes in one process, nearest in time first; they are taken out of their lists.
+fn put_together(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<Pile>, Option<Pile>)> {
+    const NEAR: usize = 64;
+    let mut pairs = Vec::new();
+    sources.sort_by_key(|p| p.moved.start);
+    sinks.sort_by_key(|p| p.moved.start);
+    let mut left = Vec::new();
+    for sink in sinks.drain(..) {
+        let before = sources.partition_point(|p| p.moved.start <= sink.moved.start);
+        let candidates = before.saturating_sub(NEAR)..(before + NEAR).min(sources.len());
+        let alike = |p: &Pile| {
+            let (a, b) = (p.moved.bytes, sink.moved.bytes);
+            (p.moved.pid == sink.moved.pid || !p.file || !sink.file) && a.abs_diff(b) <= a.max(b) / 50
+        };
+        let nearest = candidates.filter(|&i| alike(&sources[i])).min_by_key(|&i| sources[i].moved.start.abs_diff(sink.moved.start));
+        match nearest {
+            Some(i) => pairs.push((Some(sources.remove(i)), Some(sink))),
+            None => left.push(sink),
+        }
+    }
+    *sinks = left;
+    pairs
+}
+
+/// All that one end took in (`way` 0) or handed out (1), by file or far end.
+fn piles(parts: &Parts<'_>, end: End, way: usize) -> Vec<Pile> {
+    let mut piles: Vec<Pile> = Vec::new();
+    let mut of_far_end: HashMap<String, usize> = HashMap::new();
+    for (thing, moved) in parts.cast.things.iter().zip(&parts.seen.moved[end as usize]) {
+        let moved = moved[way];
+        if moved.bytes == 0 {
+            continue;
+        }
+        let file = thing.kind != ObjectKind::Connection;
+        let name = if file { thing.name.clone() } else { far_end(&thing.name, end) };
+        let known = (!file).then(|| of_far_end.get(&name).copied()).flatten();
+        match known {
+            Some(i) => add(&mut piles[i].moved, &moved),
+            None => {
+                if !file {
+                    of_far_end.insert(name.clone(), piles.len());
+                }
+                piles.push(Pile { name, moved, file });
+            }
+        }
+    }
+    piles
+}
+
+fn add(sum: &mut Moved, more: &Moved) {
+    sum.bytes += more.bytes;
+    sum.calls += more.calls;
+    sum.start = sum.start.min(more.start);
+    sum.end = sum.end.max(more.end);
+}
+
+/// Who a connection leads to: the server's address from the client's end, the client's host from the server's.
+fn far_end(name: &str, end: End) -> String {
+    match (name.split_once(" > "), end) {
+        (Some((_, server)), End::Client) => server.to_owned(),
+        (Some((client, _)), End::Server) => client.rsplit_once(':').map_or(client, |(host, _)| host).to_owned(),
+        (None, _) => name.to_owned(),
+    }
+}
+
+/// Where a server was recorded, and moved one file of as many bytes, the transfer's end is that file.
+fn name_what_servers_moved(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
+    let files = || parts.cast.things.iter().zip(&parts.seen.moved[End::Server as usize]).filter(|(t, _)| t.kind == ObjectKind::File);
+    for pile in piles.iter_mut().filter(|p| !p.file) {
+        let bytes = pile.moved.bytes;
+        let mut alike = files().filter(|(_, m)| m[way].bytes > 0 && m[way].bytes.abs_diff(bytes) <= bytes / 20);
+        if let (Some((file, _)), None) = (alike.next(), alike.next()) {
+            pile.name = format!("{}: {}", pile.name, file.name);
+        }
+    }
+}

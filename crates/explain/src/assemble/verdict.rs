@@ -1,0 +1,96 @@
+//! The verdict: which cause limits, how sure that is, and the one plain sentence.
+
+use crate::assemble::ceiling::Reached;
+use crate::cause::Cause;
+use crate::document::{Charge, Second, Status, Verdict};
+use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
+
+/// The largest cause limits when it leads by so much.
+const LEAD: f64 = 0.05;
+
+/// A cause, all places together.
+struct Sum<'a> {
+    cause: Cause,
+    share: f64,
+    largest: &'a Charge,
+}
+
+/// The verdict on these charges. `reached`: what the largest cause's own device, path or processors reached of what they can.
+pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
+    let sums = sums(charges);
+    let Some(first) = sums.first() else {
+        let sentence = "Nothing was recorded that could be explained.".to_owned();
+        return Verdict {
+            status: Status::Inconclusive,
+            cause: Cause::Unknown,
+            place: "nowhere".to_owned(),
+            share: 0.0,
+            second: None,
+            sentence,
+        };
+    };
+    let second = sums.get(1).filter(|s| first.share - s.share < LEAD);
+    let reached = reached(first.cause);
+    let status = match second {
+        _ if reached.is_some() => Status::Healthy,
+        Some(_) => Status::Inconclusive,
+        None => Status::Limited,
+    };
+    let rate = if first.cause.is_network() { bit_rate } else { byte_rate };
+    let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
+    sentence.push_str(&told(&sums));
+    if let Some(reached) = reached {
+        sentence.push_str(&format!(" This is what the machine gives: {}.", reached.told));
+    }
+    Verdict {
+        status,
+        cause: first.cause,
+        place: first.largest.place.clone(),
+        share: first.share,
+        second: second.map(|s| Second { cause: s.cause, place: s.largest.place.clone(), share: s.share }),
+        sentence,
+    }
+}
+
+fn sums(charges: &[Charge]) -> Vec<Sum<'_>> {
+    let mut sums: Vec<Sum<'_>> = Vec::new();
+    for charge in charges {
+        match sums.iter_mut().find(|s| s.cause == charge.cause) {
+            Some(sum) => sum.share += charge.share,
+            None => sums.push(Sum { cause: charge.cause, share: charge.share, largest: charge }),
+        }
+    }
+    sums.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.cause.cmp(&b.cause)));
+    sums
+}
+
+/// The largest causes in words: as many as it takes to account for four fifths, three at most.
+fn told(sums: &[Sum<'_>]) -> String {
+    let mut parts = Vec::new();
+    let mut told = 0.0;
+    for sum in sums.iter().take(3) {
+        if told >= 0.8 || sum.share < 0.03 {
+            break;
+        }
+        told += sum.share;
+        let head = if parts.is_empty() { "of the time it was" } else { "" };
+        let words = format!("for {} {head} {} ({})", whole_percent(sum.share), sum.cause.phrase(), of_which(sum));
+        parts.push(words.replace("  ", " "));
+    }
+    match parts.len() {
+        0 => "No cause stands out.".to_owned(),
+        1 => capitalised(&format!("{}.", parts[0])),
+        n => capitalised(&format!("{} and {}.", parts[..n - 1].join(", "), parts[n - 1])),
+    }
+}
+
+/// Where the most of it was, and how much that is when it is not nearly all.
+fn of_which(sum: &Sum<'_>) -> String {
+    let largest = sum.largest.share / sum.share.max(f64::MIN_POSITIVE);
+    if largest >= 0.9 { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,167 @@
+//! What is gathered of questions as the recording goes by.
+
+use crate::cause::End;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use crate::observe::overlap::Overlap;
+use crate::observe::span::LiveSpan;
+use std::collections::HashMap;
+use thalweg_trace::SpanKind;
+
+/// Questions to more servers than this are only counted all together.
+const MOST_SERVERS: usize = 256;
+
+/// Of fewer answers than this nothing is concluded.
+const FEWEST_ANSWERS: u64 = 8;
+
+/// So many times larger than the others an answer must be to show what bytes cost.
+const MUCH_LARGER: f64 = 4.0;
+
+/// The answers of one server's thread.
+#[derive(Debug, Default)]
+struct Answers {
+    count: u64,
+    bytes: u64,
+    /// Time in which they were worked on.
+    ns: u64,
+    /// The largest one's bytes, and the time that took.
+    largest: (u64, u64),
+    /// The request that is being worked on, seen backward, and for how long.
+    serving: (u64, u64),
+}
+
+/// The questions of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    /// Calls that the client says it made, all servers together.
+    pub calls: Overlap,
+    /// The same by server: what stands behind `>` in a connection's name, as its first connection's dense number.
+    pub by_server: HashMap<u32, Overlap>,
+    /// Times at which the client handed bytes to a connection.
+    pub sends: u64,
+    /// When it first did, and when it last took any.
+    pub exchanging: Option<(i64, i64)>,
+    /// Requests of all disks.
+    pub disk: Overlap,
+    /// Entries that the application's requests delivered.
+    pub delivered: u64,
+    /// When the first request that delivered entries ended, and when the last did; and how many the first one delivered.
+    pub delivering: Option<(i64, i64, u64)>,
+    /// What servers answered, by the server's track.
+    answers: HashMap<u32, Answers>,
+    /// Waits of programs for a mount in user space.
+    pub of_mount: Overlap,
+    servers: HashMap<u32, u32>,
+}
+
+impl Asking {
+    /// Tells of a span; of those of one thread or device, none before may end earlier.
+    #[inline]
+    pub(crate) fn note(&mut self, cast: &Cast, span: &LiveSpan) {
+        match span.kind {
+            SpanKind::RpcCall => self.call(cast, span),
+            SpanKind::RpcServe => self.answer(cast, span),
+            SpanKind::NetSend | SpanKind::NetReceive if span.bytes() > 0 => {
+                if span.kind == SpanKind::NetSend {
+                    self.answer(cast, span);
+                }
+                self.exchange(cast, span);
+            }
+            SpanKind::AppRequest if is_directory(cast, span.object) => {
+                self.delivered += u64::from(span.count);
+                let last = self.delivering.map_or(span.end, |(_, last, _)| last);
+                self.delivering = Some((span.end, last, u64::from(span.count)));
+            }
+            SpanKind::FileStat | SpanKind::FileOpen | SpanKind::FileList => self.names(cast, span),
+            SpanKind::DiskRead => self.disk.add(span.start, span.end),
+            _ => {}
+        }
+    }
+
+    /// What one entry took, from the first that was delivered to the last, where each request delivered one.
+    pub(crate) fn each_delivered_ns(&self) -> Option<f64> {
+        let (first, last, of_first) = self.delivering?;
+        let after = self.delivered.checked_sub(of_first).filter(|&n| n > 0)?;
+        Some((last - first) as f64 / after as f64)
+    }
+
+    /// What a byte costs in the largest answer of the server that gave it, and how many bytes its other answers have;
+    /// `None` where no answer is much larger than the others.
+    pub(crate) fn cost_of_bytes(&self) -> Option<(f64, f64)> {
+        let largest = self.answers.values().filter(|a| a.count > FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
+        let others = (largest.count - 1) as f64;
+        let bytes = (largest.bytes - largest.largest.0) as f64 / others;
+        let ns = (largest.ns - largest.largest.1) as f64 / others;
+        let more_bytes = largest.largest.0 as f64 - bytes;
+        (more_bytes > MUCH_LARGER * bytes).then(|| ((largest.largest.1 as f64 - ns).max(0.0) / more_bytes, bytes))
+    }
+
+    /// A server's answer, as its end of the connection sends it within the work on the request.
+    fn answer(&mut self, cast: &Cast, span: &LiveSpan) {
+        if cast.actors[span.track as usize].end != End::Server {
+            return;
+        }
+        let answers = self.answers.entry(span.track).or_default();
+        match span.kind {
+            SpanKind::RpcServe => answers.serving = (span.id, span.duration_ns()),
+            _ if span.parent != 0 && span.parent == answers.serving.0 => {
+                let (bytes, ns) = (span.bytes(), answers.serving.1);
+                answers.count += 1;
+                answers.bytes += bytes;
+                answers.ns += ns;
+                answers.largest = answers.largest.max((bytes, ns));
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, cast: &Cast, span: &LiveSpan) {
+        if cast.actors[span.track as usize].end != End::Client {
+            return;
+        }
+        self.calls.add(span.start, span.end);
+        let server = self.server(cast, span.object);
+        if self.by_server.len() < MOST_SERVERS || self.by_server.contains_key(&server) {
+            self.by_server.entry(server).or_default().add(span.start, span.end);
+        }
+    }
+
+    /// The first connection to the same server.
+    fn server(&mut self, cast: &Cast, object: u32) -> u32 {
+        let connection = cast.connection_of(object);
+        if connection == NONE {
+            return object;
+        }
+        let address = |c: u32| cast.connections[c as usize].split_once(" > ").map_or("", |n| n.1);
+        *self.servers.entry(connection).or_insert_with(|| {
+            let same = (0..=connection).find(|&c| address(c) == address(connection));
+            same.unwrap_or(connection)
+        })
+    }
+
+    fn exchange(&mut self, cast: &Cast, span: &LiveSpan) {
+        let actor = &cast.actors[span.track as usize];
+        if actor.end != End::Client || cast.connection_of(span.object) == NONE {
+            return;
+        }
+        let (first, last) = self.exchanging.unwrap_or((i64::MAX, i64::MIN));
+        let sends = span.kind == SpanKind::NetSend;
+        self.sends += if sends { u64::from(span.count) } else { 0 };
+        self.exchanging = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
+    }
+
+    fn names(&mut self, cast: &Cast, span: &LiveSpan) {
+        let actor = &cast.actors[span.track as usize];
+        if actor.end != End::Client {
+            return;
+        }
+        let answered_by_mount = cast.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
+        if !actor.mount && answered_by_mount {
+            self.of_mount.add(span.start, span.end);
+        }
+    }
+}
+
+fn is_directory(cast: &Cast, object: u32) -> bool {
+    cast.things.get(object as usize).is_some_and(|thing| thing.attribute("kind") == Some("directory"))
+}

@@ -1,0 +1,237 @@
+//! Who is in the recording: tracks, objects, machines and connections by dense numbers, with what the
+//! rules need to know of each. Built once from the small tables.
+
+use crate::cause::End;
+use crate::observe::index::{DenseIndex, NONE};
+use std::collections::HashMap;
+use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
+
+/// A track, as the rules see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    /// Its number in the recording.
+    pub id: u64,
+    /// Its name in the recording.
+    pub name: String,
+    /// What a place calls it: its name without what tells it from its likes (numbers, peers' addresses).
+    pub label: String,
+    /// On whose behalf it works.
+    pub role: Role,
+    /// At which end.
+    pub end: End,
+    /// Whether it is a thread of a mount: a client that works for whoever uses the mount.
+    pub mount: bool,
+    /// Whether it is a thread; device and link tracks are never walked on.
+    pub thread: bool,
+    /// The machine it runs on: hosts with one clock are one machine.
+    pub machine: u32,
+    /// Its process, or 0.
+    pub pid: u32,
+    tid: u32,
+}
+
+/// An object, as the rules see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Thing {
+    /// Its number in the recording.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ObjectKind,
+    /// The connection it is one end of, or [`NONE`].
+    pub connection: u32,
+    /// Which end of it, where it says so.
+    pub connection_end: Option<End>,
+    /// Its attributes.
+    pub attributes: Vec<(String, String)>,
+}
+
+/// A machine: hosts that share a clock share its processors.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// Its clock.
+    pub clock: String,
+    /// What it is called: the name of the first host on it.
+    pub name: String,
+    /// Its processors.
+    pub cpus: u32,
+}
+
+/// Everyone.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    /// Tracks.
+    pub actors: Vec<Actor>,
+    /// Objects.
+    pub things: Vec<Thing>,
+    /// Names of connections: both ends' rows of one name are one connection.
+    pub connections: Vec<String>,
+    /// Machines.
+    pub machines: Vec<Machine>,
+    /// The thread the walk begins on: the command's own.
+    pub main: u32,
+    /// Whether any thread works for a server: without one, what a server did was not recorded.
+    pub has_servers: bool,
+    /// Whether threads were only looked at from time to time: then nobody knows what ended their waits.
+    pub looked_at: bool,
+    /// Track number → actor.
+    pub tracks: DenseIndex,
+    /// Object number → thing.
+    pub objects: DenseIndex,
+    /// A device's track → the same device as an object.
+    pub device_things: HashMap<u32, u32>,
+}
+
+impl Thing {
+    /// One of its attributes.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+}
+
+impl Cast {
+    /// From the small tables of a recording.
+    pub(crate) fn of(source: &dyn Source) -> Cast {
+        let (machines, machine_of) = machines(source);
+        let actors: Vec<Actor> = source
+            .tracks()
+            .iter()
+            .map(|t| Actor {
+                mount: t.role == Role::Client && is_mount(&t.name),
+                id: t.track.number(),
+                label: label(&t.name),
+                name: t.name.clone(),
+                role: t.role,
+                end: if t.role == Role::Server { End::Server } else { End::Client },
+                thread: t.kind == TrackKind::Thread,
+                machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
+                pid: t.pid.unwrap_or(0),
+                tid: t.tid.unwrap_or(0),
+            })
+            .collect();
+        let device_things = device_things(source);
+        let mut connections = Vec::new();
+        let mut by_name: HashMap<&str, u32> = HashMap::new();
+        let things = source
+            .objects()
+            .iter()
+            .map(|o| {
+                let connection = if o.kind == ObjectKind::Connection {
+                    *by_name.entry(&o.name).or_insert_with(|| {
+                        connections.push(o.name.clone());
+                        connections.len() as u32 - 1
+                    })
+                } else {
+                    NONE
+                };
+                let connection_end = match o.attributes.iter().find(|(n, _)| n == "end").map(|(_, v)| v.as_str()) {
+                    Some("client") => Some(End::Client),
+                    Some("server") => Some(End::Server),
+                    _ => None,
+                };
+                let (id, name) = (o.object.number(), o.name.clone());
+                Thing { id, name, kind: o.kind, connection, connection_end, attributes: o.attributes.clone() }
+            })
+            .collect();
+        Cast {
+            main: main_thread(&actors, command_pid(source)),
+            looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
+            has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
+            tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
+            objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),
+            actors,
+            things,
+            connections,
+            machines,
+            device_things,
+        }
+    }
+
+    /// The connection an object is an end of, or [`NONE`].
+    pub(crate) fn connection_of(&self, object: u32) -> u32 {
+        self.things.get(object as usize).map_or(NONE, |t| t.connection)
+    }
+}
+
+/// Devices are tracks and objects; which is which, by host and name.
+fn device_things(source: &dyn Source) -> HashMap<u32, u32> {
+    let objects = source.objects().iter().enumerate().filter(|(_, o)| o.kind == ObjectKind::Device);
+    let by_name: HashMap<(u16, &str), u32> = objects.map(|(i, o)| ((o.host.0, o.name.as_str()), i as u32)).collect();
+    let devices = source.tracks().iter().enumerate().filter(|(_, t)| t.kind == TrackKind::Device);
+    devices.filter_map(|(i, t)| by_name.get(&(t.host.0, t.name.as_str())).map(|&thing| (i as u32, thing))).collect()
+}
+
+fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
+    let mut machines: Vec<Machine> = Vec::new();
+    let mut of = HashMap::new();
+    for host in source.hosts() {
+        let at = machines.iter().position(|m| m.clock == host.clock).unwrap_or_else(|| {
+            machines.push(Machine { clock: host.clock.clone(), name: host.name.clone(), cpus: 1 });
+            machines.len() - 1
+        });
+        machines[at].cpus = machines[at].cpus.max(host.cpus);
+        of.insert(host.host.0, at as u32);
+    }
+    if machines.is_empty() {
+        machines.push(Machine { clock: String::new(), name: "a machine".to_owned(), cpus: 1 });
+    }
+    (machines, of)
+}
+
+/// The command's process, where the recorder said which it is: of the reference host.
+fn command_pid(source: &dyn Source) -> Option<u32> {
+    source.meta().attributes.iter().find(|(name, _)| name == "command.pid").and_then(|(_, pid)| pid.parse().ok())
+}
+
+/// The command's own thread: where its process is known that one's first (programs that it works through, such as a
+/// mount, are clients too); or else a client's whose thread number is its process's, or else the client's
+/// thread that was named first, or else the thread that was.
+fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
+    let first = |wanted: &dyn Fn(&Actor) -> bool| {
+        actors.iter().enumerate().filter(|(_, a)| a.thread && wanted(a)).min_by_key(|(_, a)| a.id).map(|(i, _)| i as u32)
+    };
+    first(&|a| a.role == Role::Client && a.machine == 0 && a.tid != 0 && Some(a.tid) == command && a.tid == a.pid)
+        .or_else(|| first(&|a| a.role == Role::Client && a.tid != 0 && a.tid == a.pid))
+        .or_else(|| first(&|a| a.role == Role::Client))
+        .or_else(|| first(&|a| a.role != Role::Recorder))
+        .unwrap_or(NONE)
+}
+
+/// Recorders call a mount's threads `mount` and `mount/...`; where there are several mounts, `mount:NAME` and so on. A mount that
+/// records itself calls them `mount 0` and so on.
+fn is_mount(name: &str) -> bool {
+    name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', ' ']))
+}
+
+/// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection
+/// 127.0.0.1:51234` → `io0 connection`, `connection io0#2` → `connection io0`.
+///
+/// Of `COMMAND/THREAD-NAME` the number of a thread in its pool goes too, and a name that only repeats the command's:
+/// `ganesha.nfsd/svc_12` → `ganesha.nfsd/svc`, `curl/curl` → `curl`.
+fn label(name: &str) -> String {
+    if let Some((command, thread)) = name.split_once('/').filter(|(c, t)| !c.is_empty() && !c.contains(' ') && !t.is_empty()) {
+        let thread = thread.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '#', ':', '.', ' ']);
+        let same = thread.is_empty() || thread == command || thread.starts_with(command) && thread.len() <= command.len() + 1;
+        return if same { command.to_owned() } else { format!("{command}/{thread}") };
+    }
+    let words = name.split_whitespace().filter(|word| !word.contains(':') && !word.bytes().all(|b| b.is_ascii_digit()));
+    let words: Vec<&str> = words.map(|word| word.split('#').next().unwrap_or(word)).filter(|w| !w.is_empty()).collect();
+    if words.is_empty() { name.to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label;
+
+    #[test]
+    fn a_label_leaves_out_what_tells_a_thread_from_its_likes() {
+        assert_eq!(label("request 3"), "request");
+        assert_eq!(label("io0 connection 127.0.0.1:51234"), "io0 connection");
+        assert_eq!(label("connection io0#2"), "connection io0");
+        assert_eq!(label("17"), "17");
+        assert_eq!(label("ganesha.nfsd/svc_12"), "ganesha.nfsd/svc");
+        assert_eq!(label("curl/curl"), "curl");
+        assert_eq!(label("python3/3"), "python3");
+    }
+}

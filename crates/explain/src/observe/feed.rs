@@ -1,0 +1,396 @@
+//! Spans as the walk needs them: backward in time, held only while the walk may still want them.
+//!
+//! A span that covers an instant ends at or after it. The recording gives spans by descending end, so
+//! once it has been read past an instant, everything that covers the instant has been seen; and because
+//! the walk only goes backward, a span that began at or after its cursor can be let go. What is held is
+//! therefore what overlaps the cursor, and the part of the last batch that ends before it.
+
+use crate::ExplainError;
+use crate::observe::cast::Cast;
+use crate::observe::channels::PAYLOAD_BYTES;
+use crate::observe::index::NONE;
+use crate::observe::ranks::Ranks;
+use crate::observe::span::{LiveSpan, Observer};
+use std::collections::VecDeque;
+use thalweg_trace::ABSENT;
+use thalweg_trace::ABSENT_CONTEXT;
+use thalweg_trace::{Source, SourceError, SpanBatch, SpanKind, WakerContext};
+
+/// The spans of one track that the walk may still want.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Covering the cursor, in no particular order.
+    pub open: Vec<LiveSpan>,
+    /// Not yet reached by the cursor, by descending end.
+    pub ahead: VecDeque<LiveSpan>,
+    /// What the cursor has passed.
+    pub passed: Passed,
+    /// What the thread is known to have done at any time.
+    pub known: Known,
+}
+
+/// What a thread is known to do, from all of its spans read so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// It moves bytes of files or connections.
+    pub moves_data: bool,
+    /// Another thread ended a wait of it: it is handed work, or gets locks.
+    pub is_woken: bool,
+    /// It slept while another waited for it.
+    pub sleeps_holding: bool,
+    /// Its requests are traced one by one: what is in none of them is no work of its own.
+    pub traces_requests: bool,
+}
+
+impl Known {
+    /// Whether what the thread does while it has a lock serves nobody who waits for it. Who moves data works for the transfer, and
+    /// so does who is handed work and computes.
+    pub(crate) fn serves_itself(&self, asleep: bool) -> bool {
+        !self.moves_data && (asleep || self.sleeps_holding || !self.is_woken)
+    }
+
+    #[inline]
+    fn note(&mut self, span: &LiveSpan) {
+        match span.kind {
+            // A fault that reads a page of the program from its file moves nothing.
+            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive => self.moves_data |= span.bytes() > 0,
+            SpanKind::FileSync => self.moves_data = true,
+            SpanKind::WaitLock => self.is_woken |= span.waker != NONE && span.waker != span.track,
+            SpanKind::RpcServe => self.traces_requests = true,
+            _ => {}
+        }
+    }
+}
+
+/// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passed {
+    /// When it next took bytes from a connection, from which, and the position of the first of them.
+    pub receive: (i64, u32, u64),
+    /// When it next handed bytes to a connection, and to which.
+    pub send: (i64, u32),
+    /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
+    pub wait: (i64, u32, u32),
+    /// When the last thing it ever did ended.
+    pub last_end: i64,
+}
+
+impl Default for Passed {
+    fn default() -> Passed {
+        Passed { receive: (i64::MAX, NONE, ABSENT), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
+    }
+}
+
+impl Passed {
+    #[inline]
+    fn note(&mut self, span: &LiveSpan) {
+        let carried = span.connection != NONE && !span.is_fruitless() && (span.cpu_ns != 0 || span.bytes() > 0);
+        match span.kind {
+            SpanKind::NetReceive if carried && span.start <= self.receive.0 => {
+                self.receive = (span.start, span.connection, span.offset_bytes);
+            }
+            SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
+            _ => {}
+        }
+        // A look in vain is no answer to what the one before it waited for.
+        let in_vain = span.timed_out() && span.connection == NONE && matches!(span.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
+        let waited = span.cpu_ns == 0 && span.end > span.start && span.kind != SpanKind::WaitRunqueue;
+        if waited && !in_vain && span.start <= self.wait.0 {
+            self.wait = (span.start, span.connection, span.waker);
+        }
+    }
+}
+
+impl Lane {
+    /// Brings the lane to an instant: afterwards `open` is what covers it, `ahead` what ended before.
+    pub(crate) fn settle(&mut self, at: i64) {
+        while let Some(front) = self.ahead.front() {
+            if front.end < at {
+                break;
+            }
+            let span = self.ahead.pop_front().expect("there is a front");
+            if span.start < at {
+                self.open.push(span);
+            } else {
+                self.passed.note(&span);
+            }
+        }
+        if self.open.iter().any(|s| s.start >= at) {
+            let passed = &mut self.passed;
+            self.open.retain(|s| {
+                let keep = s.start < at;
+                if !keep {
+                    passed.note(s);
+                }
+                keep
+            });
+        }
+    }
+
+    /// What the thread was in at the instant the lane is settled to: the innermost span, the one that began last.
+    pub(crate) fn innermost(&self) -> Option<&LiveSpan> {
+        self.open.iter().filter(|s| s.is_activity()).max_by_key(|s| (s.start, s.id))
+    }
+
+    /// The latest thing the thread did that ended before the instant the lane is settled to.
+    pub(crate) fn previous(&self) -> Option<&LiveSpan> {
+        self.ahead.iter().find(|s| s.is_activity())
+    }
+
+    /// A reply with payload says that its RPC moves data, where the RPC's own span gives no size: it ended
+    /// just after the reply, so it is among the last that came.
+    fn note_payload(&mut self, reply: &LiveSpan) {
+        if reply.request == 0 || reply.bytes() < PAYLOAD_BYTES {
+            return;
+        }
+        let serving = |s: &&mut LiveSpan| s.kind == SpanKind::RpcServe && s.request == reply.request;
+        let serve = self.ahead.iter_mut().rev().take(8).find(serving);
+        if let Some(serve) = serve.or_else(|| self.open.iter_mut().find(serving))
+            && serve.bytes() == 0
+        {
+            serve.size_bytes = reply.size_bytes;
+        }
+    }
+}
+
+/// Bytes that a thread handed to a connection, or took or waited for from it.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct Carried {
+    pub start: i64,
+    pub end: i64,
+    pub request: u64,
+    pub offset_bytes: u64,
+    pub size_bytes: u64,
+    pub track: u32,
+}
+
+impl Carried {
+    /// Whether the byte at this position of the stream was in it.
+    fn covers(&self, position: u64) -> bool {
+        self.offset_bytes != ABSENT && position >= self.offset_bytes && position - self.offset_bytes < self.size_bytes
+    }
+}
+
+/// What one end of a connection sent and received, latest end first, as far as the walk may still want it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traffic {
+    /// By [`SpanKind::NetSend`].
+    pub sends: VecDeque<Carried>,
+    /// By [`SpanKind::NetReceive`].
+    pub receives: VecDeque<Carried>,
+}
+
+/// How many that began after the cursor are kept: a send can be stamped after the receive it led to.
+const LATE_STAMPS: usize = 4;
+
+impl Traffic {
+    fn prune(&mut self, cursor: i64) {
+        const MANY: usize = 4096;
+        for list in [&mut self.sends, &mut self.receives] {
+            let passed = list.iter().take_while(|c| c.start >= cursor).count();
+            list.drain(..passed.saturating_sub(LATE_STAMPS));
+            // One that is under way for long must not keep all that it overlaps.
+            if list.len() > MANY && passed <= LATE_STAMPS {
+                list.retain(|c| c.start < cursor);
+            }
+        }
+    }
+
+    /// Of what was sent: what carried this byte, whenever it was stamped.
+    pub(crate) fn send_of(&self, position: u64) -> Option<&Carried> {
+        self.sends.iter().find(|c| c.covers(position))
+    }
+
+    /// Whether all that was sent before what is known carried earlier bytes only.
+    pub(crate) fn is_known_from(&self, position: u64) -> bool {
+        self.sends.back().is_some_and(|c| c.offset_bytes != ABSENT && c.offset_bytes <= position)
+    }
+
+    /// The latest send that began before `at`, of this request where both say which, that ended after `since` or not long before.
+    pub(crate) fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
+        const NOT_LONG_SPANS: usize = 32;
+        let mut earlier = 0;
+        let near = self.sends.iter().take_while(|c| {
+            earlier += usize::from(c.end < since);
+            earlier <= NOT_LONG_SPANS
+        });
+        near.filter(|c| c.start < at && (c.request == request || c.request == 0 || request == 0)).max_by_key(|c| c.end)
+    }
+
+    /// Who last received before `at`; else who last sent.
+    pub(crate) fn party(&self, at: i64) -> Option<u32> {
+        let latest = |list: &VecDeque<Carried>| list.iter().find(|c| c.start < at).map(|c| c.track);
+        latest(&self.receives).or_else(|| latest(&self.sends))
+    }
+}
+
+/// How many spans may be held while looking for something that may not come.
+pub(crate) const LOOK_AHEAD_SPANS: usize = 1 << 20;
+
+/// The spans of a recording, backward.
+pub(crate) struct Feed<'a> {
+    batches: Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a>,
+    /// One per actor.
+    pub lanes: Vec<Lane>,
+    /// Every span that ends after this has been read; `i64::MIN` when all have.
+    pub position: i64,
+    held: usize,
+    /// Which tracks took part in a connection, last seen first: `[connection][end]`.
+    pub parties: Vec<[Vec<u32>; 2]>,
+    /// What went over a connection: `[connection][end]`.
+    pub traffic: Vec<[Traffic; 2]>,
+    /// Parts of messages and collectives of MPI.
+    pub ranks: Ranks,
+    /// Spans read so far.
+    pub spans: u64,
+}
+
+impl<'a> Feed<'a> {
+    /// At the end of the recording.
+    pub(crate) fn new(source: &'a dyn Source, cast: &Cast) -> Feed<'a> {
+        Feed {
+            batches: source.spans_backward(),
+            lanes: cast.actors.iter().map(|_| Lane::default()).collect(),
+            position: i64::MAX,
+            held: 0,
+            parties: cast.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
+            traffic: cast.connections.iter().map(|_| Default::default()).collect(),
+            ranks: Ranks::new(cast),
+            spans: 0,
+        }
+    }
+
+    /// Whether all has been read.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.position == i64::MIN
+    }
+
+    /// Whether so much is held that looking ahead must stop.
+    pub(crate) fn full(&self) -> bool {
+        self.held >= LOOK_AHEAD_SPANS
+    }
+
+    /// Reads one more batch, for a walk that stands at `cursor`.
+    pub(crate) fn read(&mut self, cast: &mut Cast, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+        let Some(batch) = self.batches.next().transpose()? else {
+            self.position = i64::MIN;
+            return Ok(());
+        };
+        let Some(&last_end) = batch.end_ns.last() else { return Ok(()) };
+        self.position = last_end;
+        self.spans += batch.len() as u64;
+        self.prune(cursor);
+        for row in 0..batch.len() {
+            let Some(span) = live(cast, &batch, row) else { continue };
+            observer.span(cast, &span);
+            if !cast.actors[span.track as usize].thread {
+                if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+                    self.lanes[span.track as usize].ahead.push_back(span);
+                    self.held += 1;
+                }
+                continue;
+            }
+            if span.connection != NONE {
+                self.note_traffic(cast, &span);
+            }
+            self.ranks.note(&span);
+            let lane = &mut self.lanes[span.track as usize];
+            lane.passed.last_end = lane.passed.last_end.max(span.end);
+            lane.known.note(&span);
+            if span.start >= cursor {
+                lane.passed.note(&span);
+                continue;
+            }
+            if span.kind == SpanKind::NetSend {
+                lane.note_payload(&span);
+            }
+            lane.ahead.push_back(span);
+            self.held += 1;
+        }
+        Ok(())
+    }
+
+    /// Reads until everything that covers `instant` is held.
+    pub(crate) fn ensure(&mut self, cast: &mut Cast, instant: i64, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+        while self.position >= instant && !self.exhausted() {
+            self.read(cast, cursor, observer)?;
+        }
+        Ok(())
+    }
+
+    fn prune(&mut self, cursor: i64) {
+        for lane in &mut self.lanes {
+            lane.settle(cursor);
+        }
+        self.traffic.iter_mut().flatten().for_each(|t| t.prune(cursor));
+        self.ranks.prune(cursor);
+        self.held = self.lanes.iter().map(|l| l.open.len() + l.ahead.len()).sum();
+    }
+
+    fn note_traffic(&mut self, cast: &Cast, span: &LiveSpan) {
+        if !matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) {
+            return;
+        }
+        let end = cast.actors[span.track as usize].end as usize;
+        let traffic = &mut self.traffic[span.connection as usize][end];
+        let list = if span.kind == SpanKind::NetSend { &mut traffic.sends } else { &mut traffic.receives };
+        list.push_back(Carried {
+            start: span.start,
+            end: span.end,
+            request: span.request,
+            offset_bytes: span.offset_bytes,
+            size_bytes: span.bytes(),
+            track: span.track,
+        });
+        let parties = &mut self.parties[span.connection as usize][end];
+        if parties.first() != Some(&span.track) {
+            parties.retain(|&t| t != span.track);
+            parties.insert(0, span.track);
+            parties.truncate(8);
+        }
+    }
+}
+
+/// A row with dense identifiers; `None`: its track is not known.
+#[inline]
+pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
+    let track = cast.tracks.get(batch.track[row]);
+    if track == NONE {
+        return None;
+    }
+    let object = cast.objects.get(batch.object[row]);
+    let (context, kind) = (batch.waker_context[row], batch.kind[row]);
+    let waker = if batch.waker_track[row] == 0 { NONE } else { cast.tracks.get(batch.waker_track[row]) };
+    let (mut thread, mut device) = (NONE, NONE);
+    match cast.actors.get(waker as usize).map(|a| a.thread) {
+        // A task is the waker where the context is not known; in interrupt context the interrupted thread is not.
+        Some(true) if matches!(context, TASK | ABSENT_CONTEXT) || kind == SpanKind::WaitRunqueue => thread = waker,
+        Some(false) => device = waker,
+        _ => {}
+    }
+    let result = batch.result[row];
+    Some(LiveSpan {
+        start: batch.start_ns[row].min(batch.end_ns[row]),
+        end: batch.end_ns[row],
+        id: batch.span[row],
+        parent: batch.parent[row],
+        request: batch.request[row],
+        cpu_ns: batch.cpu_ns[row],
+        runqueue_ns: batch.runqueue_ns[row],
+        offset_bytes: batch.offset_bytes[row],
+        size_bytes: batch.size_bytes[row],
+        track,
+        object,
+        connection: if object == NONE { NONE } else { cast.things[object as usize].connection },
+        waker: thread,
+        device,
+        result: i32::try_from(result).unwrap_or(0),
+        count: batch.count[row],
+        kind,
+        context,
+    })
+}
+
+/// The context in which a thread ends waits.
+const TASK: u8 = WakerContext::Task as u8;

@@ -1,0 +1,16 @@
+//! What is in a recording, looked at once as it goes by, latest first: who is who, the spans that the walk may still want, and what is
+//! gathered of all of them.
+
+pub(crate) mod asking;
+pub(crate) mod cast;
+pub(crate) mod channels;
+pub(crate) mod curve;
+pub(crate) mod feed;
+pub(crate) mod index;
+pub(crate) mod observation;
+pub(crate) mod overlap;
+pub(crate) mod quantile;
+pub(crate) mod ranks;
+pub(crate) mod sample;
+pub(crate) mod span;
+pub(crate) mod wire;

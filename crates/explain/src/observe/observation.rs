@@ -1,0 +1,297 @@
+//! What is gathered from every span once, while the walk makes the recording go by: channels, curves,
+//! transfers, what threads did, and the sample that the replay model is made from.
+
+use crate::cause::End;
+use crate::document::MAX_BINS;
+use crate::observe::asking::Asking;
+use crate::observe::cast::Cast;
+use crate::observe::channels::{Gatherer, PAYLOAD_BYTES};
+use crate::observe::curve::Curve;
+use crate::observe::index::NONE;
+use crate::observe::quantile::Lengths;
+use crate::observe::sample::Sample;
+use crate::observe::span::{LiveSpan, Observer};
+use std::collections::HashMap;
+use thalweg_trace::SpanKind;
+
+/// How many bins the busyness of threads is kept in.
+pub(crate) const BUSY_BINS: usize = 8192;
+
+/// Ways bytes go, seen from where they were recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Sent by a client.
+    ClientSends = 0,
+    /// Sent by a server.
+    ServerSends = 1,
+    /// Received by a client: what servers sent, where they were not recorded.
+    ClientReceives = 2,
+    /// Written to files by a client: the channel of a copy without a network.
+    ClientWrites = 3,
+    /// Read from files by a client: the channel of what only reads.
+    ClientReads = 4,
+}
+
+/// How many [`Way`]s there are.
+const WAYS: usize = 5;
+
+/// Bytes that went one way between a file or connection and the threads of one end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    /// How many bytes.
+    pub bytes: u64,
+    /// In how many calls.
+    pub calls: u64,
+    /// From when.
+    pub start: i64,
+    /// Until when.
+    pub end: i64,
+    /// By which process; 0 where that is not known.
+    pub pid: u32,
+}
+
+impl Default for Moved {
+    fn default() -> Moved {
+        Moved { bytes: 0, calls: 0, start: i64::MAX, end: i64::MIN, pid: 0 }
+    }
+}
+
+/// What a device did.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceDid {
+    /// When it was busy, and how many bytes it moved.
+    pub all: Gatherer,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// How long its requests took.
+    pub requests: Lengths,
+}
+
+/// Everything of one way.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// All of it together.
+    pub all: Gatherer,
+    /// By object.
+    pub by_object: Vec<Option<Box<Gatherer>>>,
+    /// Bytes over time.
+    pub curve: Curve,
+}
+
+/// What one track did.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub(crate) struct Did {
+    pub spans: u64,
+    pub cpu_ns: u64,
+    pub runqueue_ns: u64,
+    pub file_ns: u64,
+    pub network_ns: u64,
+    pub lock_ns: u64,
+    pub in_containers_ns: u64,
+    pub first_start: i64,
+    pub last_end: i64,
+    pub uncovered_ns: u64,
+    /// Where what the thread did next begins.
+    pub next_start: i64,
+}
+
+/// Requests of one source object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The source.
+    pub object: u32,
+    /// Bytes of all its requests.
+    pub bytes: u64,
+    /// How many requests.
+    pub requests: u64,
+    /// When the first began.
+    pub start: i64,
+    /// When the last ended.
+    pub end: i64,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    /// By [`Way`].
+    pub streams: [Stream; WAYS],
+    /// By actor.
+    pub did: Vec<Did>,
+    /// By end and object: taken in, handed out.
+    pub moved: [Vec<[Moved; 2]>; 2],
+    /// By a device's track.
+    pub devices: HashMap<u32, DeviceDid>,
+    /// By source object.
+    pub asked: HashMap<u32, Asked>,
+    /// Questions to servers and disks.
+    pub asking: Asking,
+    /// Threads' time in work (anything but waiting for others), in bins.
+    pub busy: Curve,
+    /// The model's sample.
+    pub sample: Sample,
+    end: i64,
+}
+
+impl Observation {
+    /// Empty, for an interval.
+    pub(crate) fn new(cast: &Cast, start: i64, end: i64, sample: Sample) -> Observation {
+        let bins = MAX_BINS / 2;
+        let stream = || Stream { all: Gatherer::default(), by_object: vec![None; cast.things.len()], curve: Curve::new(start, end, bins) };
+        Observation {
+            streams: [stream(), stream(), stream(), stream(), stream()],
+            did: vec![Did { first_start: i64::MAX, next_start: i64::MAX, ..Did::default() }; cast.actors.len()],
+            moved: [vec![Default::default(); cast.things.len()], vec![Default::default(); cast.things.len()]],
+            devices: HashMap::new(),
+            asked: HashMap::new(),
+            asking: Asking::default(),
+            busy: Curve::new(start, end, BUSY_BINS),
+            sample,
+            end,
+        }
+    }
+
+    /// One way.
+    pub(crate) fn stream(&self, way: Way) -> &Stream {
+        &self.streams[way as usize]
+    }
+
+    fn moved(&mut self, way: Way, span: &LiveSpan, start: i64) {
+        let stream = &mut self.streams[way as usize];
+        stream.all.add(start, span.end, span.bytes());
+        stream.curve.spread(start, span.end, span.bytes() as f64);
+        if span.object != NONE {
+            stream.by_object[span.object as usize].get_or_insert_default().add(start, span.end, span.bytes());
+        }
+    }
+
+    fn bytes_moved(&mut self, cast: &Cast, span: &LiveSpan) {
+        if span.bytes() == 0 || span.end > self.end {
+            return;
+        }
+        let actor = &cast.actors[span.track as usize];
+        let on_wire = matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive);
+        if actor.mount && !on_wire {
+            // Requests and replies between the kernel and a mount: what the program that uses it does tells of these bytes.
+            return;
+        }
+        if span.object != NONE && !actor.mount {
+            let out = matches!(span.kind, SpanKind::NetSend | SpanKind::FileWrite);
+            let moved = &mut self.moved[actor.end as usize][span.object as usize][usize::from(out)];
+            moved.bytes += span.bytes();
+            moved.calls += u64::from(span.count);
+            moved.start = moved.start.min(span.start);
+            moved.end = moved.end.max(span.end);
+            moved.pid = actor.pid;
+        }
+        if span.bytes() < PAYLOAD_BYTES {
+            return;
+        }
+        match (span.kind, actor.end) {
+            (SpanKind::NetSend, End::Client) => self.moved(Way::ClientSends, span, span.start),
+            (SpanKind::NetSend, End::Server) => self.moved(Way::ServerSends, span, span.start),
+            (SpanKind::NetReceive, End::Client) => {
+                // A receive begins with a wait; its bytes come at its end.
+                let carried = span.division().map_or(span.duration_ns(), |(cpu, _, _)| cpu);
+                self.moved(Way::ClientReceives, span, span.end - carried as i64);
+            }
+            (SpanKind::FileWrite, End::Client) => self.moved(Way::ClientWrites, span, span.start),
+            (SpanKind::FileRead, End::Client) => self.moved(Way::ClientReads, span, span.start),
+            _ => {}
+        }
+    }
+
+    /// What a device did: its requests overlap, and are no thread's doing.
+    fn device(&mut self, span: &LiveSpan) {
+        let device = self.devices.entry(span.track).or_default();
+        device.all.add(span.start, span.end, span.bytes());
+        device.requests.add(span.duration_ns());
+        match span.kind {
+            SpanKind::DiskRead => device.read_bytes += span.bytes(),
+            SpanKind::DiskWrite => device.written_bytes += span.bytes(),
+            _ => {}
+        }
+    }
+
+    fn tally(&mut self, span: &LiveSpan) {
+        let did = &mut self.did[span.track as usize];
+        did.spans += 1;
+        did.first_start = did.first_start.min(span.start);
+        did.last_end = did.last_end.max(span.end);
+        if span.is_container() {
+            if span.cpu_ns != thalweg_trace::ABSENT {
+                did.in_containers_ns += span.duration_ns();
+            }
+            return;
+        }
+        if !span.is_activity() {
+            return;
+        }
+        // Between what it did and what it did next the thread ran.
+        let (ran_from, ran_until) = (span.end, did.next_start);
+        did.next_start = did.next_start.min(span.start);
+        if ran_until != i64::MAX && ran_from < ran_until {
+            did.uncovered_ns += (ran_until - ran_from) as u64;
+            self.busy.spread(ran_from, ran_until, (ran_until - ran_from) as f64);
+        }
+        let did = &mut self.did[span.track as usize];
+        if span.parent != 0 && span.cpu_ns == 0 && span.ending_seen() {
+            // A wait within a call, of which the call says how long all of them took.
+            return;
+        }
+        let all = span.duration_ns();
+        let (cpu, runqueue, blocked) = span.division().unwrap_or((0, 0, all));
+        did.cpu_ns += cpu;
+        let runqueue = if span.kind == SpanKind::WaitRunqueue { all } else { runqueue };
+        did.runqueue_ns += runqueue;
+        let working = match span.kind {
+            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::WaitNetwork | SpanKind::NetConnect => {
+                did.network_ns += blocked;
+                cpu + runqueue
+            }
+            SpanKind::WaitLock => {
+                did.lock_ns += blocked;
+                cpu + runqueue
+            }
+            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::FileOpen | SpanKind::FileOther => {
+                did.file_ns += blocked;
+                all
+            }
+            SpanKind::WaitTimer => 0,
+            _ => all,
+        };
+        self.busy.spread(span.end - working as i64, span.end, working as f64);
+    }
+
+    fn ask(&mut self, span: &LiveSpan) {
+        let fresh = Asked { object: span.object, bytes: 0, requests: 0, start: span.start, end: span.end };
+        let asked = self.asked.entry(span.object).or_insert(fresh);
+        asked.bytes += span.bytes();
+        asked.requests += 1;
+        asked.start = asked.start.min(span.start);
+        asked.end = asked.end.max(span.end);
+    }
+}
+
+impl Observer for Observation {
+    #[inline]
+    fn span(&mut self, cast: &Cast, span: &LiveSpan) {
+        if !cast.actors[span.track as usize].thread {
+            if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+                self.device(span);
+                self.asking.note(cast, span);
+            }
+            return self.sample.take(cast, span);
+        }
+        self.tally(span);
+        self.asking.note(cast, span);
+        match span.kind {
+            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
+            SpanKind::AppRequest => self.ask(span),
+            _ => {}
+        }
+        self.sample.take(cast, span);
+    }
+}

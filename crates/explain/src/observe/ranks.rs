@@ -1,0 +1,182 @@
+//! Ranks of an MPI job: what parts of messages and collectives went by, and on whom a rank that polls depends.
+//!
+//! Libraries that implement MPI spin: a rank in a receive runs at full speed, and what it does is no work. What it waits for is told by the
+//! part that another rank has in the same message or collective, which has the same `request`. A wait has *a* provider: the rank
+//! without which it would not have ended, and the instant since which it had what it waited for: when the message was posted; when
+//! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.
+
+use crate::observe::cast::{Cast, Thing};
+use crate::observe::span::LiveSpan;
+use std::collections::HashMap;
+use thalweg_trace::{RequestId, SpanKind};
+
+/// One rank's part in a message or collective.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct Part {
+    pub track: u32,
+    pub start: i64,
+    pub kind: SpanKind,
+}
+
+/// On whom a rank that is in an MPI call depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provider {
+    /// On nobody, or on what was there before the call began.
+    Nobody,
+    /// On this track, which did its part at this instant.
+    Track(u32, i64),
+    /// On a rank that was not recorded; what is known was there at this instant.
+    Unrecorded(i64),
+}
+
+/// What has gone by of messages and collectives, as far as the walk may still want it.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    parts: HashMap<u64, Vec<Part>>,
+    /// Tracks by the name that messages use.
+    by_name: HashMap<String, u32>,
+}
+
+/// Whether a span is a rank's part of something that others have parts in.
+pub(crate) fn is_part(span: &LiveSpan) -> bool {
+    span.request >= RequestId::COMMON
+}
+
+impl Ranks {
+    /// Nothing yet.
+    pub(crate) fn new(cast: &Cast) -> Ranks {
+        let ranks = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.name.contains("rank "));
+        Ranks { parts: HashMap::new(), by_name: ranks.map(|(i, a)| (a.name.clone(), i as u32)).collect() }
+    }
+
+    /// The tracks of ranks.
+    pub(crate) fn tracks(&self) -> impl Iterator<Item = u32> {
+        self.by_name.values().copied()
+    }
+
+    /// A span, as it is read.
+    pub(crate) fn note(&mut self, span: &LiveSpan) {
+        if is_part(span) {
+            let part = Part { track: span.track, start: span.start, kind: span.kind };
+            self.parts.entry(span.request).or_default().push(part);
+        }
+    }
+
+    /// The walk has come to `cursor`: what began after it is of no more use.
+    pub(crate) fn prune(&mut self, cursor: i64) {
+        self.parts.retain(|_, parts| parts.iter().any(|part| part.start < cursor));
+    }
+
+    /// All parts known of what a span is a part of.
+    pub(crate) fn parts_of(&self, span: &LiveSpan) -> &[Part] {
+        self.parts.get(&span.request).map_or(&[], Vec::as_slice)
+    }
+
+    /// On whom this span depended. All that ends after its beginning must have been read.
+    pub(crate) fn provider(&self, cast: &Cast, span: &LiveSpan) -> Provider {
+        let thing = cast.things.get(span.object as usize);
+        let parts = self.parts_of(span);
+        match span.kind {
+            SpanKind::MpiReceive => self.sender(thing, span, parts),
+            SpanKind::MpiSend => {
+                let receives = parts.iter().filter(|p| p.kind == SpanKind::MpiReceive && p.track != span.track);
+                match receives.min_by_key(|p| p.start) {
+                    Some(receive) if receive.start > span.start && receive.start < span.end => {
+                        Provider::Track(receive.track, receive.start)
+                    }
+                    _ => Provider::Nobody,
+                }
+            }
+            _ => self.collective(cast, span, parts),
+        }
+    }
+
+    fn sender(&self, thing: Option<&Thing>, span: &LiveSpan, parts: &[Part]) -> Provider {
+        let sends = parts.iter().filter(|p| p.kind == SpanKind::MpiSend && p.track != span.track);
+        match sends.min_by_key(|p| p.start) {
+            Some(send) if send.start > span.start => Provider::Track(send.track, send.start.min(span.end)),
+            Some(_) => Provider::Nobody,
+            // Of one that was recorded, and of whom nothing was found that is as late as the receive: it had sent before.
+            None if thing.and_then(|t| t.attribute("from")).is_none_or(|from| self.by_name.contains_key(from)) => Provider::Nobody,
+            None => Provider::Unrecorded(span.start),
+        }
+    }
+}
+
+/// Which ranks a collective makes others wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Everybody for everybody.
+    All,
+    /// The others for its root.
+    ForRoot,
+    /// Its root for the others.
+    Root,
+}
+
+fn waits(call: &str) -> Waits {
+    let plain = call.strip_prefix("MPI_").unwrap_or(call).to_ascii_lowercase();
+    let plain = plain.strip_prefix('i').unwrap_or(&plain);
+    match plain {
+        "bcast" | "scatter" | "scatterv" => Waits::ForRoot,
+        "reduce" | "gather" | "gatherv" => Waits::Root,
+        _ => Waits::All,
+    }
+}
+
+impl Ranks {
+    fn collective(&self, cast: &Cast, span: &LiveSpan, parts: &[Part]) -> Provider {
+        if !is_part(span) {
+            return Provider::Nobody;
+        }
+        // A rank that waits for a collective it began before has two parts in it; it came when the first began.
+        let mut came: HashMap<u32, i64> = HashMap::new();
+        for part in parts {
+            let at = came.entry(part.track).or_insert(part.start);
+            *at = (*at).min(part.start);
+        }
+        let thing = cast.things.get(span.object as usize);
+        let attribute = |name: &str| thing.and_then(|t| t.attribute(name));
+        let (order, root) = (attribute("call").map_or(Waits::All, waits), attribute("root"));
+        let is_root = root == cast.actors.get(span.track as usize).map(|a| a.name.as_str());
+        let late = |track: u32| track != span.track && came[&track] > span.start && came[&track] < span.end;
+        let provider = |track: u32| Provider::Track(track, came[&track]);
+        if let (Waits::ForRoot, Some(root)) = (order, root) {
+            return match self.by_name.get(root) {
+                _ if is_root => Provider::Nobody,
+                Some(root) if came.contains_key(root) => {
+                    if late(*root) {
+                        provider(*root)
+                    } else {
+                        Provider::Nobody
+                    }
+                }
+                Some(_) => Provider::Nobody,
+                None => Provider::Unrecorded(span.start),
+            };
+        }
+        if order == Waits::Root && root.is_some() && !is_root {
+            return Provider::Nobody;
+        }
+        let last = came.keys().copied().filter(|&track| late(track)).max_by_key(|track| (came[track], *track));
+        let size: usize = attribute("size").and_then(|size| size.parse().ok()).unwrap_or(0);
+        match last {
+            _ if came.len() < size => Provider::Unrecorded(last.map_or(span.start, |track| came[&track])),
+            Some(track) => provider(track),
+            None => Provider::Nobody,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooted_collectives_are_known_by_their_calls() {
+        assert!(waits("MPI_Ibcast") == Waits::ForRoot && waits("MPI_Scatterv") == Waits::ForRoot);
+        assert!(waits("MPI_Igather") == Waits::Root && waits("MPI_Reduce") == Waits::Root);
+        assert!(["MPI_Barrier", "MPI_Iallreduce", "MPI_Reduce_scatter", "MPI_File_write_all"].iter().all(|call| waits(call) == Waits::All));
+    }
+}

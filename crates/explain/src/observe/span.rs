@@ -1,0 +1,108 @@
+//! A span with dense numbers, and what it says of its thread.
+
+use crate::observe::cast::Cast;
+use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
+use thalweg_trace::{SpanKind, WakerContext};
+
+/// "Try again": nothing there yet.
+const EAGAIN: i32 = 11;
+
+/// A span with dense identifiers. Absent identifiers are [`NONE`] or 0; absent numbers [`ABSENT`].
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct LiveSpan {
+    pub start: i64,
+    pub end: i64,
+    pub id: u64,
+    pub parent: u64,
+    pub request: u64,
+    pub cpu_ns: u64,
+    pub runqueue_ns: u64,
+    pub offset_bytes: u64,
+    pub size_bytes: u64,
+    pub track: u32,
+    pub object: u32,
+    pub connection: u32,
+    /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
+    pub waker: u32,
+    /// The device whose request's completion ended it.
+    pub device: u32,
+    /// What it returned, where that fits: bytes, 0, or −errno; 0 where it is absent.
+    pub result: i32,
+    pub count: u32,
+    pub kind: SpanKind,
+    /// In which context it was ended; [`ABSENT_CONTEXT`] where that was not seen.
+    pub context: u8,
+}
+
+impl LiveSpan {
+    /// Its length, ≥ 0.
+    pub(crate) fn duration_ns(&self) -> u64 {
+        u64::try_from(self.end.saturating_sub(self.start)).unwrap_or(0)
+    }
+
+    /// Whether the thread itself was in it. Spans that were only observed (an RPC under way beside other
+    /// work, a request held in a queue) say nothing of what the thread did.
+    pub(crate) fn is_activity(&self) -> bool {
+        match self.kind {
+            SpanKind::RpcCall => self.cpu_ns != ABSENT,
+            SpanKind::RpcQueue => false,
+            _ => true,
+        }
+    }
+
+    /// Whether it is made of other spans: its own time is what they leave over.
+    pub(crate) fn is_container(&self) -> bool {
+        matches!(self.kind, SpanKind::AppRequest | SpanKind::RpcServe | SpanKind::RpcCall) || is_mpi(self.kind)
+    }
+
+    /// How much of it the thread ran, was runnable, and was blocked; `None` where that is not known.
+    pub(crate) fn division(&self) -> Option<(u64, u64, u64)> {
+        if self.is_fruitless() {
+            return Some((0, 0, self.duration_ns()));
+        }
+        if self.cpu_ns == ABSENT {
+            return None;
+        }
+        let all = self.duration_ns();
+        let cpu = self.cpu_ns.min(all);
+        let runqueue = if self.runqueue_ns == ABSENT { 0 } else { self.runqueue_ns.min(all - cpu) };
+        Some((cpu, runqueue, all - cpu - runqueue))
+    }
+
+    /// Whether whoever recorded it saw how it was ended. Then stops, timers and queueing are told by spans of their own,
+    /// and need not be guessed at.
+    pub(crate) fn ending_seen(&self) -> bool {
+        self.context != ABSENT_CONTEXT
+    }
+
+    /// Whether a timer ended it.
+    pub(crate) fn timed_out(&self) -> bool {
+        self.context == WakerContext::Timer as u8
+    }
+
+    /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.
+    pub(crate) fn is_fruitless(&self) -> bool {
+        self.kind == SpanKind::NetReceive && self.result == -EAGAIN
+    }
+
+    /// Whether it carries payload, and how many bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.size_bytes == ABSENT { 0 } else { self.size_bytes }
+    }
+}
+
+/// Whether a span is of MPI.
+pub(crate) fn is_mpi(kind: SpanKind) -> bool {
+    use SpanKind as K;
+    matches!(
+        kind,
+        K::MpiIo | K::MpiMessage | K::MpiCollective | K::MpiWait | K::MpiOther | K::MpiSend | K::MpiReceive | K::MpiRead | K::MpiWrite
+    )
+}
+
+/// Who is told of every span once, as it is read.
+pub(crate) trait Observer {
+    /// A span, in order of descending end.
+    fn span(&mut self, cast: &Cast, span: &LiveSpan);
+}

@@ -1,0 +1,361 @@
+//! Which of the network's causes an interval is charged to, when both ends wait and bytes are under way.
+//! Decided from what TCP said at the sending end: retransmissions (marks) and windows (counters), per connection and end.
+
+use crate::ExplainError;
+use crate::cause::{Cause, End};
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
+
+/// A message with less than this many bytes has nothing to fill a path with: its transit is latency.
+pub(crate) const SMALL_BYTES: u64 = 64 << 10;
+
+/// Round trips below this are a machine's own; its processors, not a path, make them longer.
+const LEAST_PATH_US: i64 = 500;
+
+/// Values of one counter of one end of a connection, in order of time.
+type Series = Vec<(i64, i64)>;
+
+/// Which of a connection's series a counter goes to.
+type SeriesOf = fn(&mut Said) -> &mut Series;
+
+/// Bytes under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transit {
+    /// On which connection.
+    pub connection: u32,
+    /// Sent by which end.
+    pub sender: End,
+    /// From when.
+    pub start: i64,
+    /// Until when.
+    pub end: i64,
+    /// How many; 0 where that is not known, `u64::MAX` where more than fitted were waiting to go.
+    pub bytes: u64,
+    /// When they were handed to TCP, where that is known.
+    pub sent: Option<i64>,
+}
+
+impl Transit {
+    fn length_ns(&self) -> i64 {
+        self.end - self.start
+    }
+}
+
+/// What TCP said at one end of one connection.
+#[derive(Debug, Default)]
+struct Said {
+    /// When segments were sent again.
+    retransmits: Vec<i64>,
+    /// When the retransmission timer expired.
+    timeouts: Vec<i64>,
+    /// When the peer's window closed.
+    zero_windows: Vec<i64>,
+    /// Intervals after losses in which the window was below what it had been.
+    recoveries: Vec<(i64, i64)>,
+    cwnd: Series,
+    in_flight: Series,
+    receive_window: Series,
+    send_buffer: Series,
+    srtt_us: Series,
+    min_rtt_us: Series,
+    unsent: Series,
+    busy_us: Series,
+    rwnd_limited_us: Series,
+    sndbuf_limited_us: Series,
+    least_rtt_us: Option<i64>,
+    widest_window: i64,
+    widest_buffer: i64,
+    usual_lag_ns: Option<u64>,
+}
+
+/// What TCP said of all connections: `[connection][end]`.
+#[derive(Debug)]
+pub(crate) struct WireFacts {
+    said: Vec<[Said; 2]>,
+}
+
+/// The last value at or before an instant.
+fn at(series: &Series, instant: i64) -> Option<i64> {
+    let after = series.partition_point(|&(t, _)| t <= instant);
+    series.get(after.checked_sub(1)?).map(|&(_, v)| v)
+}
+
+/// The largest value within an interval, or else the last before it.
+fn most(series: &Series, start: i64, end: i64) -> Option<i64> {
+    let (first, after) = (series.partition_point(|&(t, _)| t < start), series.partition_point(|&(t, _)| t <= end));
+    series[first..after].iter().map(|&(_, v)| v).max().or_else(|| at(series, start))
+}
+
+/// An accumulated value at an instant, between the two that are known.
+fn between(series: &Series, instant: i64) -> Option<f64> {
+    let after = series.partition_point(|&(t, _)| t <= instant);
+    match (after.checked_sub(1).and_then(|i| series.get(i)), series.get(after)) {
+        (Some(&(t0, v0)), Some(&(t1, v1))) if t1 > t0 => Some(v0 as f64 + (v1 - v0) as f64 * (instant - t0) as f64 / (t1 - t0) as f64),
+        (Some(&(_, v)), _) | (None, Some(&(_, v))) => Some(v as f64),
+        (None, None) => None,
+    }
+}
+
+fn any_within(instants: &[i64], start: i64, end: i64) -> bool {
+    let first = instants.partition_point(|&t| t < start);
+    instants.get(first).is_some_and(|&t| t <= end)
+}
+
+impl Said {
+    /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
+    fn leave_out_probes(&mut self) {
+        const AFTER_NS: i64 = 100_000_000;
+        self.zero_windows.sort_unstable();
+        let closed = &self.zero_windows;
+        for marks in [&mut self.retransmits, &mut self.timeouts] {
+            marks.sort_unstable();
+            marks.retain(|&at| !any_within(closed, at - AFTER_NS, at));
+        }
+    }
+
+    /// From when to when after each loss the congestion window was below what it had been before.
+    fn find_recoveries(&mut self) {
+        let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
+        losses.sort_unstable();
+        let mut until = i64::MIN;
+        for loss in losses {
+            if loss <= until {
+                continue;
+            }
+            let before = self.cwnd.partition_point(|&(t, _)| t <= loss);
+            let since = self.cwnd[..before].partition_point(|&(t, _)| t <= until);
+            let Some(widest) = self.cwnd[since..before].iter().map(|&(_, v)| v).max() else { continue };
+            let reduced = self.cwnd[before..].iter().position(|c| c.1 < widest).map(|i| before + i);
+            // A window that stays as wide through the next few acknowledgements was not reduced for this loss.
+            let Some(reduced) = reduced.filter(|i| i - before < 64) else { continue };
+            let recovered = self.cwnd[reduced..].iter().find(|c| c.1 * 20 >= widest * 19);
+            until = recovered.map_or(i64::MAX, |c| c.0);
+            self.recoveries.push((loss, until));
+        }
+    }
+
+    fn recovering(&self, instant: i64) -> bool {
+        let after = self.recoveries.partition_point(|r| r.0 <= instant);
+        after.checked_sub(1).is_some_and(|i| self.recoveries[i].1 >= instant)
+    }
+
+    /// Whether segments wait in queues: the round trip is well above its least.
+    fn queueing(&self, instant: i64) -> bool {
+        let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
+        now * 2 > least * 3 && now - least > LEAST_PATH_US
+    }
+
+    /// The part of TCP's busy time around an interval during which this stopped it.
+    fn limited_by(&self, series: &Series, start: i64, end: i64) -> f64 {
+        // The kernel counts in ticks of up to 10 ms.
+        const GRAIN_NS: i64 = 20_000_000;
+        let (start, end) = (start - GRAIN_NS, end + GRAIN_NS);
+        let grew = |s: &Series| Some(between(s, end)? - between(s, start)?);
+        match (grew(series), grew(&self.busy_us)) {
+            (Some(limited), Some(busy)) if busy > 0.0 => limited / busy,
+            _ => 0.0,
+        }
+    }
+
+    /// Whether the window stands at its limit: it is as wide as it ever was. One that grows with the transfer is part of its start.
+    fn window_stands(&self, start: i64, end: i64) -> bool {
+        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= self.widest_window * 8)
+    }
+
+    /// The same of the send buffer.
+    fn buffer_stands(&self, end: i64) -> bool {
+        at(&self.send_buffer, end).is_none_or(|b| b * 10 >= self.widest_buffer * 8)
+    }
+
+    /// Whether bytes waited at the sender for TCP to let them go: it had some unsent, or has had them for longer than
+    /// it takes to get to the other end.
+    fn backlogged(&self, way: &Transit) -> bool {
+        let unsent = most(&self.unsent, way.start, way.end).is_some_and(|b| b > 0);
+        let long = match (way.sent, self.least_rtt_us) {
+            (Some(sent), Some(rtt)) => way.end - sent > rtt * 1000,
+            _ => false,
+        };
+        way.bytes == u64::MAX || unsent || long
+    }
+
+    /// What holds the sender back, if it is something of TCP's own.
+    fn limit(&self, way: &Transit) -> Option<Cause> {
+        let (start, end) = (way.start, way.end);
+        if any_within(&self.timeouts, start, end) {
+            return Some(Cause::NetworkLoss);
+        }
+        let queueing = self.queueing(end);
+        // A link that is full drops what does not fit in its queue: that is its bandwidth.
+        if !queueing && any_within(&self.retransmits, start, end) {
+            return Some(Cause::NetworkLoss);
+        }
+        let backlogged = self.backlogged(way);
+        if queueing || !backlogged && (way.bytes < SMALL_BYTES || self.fits_latency(way)) {
+            return None;
+        }
+        let by_buffer = self.limited_by(&self.sndbuf_limited_us, start, end) >= 0.5;
+        if by_buffer && self.buffer_stands(end) {
+            return Some(Cause::NetworkSndbuf);
+        }
+        let by_window = self.limited_by(&self.rwnd_limited_us, start, end) >= 0.5;
+        if by_window && self.window_stands(start, end) {
+            return Some(Cause::NetworkRwnd);
+        }
+        let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * 1200;
+        let in_flight = most(&self.in_flight, start.min(end - round_trip_ns), end).filter(|&b| b > 0)?;
+        let reaches = |limit: Option<i64>, tenths: i64| limit.is_some_and(|l| l > 0 && in_flight * 10 >= l * tenths);
+        // getsockopt reports twice what can be filled with payload.
+        let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), 9);
+        let fills_window = reaches(at(&self.receive_window, end), 9);
+        if fills_buffer && self.buffer_stands(end) {
+            Some(Cause::NetworkSndbuf)
+        } else if fills_window && self.window_stands(start, end) {
+            Some(Cause::NetworkRwnd)
+        } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
+            Some(Cause::NetworkLoss)
+        } else if reaches(at(&self.cwnd, end), 8) || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer) {
+            // All of TCP's windows grow together until the path is full.
+            Some(Cause::NetworkCwnd)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the round trip is long enough for windows to matter.
+    fn is_path(&self) -> bool {
+        self.least_rtt_us.is_some_and(|rtt| rtt >= LEAST_PATH_US)
+    }
+
+    /// Whether a transit is no longer than a path's round trip makes it.
+    fn fits_latency(&self, way: &Transit) -> bool {
+        self.least_rtt_us.is_some_and(|rtt| rtt >= LEAST_PATH_US && way.length_ns() <= rtt * 1500) && way.bytes != u64::MAX
+    }
+}
+
+/// Which end's series a counter or mark belongs to; both, where its object does not say.
+fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
+    let object = cast.objects.get(object);
+    let Some(thing) = cast.things.get(object as usize) else { return (NONE, [false; 2]) };
+    let ends = thing.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);
+    (thing.connection, ends)
+}
+
+impl WireFacts {
+    /// Reads marks and counters.
+    pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
+        let mut said: Vec<[Said; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
+        for mark in source.marks()? {
+            let Some(object) = mark.object else { continue };
+            let (connection, ends) = ends(cast, object.number());
+            let Some(both) = said.get_mut(connection as usize) else { continue };
+            for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
+                match mark.kind {
+                    MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
+                    MarkKind::TcpTimeout => said.timeouts.push(mark.at.ns()),
+                    MarkKind::TcpZeroWindow => said.zero_windows.push(mark.at.ns()),
+                    _ => {}
+                }
+            }
+        }
+        let counters: [(CounterName, SeriesOf); 10] = [
+            (CounterName::TcpCwndBytes, |s| &mut s.cwnd),
+            (CounterName::TcpInFlightBytes, |s| &mut s.in_flight),
+            (CounterName::TcpReceiveWindowBytes, |s| &mut s.receive_window),
+            (CounterName::TcpSendBufferBytes, |s| &mut s.send_buffer),
+            (CounterName::TcpSrttUs, |s| &mut s.srtt_us),
+            (CounterName::TcpMinRttUs, |s| &mut s.min_rtt_us),
+            (CounterName::TcpUnsentBytes, |s| &mut s.unsent),
+            (CounterName::TcpBusyUs, |s| &mut s.busy_us),
+            (CounterName::TcpReceiveWindowLimitedUs, |s| &mut s.rwnd_limited_us),
+            (CounterName::TcpSendBufferLimitedUs, |s| &mut s.sndbuf_limited_us),
+        ];
+        for (name, series) in counters {
+            for counter in source.counters(name)? {
+                let CounterOf::Object(object) = counter.of else { continue };
+                let (connection, ends) = ends(cast, object.number());
+                let Some(both) = said.get_mut(connection as usize) else { continue };
+                for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
+                    series(said).push((counter.at.ns(), counter.value));
+                }
+            }
+        }
+        for said in said.iter_mut().flatten() {
+            said.leave_out_probes();
+            let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
+            said.least_rtt_us = least(&said.min_rtt_us).or_else(|| least(&said.srtt_us));
+            said.widest_window = said.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            said.widest_buffer = said.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            said.find_recoveries();
+        }
+        Ok(WireFacts { said })
+    }
+
+    fn of(&self, connection: u32, end: End) -> Option<&Said> {
+        self.said.get(connection as usize).map(|both| &both[end as usize])
+    }
+
+    /// The cause of an interval in which bytes were under way on a connection and both ends waited.
+    pub(crate) fn cause(&self, way: &Transit) -> Cause {
+        let by_size = if way.bytes < SMALL_BYTES { Cause::NetworkLatency } else { Cause::NetworkBandwidth };
+        let Some(said) = self.of(way.connection, way.sender) else { return by_size };
+        if let Some(limit) = said.limit(way) {
+            return limit;
+        }
+        // Bytes of which the size is not known: what TCP had in hand tells.
+        let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
+        match way.bytes {
+            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= SMALL_BYTES as i64 => Cause::NetworkBandwidth,
+            bytes if bytes >= SMALL_BYTES && said.fits_latency(way) => Cause::NetworkLatency,
+            _ => by_size,
+        }
+    }
+
+    /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
+    /// other end's. `for_room`: this end waits to send, else to receive; `asked`: it had sent something just before.
+    pub(crate) fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
+        let said = self.of(way.connection, way.sender)?;
+        if !for_room {
+            // Only what it sent itself can have been lost as far as this end can tell.
+            let lost = asked && (any_within(&said.timeouts, way.start, way.end) || any_within(&said.retransmits, way.start, way.end));
+            return lost.then_some(Cause::NetworkLoss);
+        }
+        let before = most(&said.receive_window, i64::MIN, way.start).unwrap_or(0);
+        let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
+        match said.limit(way) {
+            Some(Cause::NetworkLoss) => Some(Cause::NetworkLoss),
+            // It has been wider: the other end does not read.
+            _ if closed => None,
+            Some(limit) => Some(limit),
+            None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
+            None => None,
+        }
+    }
+
+    /// The least time from one end to the other and back, as this end (or the other) measured it, where there is a path to speak of.
+    pub(crate) fn least_round_trip_ns(&self, connection: u32, end: End) -> Option<i64> {
+        let other = if end == End::Client { End::Server } else { End::Client };
+        let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
+        least(end).or_else(|| least(other)).filter(|&us| us >= LEAST_PATH_US).map(|us| us * 1000)
+    }
+
+    /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
+    /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
+    /// parts, which round trips tell. Remembers what is usual.
+    pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
+        const SLOW_PATH_US: i64 = 2_000;
+        let cause = self.cause(way);
+        let Some(both) = self.said.get_mut(way.connection as usize) else { return false };
+        let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= SLOW_PATH_US) || s.queueing(way.end));
+        let said = &mut both[way.sender as usize];
+        let lag_ns = way.length_ns() as u64;
+        let usual = said.usual_lag_ns.unwrap_or(1_000_000).max(1_000_000);
+        let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
+        let slow = way.bytes < SMALL_BYTES || bytes_per_s < 1_048_576.0;
+        let stall = same_machine && !slow_path && cause != Cause::NetworkLoss && lag_ns >= 100_000_000 && lag_ns > 20 * usual && slow;
+        if !stall {
+            said.usual_lag_ns = Some(said.usual_lag_ns.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
+        }
+        stall
+    }
+}

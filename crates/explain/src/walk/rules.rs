@@ -1,0 +1,109 @@
+//! What a span says of its thread, before anyone looks further: pure functions from a span to the rule
+//! that applies. `MODEL.md` tells the same in words.
+
+use crate::cause::Activity;
+use crate::observe::span::LiveSpan;
+use thalweg_trace::SpanKind;
+
+/// How a span is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Work of its own: running is `running`, blocked is `blocked`, in the proportion known for the whole span.
+    Work {
+        /// What running in it is.
+        running: Activity,
+        /// What being blocked in it is.
+        blocked: Activity,
+    },
+    /// Made of other spans: what they leave over is running.
+    Container,
+    /// Waits for another thread: continue on the waker.
+    Thread,
+    /// Waits for bytes: continue where they come from.
+    Receive,
+    /// Waits for room: continue where the bytes go.
+    Send,
+    /// Blocked all of it, for this.
+    Wait(Activity),
+    /// Blocked on a device on behalf of the file call around it.
+    Device,
+    /// A round trip.
+    RoundTrip,
+    /// Not known.
+    Unknown,
+}
+
+/// The rule for a kind of span.
+pub(crate) const fn rule(kind: SpanKind) -> Rule {
+    use SpanKind as K;
+    match kind {
+        K::FileRead => Rule::Work { running: Activity::Cpu, blocked: Activity::Read },
+        K::FileWrite => Rule::Work { running: Activity::Cpu, blocked: Activity::Write },
+        K::FileSync => Rule::Work { running: Activity::Cpu, blocked: Activity::Sync },
+        K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => {
+            Rule::Work { running: Activity::Metadata, blocked: Activity::Metadata }
+        }
+        K::AppRequest | K::RpcServe | K::RpcCall => Rule::Container,
+        K::MpiSend | K::MpiReceive | K::MpiMessage | K::MpiCollective | K::MpiWait => Rule::Container,
+        K::MpiRead | K::MpiWrite | K::MpiIo | K::MpiOther => Rule::Container,
+        K::WaitLock => Rule::Thread,
+        K::NetReceive | K::WaitNetwork => Rule::Receive,
+        K::NetSend => Rule::Send,
+        K::NetConnect => Rule::RoundTrip,
+        K::DiskRead | K::DiskWrite | K::DiskFlush | K::WaitDisk => Rule::Device,
+        K::WaitTimer => Rule::Wait(Activity::Think),
+        K::WaitMemory => Rule::Wait(Activity::Memory),
+        K::WaitRunqueue => Rule::Wait(Activity::Runqueue),
+        K::CpuRun => Rule::Work { running: Activity::Cpu, blocked: Activity::Cpu },
+        K::AppChecksum | K::AppOther => Rule::Work { running: Activity::Cpu, blocked: Activity::Memory },
+        K::RpcQueue | K::WaitOther => Rule::Unknown,
+    }
+}
+
+/// Blocked time too short to be anything but the grain of the clocks it was measured with: it is
+/// counted as running.
+pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
+    (span.duration_ns() / 50).max(5_000)
+}
+
+/// From this much on, a thread that neither ran, nor was runnable, nor was in a call that can wait, is
+/// said to stand still (a stopped process, a paused machine) rather than to fault pages in.
+pub(crate) const STILL_NS: u64 = 100_000_000;
+
+/// A wait's three parts, in their order: blocked until `.0`, runnable until `.1`, running until its end.
+pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
+    match span.division() {
+        None => (span.end, span.end),
+        Some((_, runqueue, blocked)) if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock => {
+            (span.start, span.start + runqueue as i64)
+        }
+        Some((cpu, runqueue, _)) => (span.end - (cpu + runqueue) as i64, span.end - cpu as i64),
+    }
+}
+
+/// A wait, with nothing to do until something comes. What wakes others is never done in one.
+pub(crate) fn is_idle_wait(span: &LiveSpan) -> bool {
+    match rule(span.kind) {
+        Rule::Thread | Rule::Wait(_) | Rule::Unknown => true,
+        Rule::Receive => span.division().is_none_or(|(cpu, _, blocked)| blocked >= cpu),
+        _ => false,
+    }
+}
+
+/// How the blocked part of a file call on a device is charged.
+pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activity {
+    match (around, own) {
+        (Some(SpanKind::FileSync), _) | (_, SpanKind::DiskFlush) => Activity::Sync,
+        (Some(SpanKind::FileWrite), _) | (_, SpanKind::DiskWrite) => Activity::Write,
+        _ => Activity::Read,
+    }
+}
+
+/// Within an RPC that moves no data, a thread's work is on names and attributes; what it waits for on a
+/// CPU or for stable storage stays what it is.
+pub(crate) const fn for_metadata(activity: Activity) -> Activity {
+    match activity {
+        Activity::Cpu | Activity::Read | Activity::Write | Activity::Memory | Activity::Lock => Activity::Metadata,
+        other => other,
+    }
+}
