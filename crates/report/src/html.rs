@@ -2,9 +2,10 @@
 
 use crate::Result;
 use crate::columns::rounded_to_sum;
+use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
-use crate::text::{TextOptions, text};
+use crate::text::text;
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{Source, numbers};

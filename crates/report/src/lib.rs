@@ -8,15 +8,17 @@
 
 mod columns;
 mod html;
+mod page;
 mod picture;
 pub mod plot;
 mod rpcstat;
 mod text;
 
 pub use html::html;
+pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use rpcstat::{live_heads, live_line, rpcstat};
-pub use text::{Prediction, TextOptions, predicted_against_achieved, text};
+pub use text::{Prediction, predicted_against_achieved, text};
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -2,14 +2,12 @@
 //! waited for, and the stalls. It fits 80 columns and any width from 60.
 
 use crate::columns::{clean, cut_end, left, right, wrap};
-use crate::text::TextOptions;
+use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
 use thalweg_explain::rpcstat::Interval;
 use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Series, Stall, Who};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
-/// The narrowest text that is set.
-const MIN_WIDTH: usize = 60;
 /// So many procedures have a line.
 const MAX_PROCEDURES: usize = 20;
 /// So many stalls have a line.
@@ -19,58 +17,26 @@ const MAX_CONNECTIONS: usize = 4;
 
 /// The document as text, ending in a newline.
 pub fn rpcstat(document: &RpcStat, options: &TextOptions) -> String {
-    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
-    page.paragraph(&document.sentence, true);
+    let mut page = Page::new(options);
+    page.paragraph(&document.sentence, Ink::Bold);
     if let Some(trips) = &document.round_trips {
-        page.paragraph(&trips.sentence, false);
+        page.paragraph(&trips.sentence, Ink::Plain);
     }
-    page.head(document);
+    page.overview(document);
     page.procedures(document);
     page.over_time(document);
     page.waiting(document);
     page.stalls(document);
     for note in &document.notes {
-        page.out.push('\n');
-        page.hanging(&format!("Note: {note}"));
+        page.gap();
+        page.wrapped(&format!("Note: {note}"));
     }
-    page.out
-}
-
-struct Page {
-    out: String,
-    width: usize,
-    colour: bool,
+    page.into_text()
 }
 
 impl Page {
-    fn line(&mut self, text: &str) {
-        self.out.push_str(text.trim_end());
-        self.out.push('\n');
-    }
-
-    fn heading(&mut self, text: &str) {
-        let text = text.trim_end();
-        let text = if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-        self.out.push('\n');
-        self.line(&text);
-    }
-
-    fn paragraph(&mut self, text: &str, bold: bool) {
-        for line in wrap(&clean(text), self.width) {
-            let line = if bold && self.colour { format!("\x1b[1m{line}\x1b[0m") } else { line };
-            self.line(&line);
-        }
-    }
-
-    fn hanging(&mut self, text: &str) {
-        for (i, line) in wrap(&clean(text), self.width - 2).iter().enumerate() {
-            let indent = if i == 0 { "" } else { "  " };
-            self.line(&format!("{indent}{line}"));
-        }
-    }
-
-    fn head(&mut self, d: &RpcStat) {
-        self.out.push('\n');
+    fn overview(&mut self, d: &RpcStat) {
+        self.gap();
         let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
         if let Some(sent) = d.sent_bytes {
             let _ = write!(said, "; sent {} ({})", size(sent), bit_rate(sent as f64 / d.wall_s));
@@ -79,20 +45,20 @@ impl Page {
             let _ = write!(said, "; received {} ({})", size(received), bit_rate(received as f64 / d.wall_s));
         }
         let _ = write!(said, "; recorder: {}", d.recorder);
-        self.hanging(&said);
+        self.wrapped(&said);
         let p = &d.pending;
         let window = match p.window_min == p.window_median {
             true => format!("{}", p.window_median),
             false => format!("{} (least {})", p.window_median, p.window_min),
         };
-        self.hanging(&format!(
+        self.wrapped(&format!(
             "Pending: {:.1} at the mean, {} at most, none for {} of the time; RPC window {window}",
             p.mean,
             p.max,
             percent(p.empty_share)
         ));
         if d.retransmissions + d.tcp_retransmissions > 0 {
-            self.hanging(&format!(
+            self.wrapped(&format!(
                 "Sent again: {} calls, {} of them after a timeout; {} TCP segments, {} after a timeout",
                 count(d.retransmissions),
                 count(d.timeouts),
@@ -102,10 +68,10 @@ impl Page {
         }
         for connection in d.connections.iter().take(MAX_CONNECTIONS) {
             let rtt = connection.srtt_s.map_or_else(String::new, |s| format!(", round trip {}", duration(s)));
-            self.hanging(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), size(connection.bytes)));
+            self.wrapped(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), size(connection.bytes)));
         }
         if let Some(more) = d.connections.len().checked_sub(MAX_CONNECTIONS).filter(|n| *n > 0) {
-            self.line(&format!("and {more} more connections"));
+            self.plain(&format!("and {more} more connections"));
         }
     }
 
@@ -129,7 +95,7 @@ impl Page {
             let cells = [calls, time(p.min_s), time(p.median_s), time(p.p99_s), time(p.max_s), size(p.bytes), sent_again];
             let cells: String = cells.iter().zip(heads).map(|(cell, (_, columns))| right(cell, *columns)).collect();
             let name = cut_end(&clean(&procedure_name(p, several)), name_columns - 1);
-            self.line(&(left(&name, name_columns) + &cells));
+            self.plain(&(left(&name, name_columns) + &cells));
             let mut odd = Vec::new();
             if p.errors > 0 {
                 odd.push(format!("{} answered with an error", count(p.errors)));
@@ -138,11 +104,11 @@ impl Page {
                 odd.push(format!("{} unanswered at the end", count(p.unanswered)));
             }
             if !odd.is_empty() {
-                self.line(&format!("  {}", odd.join(", ")));
+                self.plain(&format!("  {}", odd.join(", ")));
             }
         }
         if let Some(more) = d.procedures.len().checked_sub(MAX_PROCEDURES).filter(|n| *n > 0) {
-            self.line(&format!("and {more} more procedures"));
+            self.plain(&format!("and {more} more procedures"));
         }
     }
 
@@ -177,7 +143,7 @@ impl Page {
             let folded = folded(&values[..n.min(values.len())], columns, fold);
             let most = folded.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
             if most > 0.0 {
-                self.line(&format!("{}{}  {}", left(name, names), bars(&folded, most), unit(most)));
+                self.plain(&format!("{}{}  {}", left(name, names), bars(&folded, most), unit(most)));
             }
         }
     }
@@ -195,7 +161,7 @@ impl Page {
         let all: f64 = rows.iter().map(|(_, s)| s).sum();
         self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));
         for (name, seconds) in rows.iter().filter(|(_, s)| *s > 0.0) {
-            self.line(&format!("  {}{}{}", left(name, 42), right(&duration(*seconds), 9), right(&percent(seconds / d.wall_s), 9)));
+            self.plain(&format!("  {}{}{}", left(name, 42), right(&duration(*seconds), 9), right(&percent(seconds / d.wall_s), 9)));
         }
         let b = &d.bursts;
         if b.bursts > 0 {
@@ -208,10 +174,10 @@ impl Page {
                     write!(said, ", {} gaps between them, median {}, 99th percentile {}", count(b.gaps), duration(median), duration(p99));
                 let _ = write!(said, ", together {}", duration(b.gaps_total_s));
             }
-            self.hanging(&said);
+            self.wrapped(&said);
         }
         if let Some(c) = &d.drain_cycles {
-            self.hanging(&format!(
+            self.wrapped(&format!(
                 "Drain cycles: {} times nothing was sent while pending calls fell from {} to {}, median {}, one every {}, together {}",
                 count(c.count),
                 c.pending_at_start,
@@ -222,7 +188,7 @@ impl Page {
             ));
         }
         if let Some(s) = &d.slow_start {
-            self.hanging(&format!(
+            self.wrapped(&format!(
                 "Slow start: {} until {}, {} after it; the queue was empty for {} of it and {} full at the mean",
                 bit_rate(s.bytes_per_s),
                 duration(s.until_s),
@@ -247,23 +213,23 @@ impl Page {
         ));
         for by in &stalls.by {
             let whose = who_name(by.who);
-            self.line(&format!("  {whose}: {}, together {}, median {}", count(by.count), duration(by.total_s), duration(by.median_s)));
+            self.plain(&format!("  {whose}: {}, together {}, median {}", count(by.count), duration(by.total_s), duration(by.median_s)));
         }
         let mut longest: Vec<&Stall> = stalls.longest.iter().collect();
         longest.sort_by(|a, b| b.length_s.total_cmp(&a.length_s));
         longest.truncate(MAX_STALLS);
         longest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        self.line(&format!("  {}{}  {}", right("at", 11), right("for", 9), "whose, and why"));
+        self.plain(&format!("  {}{}  {}", right("at", 11), right("for", 9), "whose, and why"));
         for stall in &longest {
             let lead = format!("  {}{}  ", right(&duration(stall.start_s), 11), right(&duration(stall.length_s), 9));
             let text = format!("{}: {}", who_name(stall.who), stall.why);
             for (i, line) in wrap(&clean(&text), self.width - 24).iter().enumerate() {
                 let lead = if i == 0 { lead.clone() } else { " ".repeat(24) };
-                self.line(&format!("{lead}{line}"));
+                self.plain(&format!("{lead}{line}"));
             }
         }
         if let Some(more) = (stalls.count as usize).checked_sub(longest.len()).filter(|n| *n > 0) {
-            self.line(&format!("  and {} more (--json has {})", count(more as u64), stalls.longest.len()));
+            self.plain(&format!("  and {} more (--json has {})", count(more as u64), stalls.longest.len()));
         }
     }
 }

@@ -3,50 +3,11 @@
 //! says everything without colour too.
 
 use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
+use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
-use std::io::IsTerminal;
-use thalweg_explain::Cause;
 use thalweg_explain::document::{Channel, Charge, Explanation, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
-/// How text is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextOptions {
-    /// How many columns there are; below 60 it is set for 60.
-    pub width: usize,
-    /// Whether escape codes for colour may be used.
-    pub colour: bool,
-}
-
-impl Default for TextOptions {
-    fn default() -> TextOptions {
-        TextOptions { width: 80, colour: false }
-    }
-}
-
-impl TextOptions {
-    /// For standard output as it is: its width (at most 120; 80 where it is no terminal), colour only on
-    /// a terminal, without `NO_COLOR` and not on a dumb one.
-    pub fn for_stdout() -> TextOptions {
-        TextOptions::for_output(std::io::stdout())
-    }
-
-    /// The same for standard error.
-    pub fn for_stderr() -> TextOptions {
-        TextOptions::for_output(std::io::stderr())
-    }
-
-    fn for_output(output: impl IsTerminal + std::os::fd::AsFd) -> TextOptions {
-        let terminal = output.is_terminal();
-        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
-        let columns = terminal.then(|| rustix::termios::tcgetwinsize(&output).ok()).flatten().map(|w| usize::from(w.ws_col));
-        TextOptions { width: columns.filter(|c| *c > 0).unwrap_or(80).clamp(MIN_WIDTH, 120), colour: terminal && !dumb && !set("NO_COLOR") }
-    }
-}
-
-/// The narrowest text that is set.
-const MIN_WIDTH: usize = 60;
 /// Entries smaller than this share of the wall time are put together.
 const SMALL_SHARE: f64 = 0.01;
 /// So many entries stand in the table on their own.
@@ -58,7 +19,7 @@ const MAX_GAP_GROUPS: usize = 5;
 
 /// The explanation as text, ending in a newline.
 pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
-    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
+    let mut page = Page::new(options);
     page.paragraph(&explanation.verdict.sentence, Ink::Bold);
     if let Some(trips) = &explanation.round_trips {
         page.paragraph(&trips.sentence, Ink::Plain);
@@ -68,7 +29,7 @@ pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     page.gaps(explanation);
     page.what_ifs(explanation);
     page.notes(explanation);
-    page.out
+    page.into_text()
 }
 
 /// What a change was predicted to give, and what it gave.
@@ -109,75 +70,9 @@ pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
     )
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ink {
-    Plain,
-    Bold,
-    Dim,
-    Of(Cause),
-}
-
-/// The escape code of a cause's colour: what it is made of, not where it happened.
-fn code(ink: Ink) -> Option<&'static str> {
-    let cause = match ink {
-        Ink::Plain => return None,
-        Ink::Bold => return Some("1"),
-        Ink::Dim => return Some("2"),
-        Ink::Of(cause) => cause.name(),
-    };
-    Some(match cause.rsplit('.').next().unwrap_or(cause) {
-        _ if cause.starts_with("network.") => "32",
-        "read" => "34",
-        "write" => "31",
-        "sync" => "35",
-        "cpu" => "33",
-        "metadata" => "36",
-        "memory" => "95",
-        _ => "90",
-    })
-}
-
-struct Page {
-    out: String,
-    width: usize,
-    colour: bool,
-}
-
 impl Page {
-    fn ink(&self, text: &str, ink: Ink) -> String {
-        match code(ink) {
-            Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
-            _ => text.to_owned(),
-        }
-    }
-
-    fn line(&mut self, text: &str, ink: Ink) {
-        let text = self.ink(text.trim_end(), ink);
-        self.out.push_str(&text);
-        self.out.push('\n');
-    }
-
-    /// Wrapped to the page, every line but the first indented by `hang`.
-    fn hanging(&mut self, indent: usize, hang: usize, text: &str, ink: Ink) {
-        for (i, line) in wrap(&clean(text), self.width - indent.max(hang)).iter().enumerate() {
-            let indent = if i == 0 { indent } else { hang };
-            let line = self.ink(line, ink);
-            let _ = writeln!(self.out, "{}{line}", " ".repeat(indent));
-        }
-    }
-
-    fn paragraph(&mut self, text: &str, ink: Ink) {
-        self.hanging(0, 0, text, ink);
-    }
-
-    /// A heading over the columns of numbers.
-    fn heading(&mut self, text: &str) {
-        self.out.push('\n');
-        self.line(text, Ink::Bold);
-    }
-
     fn head(&mut self, e: &Explanation) {
-        self.out.push('\n');
+        self.gap();
         if !e.command.is_empty() {
             let command = cut(&clean(&e.command.join(" ")), self.width * MAX_COMMAND_LINES);
             self.hanging(0, 2, &command, Ink::Plain);
@@ -326,7 +221,7 @@ impl Page {
             _ => return,
         };
         if e.what_if.is_empty() {
-            self.out.push('\n');
+            self.gap();
         }
         self.paragraph(&said, Ink::Plain);
     }
@@ -335,7 +230,7 @@ impl Page {
         let already_said = |note: &String| e.model.reason.as_ref().is_some_and(|reason| note.contains(reason.as_str()));
         let notes: Vec<&String> = e.notes.iter().filter(|n| !already_said(n)).collect();
         if !notes.is_empty() {
-            self.out.push('\n');
+            self.gap();
         }
         for note in notes {
             self.hanging(0, 2, &format!("Note: {note}"), Ink::Plain);
