@@ -20,17 +20,17 @@ macro_rules! causes {
             }
 
             /// What a sentence says the time was spent on, after "it was".
-            pub const fn phrase(self) -> &'static str {
+            pub(crate) const fn phrase(self) -> &'static str {
                 match self { $(Cause::$cause => $phrase),+ }
             }
 
             /// Whether the time went on the way between two machines.
-            pub fn is_network(self) -> bool {
+            pub(crate) fn is_network(self) -> bool {
                 self.name().starts_with("network.")
             }
 
             /// At which end it is; `None` for the network's and others.
-            pub fn end(self) -> Option<End> {
+            pub(crate) fn end(self) -> Option<End> {
                 match self.name().split('.').next() {
                     Some("client") => Some(End::Client),
                     Some("server") => Some(End::Server),
@@ -105,7 +105,7 @@ causes! {
 
 /// On which end a thread works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub(crate) enum End {
     /// The program that was recorded, and everything that is no server.
     Client,
     /// A server.

@@ -5,7 +5,7 @@
 use crate::Event;
 
 /// The longest encoding that [`decode_events`] takes: what a peer can make this process hold.
-pub const MAX_ENCODED_BYTES: usize = 16 << 20;
+pub(crate) const MAX_ENCODED_BYTES: usize = 16 << 20;
 
 /// Bytes are no encoding of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

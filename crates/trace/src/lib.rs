@@ -26,7 +26,7 @@ mod source;
 mod time;
 mod tracer;
 
-pub use codec::{DecodeError, MAX_ENCODED_BYTES, decode_events, encode_events};
+pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use kind::{CounterName, MarkKind, ObjectKind, Role, SpanKind, TrackKind, WakerContext};
 pub use loss::Loss;

@@ -26,7 +26,7 @@ pub struct Units(&'static [Unit]);
 const KI: f64 = 1024.0;
 
 /// Sizes.
-pub const SIZES: Units = Units(&[
+const SIZES: Units = Units(&[
     unit("B", 1.0),
     unit("KiB", KI),
     unit("MiB", KI * KI),
@@ -37,7 +37,7 @@ pub const SIZES: Units = Units(&[
 ]);
 
 /// Rates of disks, files and copies, of bytes per second.
-pub const BYTE_RATES: Units =
+const BYTE_RATES: Units =
     Units(&[unit("B/s", 1.0), unit("KiB/s", KI), unit("MiB/s", KI * KI), unit("GiB/s", KI * KI * KI), unit("TiB/s", KI * KI * KI * KI)]);
 
 /// Rates of networks, of bytes per second.

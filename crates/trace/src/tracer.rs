@@ -71,11 +71,6 @@ impl Mode {
         self.inner.as_ref().map_or(0, |i| (u64::from(i.space.0) << 40) | i.next.fetch_add(many, Ordering::Relaxed))
     }
 
-    /// A fresh request number; `None` when off.
-    pub fn fresh_request(&self) -> Option<RequestId> {
-        RequestId::new(self.fresh())
-    }
-
     /// Hands one event on at once (hosts, clocks, counters, marks).
     pub fn event(&self, event: Event) {
         if let Some(inner) = &self.inner {

@@ -24,7 +24,6 @@ const IN_MEMORY_BYTES: u64 = 32 << 20;
 /// A recording on disk, opened.
 pub struct Recording {
     inner: Inner,
-    torn_bytes: u64,
 }
 
 enum Inner {
@@ -43,7 +42,7 @@ impl Recording {
     pub fn open(path: &Path) -> Result<Recording, TraceError> {
         let meta = read_meta(path)?;
         if meta.end.is_some() {
-            return Ok(Recording { inner: Inner::Tables(Box::new(Tables::open(path, meta)?)), torn_bytes: 0 });
+            return Ok(Recording { inner: Inner::Tables(Box::new(Tables::open(path, meta)?)) });
         }
         let segments = path.join(SEGMENTS);
         if !segments.is_dir() {
@@ -69,7 +68,7 @@ impl Recording {
         let lost_events = events.iter().map(lost).fold(0, u64::saturating_add);
         tell_damage(&mut meta, Totals { damage, lost_events });
         let inner = Inner::Memory(Box::new(MemorySource::from_events(meta, events)));
-        Ok(Recording { inner, torn_bytes: damage.torn_bytes })
+        Ok(Recording { inner })
     }
 
     fn by_way_of_tables(mut meta: Meta, segments: &[PathBuf]) -> Result<Recording, TraceError> {
@@ -78,12 +77,7 @@ impl Recording {
         tell_damage(&mut meta, totals);
         let mut tables = Tables::open(directory.path(), meta)?;
         tables.temporary = Some(directory);
-        Ok(Recording { inner: Inner::Tables(Box::new(tables)), torn_bytes: totals.damage.torn_bytes })
-    }
-
-    /// How many bytes at the ends of an unfinished recording's segments were incomplete, and left out.
-    pub fn torn_bytes(&self) -> u64 {
-        self.torn_bytes
+        Ok(Recording { inner: Inner::Tables(Box::new(tables)) })
     }
 
     fn source(&self) -> &dyn Source {

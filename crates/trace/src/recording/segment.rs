@@ -12,8 +12,8 @@
 //! A frame that runs past the end of the file is the torn tail of a killed recorder: it is dropped, and
 //! its bytes are counted. A frame whose checksum is wrong is skipped, and its events are counted as lost.
 
-use crate::codec::encode_events_into;
-use crate::{Event, MAX_ENCODED_BYTES, TraceError};
+use crate::codec::{MAX_ENCODED_BYTES, encode_events_into};
+use crate::{Event, TraceError};
 use crc_fast::{CrcAlgorithm, checksum};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
