@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(byte_rate(130_944_125.0), "125 MiB/s");
         assert_eq!(byte_rate(64.0 * KI * KI), "64 MiB/s");
         assert_eq!(bit_rate(130_944_125.0), "1.05 Gb/s");
-        assert_eq!((byte_rate(1.0 / 0.0), byte_rate(0.0 / 0.0)), ("?".into(), "?".into()));
+        assert_eq!((byte_rate(f64::INFINITY), byte_rate(f64::NAN)), ("?".into(), "?".into()));
         assert_eq!((count(1_234_567), count(100)), ("1,234,567".into(), "100".into()));
         assert_eq!((percent(0.215), whole_percent(0.215)), ("21.5 %".into(), "22 %".into()));
     }

@@ -23,7 +23,7 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
         1 => format!("one {what} of {}", time(longest)),
         _ => format!("{} {}, median {}", count(times), plural(what), time(median)),
     };
-    if times > 1 && longest > 8 * median && longest > 1_000_000 {
+    if times > 1 && longest > median.saturating_mul(8) && longest > 1_000_000 {
         said.push_str(&format!(", longest {}", time(longest)));
     }
     if cause.is_network() {

@@ -30,12 +30,12 @@ pub(super) struct Limit {
 
 impl Bounds {
     /// A byte that was sent by the reference after `sent_after_ns` (its clock) had been received at `received_by_ns` (the host's).
-    pub(crate) fn from_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+    pub(crate) fn sent_by_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.lower.add(received_by_ns, sent_after_ns.saturating_sub(received_by_ns));
     }
 
     /// A byte that was sent by the host after `sent_after_ns` (its clock) had been received at `received_by_ns` (the reference's).
-    pub(crate) fn to_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
+    pub(crate) fn sent_by_host(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.upper.add(sent_after_ns, received_by_ns.saturating_sub(sent_after_ns));
     }
 
@@ -117,8 +117,8 @@ mod tests {
         for i in 0..100_i64 {
             // The other clock is 5 s ahead; bytes take 1 ms, and one stamp is a second late.
             let at_ns = i * 20_000_000;
-            bounds.from_reference(at_ns + if i == 50 { 1_000_000_000 } else { 0 }, at_ns + 5_001_000_000);
-            bounds.to_reference(at_ns + 5_002_000_000, at_ns + 3_000_000);
+            bounds.sent_by_reference(at_ns + if i == 50 { 1_000_000_000 } else { 0 }, at_ns + 5_001_000_000);
+            bounds.sent_by_host(at_ns + 5_002_000_000, at_ns + 3_000_000);
         }
         assert_eq!(bounds.broken_by(-5_000_000_000, 0), None);
         assert_eq!(bounds.broken_by(0, 1_000_000), Some(4_999_000_000));
@@ -130,7 +130,7 @@ mod tests {
     fn memory_is_bounded_and_the_tightest_stay() {
         let mut bounds = Bounds::default();
         for i in 0..400_000_i64 {
-            bounds.from_reference(i * 10_000_000, i * 10_000_000 + 500 - i64::from(i % 1000 == 7) * 400);
+            bounds.sent_by_reference(i * 10_000_000, i * 10_000_000 + 500 - i64::from(i % 1000 == 7) * 400);
         }
         let limits = bounds.limits(0);
         assert!(limits.len() <= 2 * MOST_INTERVALS, "{}", limits.len());

@@ -62,8 +62,8 @@ pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) ->
             *held = Some(held.map_or(point.at_ns, |held| held.max(point.at_ns)));
         } else if let Some(sent_after_ns) = sent_after[usize::from(!point.reference)] {
             match point.reference {
-                false => bounds.from_reference(sent_after_ns, point.at_ns),
-                true => bounds.to_reference(sent_after_ns, point.at_ns),
+                false => bounds.sent_by_reference(sent_after_ns, point.at_ns),
+                true => bounds.sent_by_host(sent_after_ns, point.at_ns),
             }
             if last_used != point.stream / 2 {
                 (last_used, used) = (point.stream / 2, used + 1);

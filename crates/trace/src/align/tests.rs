@@ -55,9 +55,9 @@ fn conversation(other: Other, seconds: i64, per_second: i64, least_ns: (i64, i64
     for i in 0..seconds * per_second {
         let now_ns = 1_000 * SECOND + i * SECOND / per_second;
         let there_ns = now_ns + delay_ns(least_ns.0, random.next());
-        bounds.from_reference(now_ns, other.at(there_ns));
+        bounds.sent_by_reference(now_ns, other.at(there_ns));
         let back_ns = there_ns + delay_ns(least_ns.1, random.next());
-        bounds.to_reference(other.at(there_ns), back_ns);
+        bounds.sent_by_host(other.at(there_ns), back_ns);
     }
     bounds
 }
@@ -96,8 +96,8 @@ fn an_hour_of_drift_that_changes_is_followed() {
     for i in 0..3_600 * 20_i64 {
         let now_ns = i * SECOND / 20;
         let there_ns = now_ns + delay_ns(50_000, random.next());
-        bounds.from_reference(now_ns, bent(there_ns));
-        bounds.to_reference(bent(there_ns), there_ns + delay_ns(50_000, random.next()));
+        bounds.sent_by_reference(now_ns, bent(there_ns));
+        bounds.sent_by_host(bent(there_ns), there_ns + delay_ns(50_000, random.next()));
     }
     let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert!((30..=200).contains(&alignment.clocks.len()), "{} pieces", alignment.clocks.len());
@@ -135,7 +135,7 @@ fn a_few_false_stamps_do_not_move_the_clock() {
     // Stamps that say a byte was received 30 ms before it was sent.
     for second in [3, 11] {
         let now_ns = (1_000 + second) * SECOND;
-        bounds.from_reference(now_ns + 30_000_000, other.at(now_ns));
+        bounds.sent_by_reference(now_ns + 30_000_000, other.at(now_ns));
     }
     let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert_eq!(alignment.contradictions, 2);
@@ -146,7 +146,7 @@ fn a_few_false_stamps_do_not_move_the_clock() {
 #[test]
 fn bytes_in_one_direction_only_are_said_to_be_that() {
     let mut bounds = Bounds::default();
-    (0..100).for_each(|i| bounds.from_reference(i * SECOND, i * SECOND + 5_000 + 100_000));
+    (0..100).for_each(|i| bounds.sent_by_reference(i * SECOND, i * SECOND + 5_000 + 100_000));
     let alignment = align_bounds(&bounds, NOTHING).unwrap();
     assert!(alignment.one_way && alignment.error_ns() >= 4_000_000, "{alignment:?}");
     assert_eq!(align_bounds(&Bounds::default(), NOTHING), None);
