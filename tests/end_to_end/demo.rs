@@ -93,7 +93,7 @@ impl Change {
         {
             assert!((told(what) / known_s - 1.0).abs() < 0.006, "{what} is {known_s} s in the explanation: {verdict}");
         }
-        let off = 1.0 - achieved_s / predicted_s;
+        let off = predicted_s / achieved_s - 1.0;
         let told_off = words[words.len() - 5].parse::<f64>().map_or(0.0, |percent| percent / 100.0);
         assert!((told_off - off.abs()).abs() < 0.006, "{off} off: {verdict}");
         assert!(off.abs() < 0.001 || verdict.contains(if off > 0.0 { "faster" } else { "slower" }), "{off} off: {verdict}");
@@ -133,7 +133,7 @@ fn the_demo_makes_the_proposed_change_and_achieves_what_was_predicted() {
 fn a_prediction_that_is_wrong_is_seen() {
     let is_seen = |predicted_ms: u32, busy: bool| {
         let predicted_s = f64::from(predicted_ms) / 1e3;
-        let off = 100.0 * (1.0 - 0.183 / predicted_s);
+        let off = 100.0 * (predicted_s / 0.183 - 1.0);
         let said = format!(
             "300 ms, 310 ms, 320 ms, 330 ms, 340 ms\n== The change\n162 ms, 180 ms, 182 ms, 202 ms, 221 ms\n\n== Predicted against achieved\n\
              overlap: 4 requests: 320 ms before, {predicted_ms} ms predicted (1.29×), 183 ms achieved (1.01×): {:.1} % {} than predicted\n",

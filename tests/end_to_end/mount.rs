@@ -134,7 +134,7 @@ fn a_mount_that_goes_on_in_another_namespace_is_said_to() {
     let said = mount.umount();
     let _ = other.kill();
     other.wait().unwrap();
-    assert!(said.done().err.contains("goes on in the mount namespace of process"));
+    assert!(said.done().err.contains("still mounted in the mount namespace of process"));
     assert!(listed(&mount.0).is_none());
     assert_eq!(run(["cat", &store.path("/f")]).done().out, "written");
 }
