@@ -46,6 +46,7 @@ impl Quota {
     }
 
     /// Whether it is about the same groups.
+    #[cfg(feature = "bpf")]
     pub(crate) fn is_same(&self, other: &Quota) -> bool {
         self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
     }

@@ -41,7 +41,8 @@ pub(crate) struct Watched {
     pub others: Vec<WatchedProcess>,
     /// What processes are called instead of by their command's name, by number.
     pub names: BTreeMap<u32, String>,
-    /// How much.
+    /// How much; only the kernel recorder has a choice.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub tier: Tier,
     /// The number of this machine in the recording.
     pub host: HostId,

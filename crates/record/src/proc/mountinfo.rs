@@ -28,6 +28,7 @@ pub(crate) fn here() -> Vec<Mount> {
 }
 
 /// The mounts of a process' namespace; none where it is gone or may not be looked at.
+#[cfg(feature = "bpf")]
 pub(crate) fn of(pid: u32) -> Vec<Mount> {
     parse(&fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default())
 }
