@@ -5,8 +5,8 @@ mod history;
 
 use history::*;
 use std::path::{Path, PathBuf};
+use thalweg_store::metadata::database::embedded::{Embedded, Options};
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Unwatched, write};
-use thalweg_store::metadata::embedded::{Embedded, Options};
 
 /// Goes on with a damaged log.
 const DROP: Options = Options { drop_damaged: true, ..LARGE };

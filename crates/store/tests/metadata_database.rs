@@ -5,9 +5,9 @@ mod history;
 use history::*;
 use proptest::prelude::*;
 use std::sync::Arc;
+use thalweg_store::metadata::database::embedded::{Embedded, Options};
+use thalweg_store::metadata::database::in_memory::InMemory;
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, write};
-use thalweg_store::metadata::embedded::{Embedded, Options};
-use thalweg_store::metadata::model::InMemory;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::limits;
+use thalweg_store::metadata::database::embedded::{Embedded, Options};
+use thalweg_store::metadata::database::in_memory::InMemory;
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
-use thalweg_store::metadata::embedded::{Embedded, Options};
-use thalweg_store::metadata::model::InMemory;
 use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::protocol::metadata::{
     Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_store::metadata::database::in_memory::InMemory;
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, View, Watch};
-use thalweg_store::metadata::model::InMemory;
 use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::protocol::metadata::{
     Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, StoreMap,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use thalweg_layout::{Distribution, Layout, Spec};
-use thalweg_store::metadata::intents::IoServers;
+use thalweg_store::metadata::background::intents::IoServers;
 use thalweg_store::metadata::namespace::{Namespace, Seen};
 use thalweg_store::metadata::service::{LocalClient, MetadataOptions, MetadataService};
 use thalweg_store::protocol::io::DatafileId;

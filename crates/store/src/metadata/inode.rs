@@ -4,8 +4,8 @@
 //! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 4 and
 //! read in versions 1 to 3 too, everything else is of version 1.
 
-use super::database::{DatabaseError, Table};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{DatabaseError, Table};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The metadata service's own connections to the I/O servers: one for each, made when it is needed.
 
-use super::intents::IoServers;
 use crate::error::{Error, Result};
+use crate::metadata::background::intents::IoServers;
 use crate::protocol::common::{CommonReply, CommonRequest};
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;

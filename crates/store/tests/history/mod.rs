@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::path::{Path, PathBuf};
+use thalweg_store::metadata::database::embedded::{Embedded, Options};
+use thalweg_store::metadata::database::in_memory::InMemory;
 use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, read, write};
-use thalweg_store::metadata::embedded::{Embedded, Options};
-use thalweg_store::metadata::model::InMemory;
 
 /// Checkpoints after a few transactions.
 pub const SMALL: Options = Options { segment_bytes: 600, cache_bytes: 1 << 20, drop_damaged: false };

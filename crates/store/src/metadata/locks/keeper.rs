@@ -5,9 +5,9 @@
 //! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
 //! nobody else gets one.
 
-use super::super::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use super::table::{Outcome, Table, Ticket};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 use crate::protocol::metadata::FileId;
 use crate::sync::locked;

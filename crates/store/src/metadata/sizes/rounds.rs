@@ -11,9 +11,9 @@
 //! their bytes are written again or the file is truncated to the size that it is to have.
 
 use crate::error::Result;
+use crate::metadata::background::intents::IoServers;
 use crate::metadata::database::{Database, Table, Unwatched, View, write};
 use crate::metadata::inode::{Settlement, decode, encode};
-use crate::metadata::intents::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::sync::locked;
 use serde::{Deserialize, Serialize};

@@ -25,7 +25,7 @@
 //! header is on stable storage, and has a successor only once all of its records are; no sequence number that a file keeps is used twice;
 //! and a segment goes only once all of it is in the redb file, durably, and its successor is there.
 
-use super::database::DatabaseError;
+use super::DatabaseError;
 use super::layers::Layer;
 use std::fs::File;
 use std::io::Write;
@@ -108,10 +108,10 @@ pub(super) struct AppendError {
 }
 
 /// One change in a record's payload: table, key, value.
-pub(super) type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
+pub(crate) type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
 
 /// Adds a transaction's record to `out`; answers how many bytes it takes.
-pub(super) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
+pub(crate) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
     let list: Vec<Row<'_>> = changes.iter().map(|(t, k, v)| (t as u8, k.as_slice(), v.as_deref())).collect();
     let start = out.len();
     out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);

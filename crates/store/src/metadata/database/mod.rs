@@ -3,8 +3,15 @@
 //! (one table of `(key bytea primary key, value bytea)` each), and explicit enough that nothing else is
 //! needed: there are no indices, no types and no queries here.
 //!
-//! Keys are bytes and sort as bytes; values are bytes. [`super::embedded`] is the default
-//! implementation, [`super::model`] the one that tests compare with.
+//! Keys are bytes and sort as bytes; values are bytes. [`self::embedded`] is the default
+//! implementation, [`self::in_memory`] the one that tests compare with.
+
+pub mod embedded;
+pub mod in_memory;
+mod layers;
+mod log;
+mod redb_file;
+mod replay;
 
 use thalweg_trace::TrackId;
 

@@ -8,21 +8,29 @@
 //! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
 //!
 //! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
-//! I/O servers is done afterwards, by [`super::intents`], when nobody has the file open any more. Until then
+//! I/O servers is done afterwards, by [`crate::metadata::background::intents`], when nobody has the file open any more. Until then
 //! the file is an *orphan*: an inode without links, which is still found by its number.
 //!
-//! This file reads; the operations that change something are in [`super::making`], [`super::moving`] and
-//! [`super::attributes`].
+//! This file reads; the operations that change something are in [`self::create`], [`self::rename`] and
+//! [`self::attributes`].
 
-use super::database::{Database, Table, Transaction, Unwatched, View, Watch, read, write};
-use super::inode::{
+mod attributes;
+mod create;
+pub(super) mod many;
+pub mod placement;
+mod rename;
+pub(super) mod tree;
+mod turns;
+
+use self::tree::*;
+use self::turns::Turns;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Database, Table, Transaction, Unwatched, View, Watch, read, write};
+use crate::metadata::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
 };
-use super::sizes::boots::Boots;
-use super::sizes::writers::{Watched, Writers};
-use super::tree::*;
-use super::turns::Turns;
-use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::sizes::boots::Boots;
+use crate::metadata::sizes::writers::{Watched, Writers};
 use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -33,7 +41,7 @@ const START: &[u8] = b"namespace.start";
 const STORE: &[u8] = b"namespace.store";
 /// Names in a page of a directory at most.
 const PAGE_NAMES: usize = 4096;
-/// Names that are read while changes wait, and in one turn ([`super::turns`]): longer ones list a quarter more beside a hundred others,
+/// Names that are read while changes wait, and in one turn ([`self::turns`]): longer ones list a quarter more beside a hundred others,
 /// and keep a writer waiting twice as long.
 const SLICE: usize = 128;
 /// Bytes of a page at most, well below a message's body.
@@ -83,9 +91,9 @@ impl Seen {
     }
 }
 
-/// What an inode says of a file's size; proved by [`super::sizes`].
+/// What an inode says of a file's size; proved by [`crate::metadata::sizes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(crate) enum Claim {
     /// Nothing, or nobody asked.
     None,
     /// Nobody writes, but only the I/O servers know it.
@@ -225,7 +233,7 @@ impl Namespace {
     pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
         let clock = Clock::default();
         let start = random_u64() | 1;
-        let epoch = write(&*database, &mut super::database::Unwatched, |t| {
+        let epoch = write(&*database, &mut crate::metadata::database::Unwatched, |t| {
             let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
             match number(t.get(Table::State, STORE)?) {
                 Some(store) if store != map.store => {
@@ -255,7 +263,7 @@ impl Namespace {
             t.put(Table::State, START, start.to_le_bytes().to_vec());
             Ok(epoch)
         })?;
-        database.sync(&mut super::database::Unwatched)?;
+        database.sync(&mut crate::metadata::database::Unwatched)?;
         Ok(Namespace {
             database,
             epoch,

@@ -4,13 +4,13 @@
 //! Nobody waits for it. What it is told of and cannot do, because the queue is full or a server is away, is told to it again by the next
 //! list.
 
-use super::super::database::{Unwatched, View, read, write};
-use super::super::inode::{Inode, Node, Settlement, Sizing, id_key};
-use super::super::intents::IoServers;
-use super::super::namespace::Namespace;
-use super::super::tree::{inode, put_inode};
-use super::boots::Proof;
+use super::intents::IoServers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Unwatched, View, read, write};
+use crate::metadata::inode::{Inode, Node, Settlement, Sizing, id_key};
+use crate::metadata::namespace::Namespace;
+use crate::metadata::namespace::tree::{inode, put_inode};
+use crate::metadata::sizes::boots::Proof;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{FileId, FileLayout, Lengths, StoreMap};
 use crate::sync::locked;
@@ -281,6 +281,6 @@ fn doubtful_inode<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Resu
 /// The same, unless a truncation of it is not done yet.
 fn doubtful<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Result<Option<(Arc<FileLayout>, Inode)>> {
     let found = doubtful_inode(view, id, proof)?;
-    let pending = view.get(super::super::database::Table::Intents, &id_key(id))?.is_some();
+    let pending = view.get(crate::metadata::database::Table::Intents, &id_key(id))?.is_some();
     Ok(found.filter(|_| !pending))
 }

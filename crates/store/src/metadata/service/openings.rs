@@ -1,13 +1,13 @@
-//! What one client has open, and what its openings and closings mean for sizes ([`super::sizes`]).
+//! What one client has open, and what its openings and closings mean for sizes ([`crate::metadata::sizes`]).
 
-use super::database::{Transaction, Watch, write};
-use super::inode::{Node, Settlement, Sizing};
-use super::namespace::Namespace;
-use super::service::MetadataService;
-use super::sizes::writers::Settles;
-use super::tree::*;
+use super::MetadataService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::Unwatched;
+use crate::metadata::database::{Transaction, Watch, write};
+use crate::metadata::inode::{Node, Settlement, Sizing};
+use crate::metadata::namespace::Namespace;
+use crate::metadata::namespace::tree::*;
+use crate::metadata::sizes::writers::Settles;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Lengths, Place};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

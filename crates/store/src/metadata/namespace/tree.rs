@@ -1,10 +1,10 @@
 //! The pieces of the namespace's operations: walking paths, reading and changing inodes and entries,
 //! within one view or transaction.
 
-use super::database::{Table, Transaction, View};
-use super::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
-use super::names::{shown, split};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Table, Transaction, View};
+use crate::metadata::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
+use crate::metadata::names::{shown, split};
 use crate::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
 };
@@ -15,12 +15,12 @@ use thalweg_layout::Spec;
 const DEPTH: usize = 1 << 16;
 
 /// Names the place in an error.
-pub(super) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
+pub(crate) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
     result.map_err(|e| e.on_file(shown_place(place)))
 }
 
 /// A place for a person.
-pub(super) fn shown_place(place: &Place) -> String {
+pub(crate) fn shown_place(place: &Place) -> String {
     let path = shown(&place.path);
     match place.from {
         FileId::ROOT if path.starts_with('/') => path,
@@ -43,22 +43,22 @@ pub(super) fn is_directory() -> Error {
 }
 
 /// A name must be that of this file, if of any one.
-pub(super) fn expected(found: FileId, only: Option<FileId>) -> Result<()> {
+pub(crate) fn expected(found: FileId, only: Option<FileId>) -> Result<()> {
     if only.is_none_or(|only| only == found) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Busy, "the name is another file's by now: somebody else writes to it"))
 }
 
-pub(super) fn exists() -> Error {
+pub(crate) fn exists() -> Error {
     Error::new(ErrorKind::Exists, "it exists already")
 }
 
-pub(super) fn put_inode(t: &mut dyn Transaction, id: FileId, inode: &Inode) {
+pub(crate) fn put_inode(t: &mut dyn Transaction, id: FileId, inode: &Inode) {
     t.put(Table::Inodes, &id_key(id), encode_inode(inode));
 }
 
-pub(super) fn inode<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
+pub(crate) fn inode<V: View + ?Sized>(view: &V, id: FileId) -> Result<Inode> {
     let key = id_key(id);
     match view.get(Table::Inodes, &key)? {
         Some(value) => decode_inode(&key, &value),
@@ -74,13 +74,13 @@ pub(super) fn directory_of<V: View + ?Sized>(view: &V, id: FileId) -> Result<Ino
     }
 }
 
-pub(super) fn entry<V: View + ?Sized>(view: &V, parent: FileId, name: &[u8]) -> Result<Option<Entry>> {
+pub(crate) fn entry<V: View + ?Sized>(view: &V, parent: FileId, name: &[u8]) -> Result<Option<Entry>> {
     let key = entry_key(parent, name);
     view.get(Table::Entries, &key)?.map(|value| decode(Table::Entries, &key, &value)).transpose()
 }
 
 /// Walks `names` from a directory.
-pub(super) fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) -> Result<(FileId, FileKind)> {
+pub(crate) fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) -> Result<(FileId, FileKind)> {
     let mut at = (from, FileKind::Directory);
     for (i, name) in names.iter().enumerate() {
         if at.1 != FileKind::Directory {
@@ -92,7 +92,7 @@ pub(super) fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) ->
     Ok(at)
 }
 
-pub(super) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> {
+pub(crate) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> {
     let names = split(&place.path)?;
     if !names.is_empty() && place.from != FileId::ROOT {
         directory_of(view, place.from)?;
@@ -133,7 +133,7 @@ pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Res
             Ok(None)
         }
         Node::File(layout) => {
-            super::drafts::forget(t, id)?;
+            crate::metadata::service::drafts::forget(t, id)?;
             if t.get(Table::Intents, &id_key(id))?.is_none() {
                 t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets.clone() }));
             }
@@ -213,7 +213,7 @@ pub(super) fn touch_directory(t: &mut dyn Transaction, id: FileId, now_ns: i64, 
 }
 
 /// Changes an inode's attributes.
-pub(super) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Result<()> {
+pub(crate) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Result<()> {
     let time = |time: SetTime| match time {
         SetTime::Now => now_ns,
         SetTime::At(ns) => ns,
@@ -287,7 +287,7 @@ fn spec_cost(spec: &Spec) -> usize {
 }
 
 /// About how many bytes attributes take in a message; rather more than less.
-pub(super) fn attributes_cost(attributes: &Attributes) -> usize {
+pub(crate) fn attributes_cost(attributes: &Attributes) -> usize {
     let lengths = match &attributes.settled {
         Some(Settled { lengths: Lengths::AtLeast(lengths), .. }) => 10 * lengths.len(),
         _ => 0,

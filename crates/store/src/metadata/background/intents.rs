@@ -9,10 +9,10 @@
 //! One thread works on an intent at a time ([`Claims`]); it looks again after it has claimed it, so that
 //! a truncation never reaches an I/O server after its caller was told that it is done.
 
-use super::database::{Unwatched, Watch};
-use super::inode::Intent;
-use super::namespace::Namespace;
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Unwatched, Watch};
+use crate::metadata::inode::Intent;
+use crate::metadata::namespace::Namespace;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, ServerEntry, TargetId};
 use crate::sync::locked;
@@ -224,7 +224,7 @@ impl Intents {
         if shared.namespace.intent(id)?.is_some() {
             return Err(Error::new(ErrorKind::Busy, "an earlier truncation or removal is not done yet"));
         }
-        super::placement::check(choice, &shared.namespace.map())?;
+        crate::metadata::namespace::placement::check(choice, &shared.namespace.map())?;
         shared.remove_empty(id, &shared.namespace.layout_of(id)?)?;
         shared.namespace.relayout(watch, id, choice, node)
     }

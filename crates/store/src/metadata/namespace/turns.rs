@@ -4,7 +4,7 @@
 //! only wants to make a file waits for its share of a processor among them. So the reading of directories takes turns: half of the
 //! processors' number at a time, in the order of asking, for a short piece of work each.
 
-use super::database::{Stage, Watch};
+use crate::metadata::database::{Stage, Watch};
 use crate::sync::locked;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::thread::Thread;
 
 /// Who may work, and who waits to.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     most: usize,
     state: Mutex<State>,
 }
@@ -32,7 +32,7 @@ struct Waiter {
 
 /// A turn; it ends when it is dropped, and the next one's begins.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a Turns);
+pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Default for Turns {
     fn default() -> Turns {
@@ -87,8 +87,8 @@ impl Drop for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::Unwatched;
     use super::*;
+    use crate::metadata::database::Unwatched;
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 

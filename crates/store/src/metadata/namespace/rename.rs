@@ -1,12 +1,12 @@
 //! What moves names and takes them away.
 
-use super::database::{Table, Transaction, Watch, write};
-use super::drafts;
-use super::inode::{Node, encode, entry_key};
-use super::namespace::{Namespace, Removed};
 use super::placement;
 use super::tree::*;
 use crate::error::Result;
+use crate::metadata::database::{Table, Transaction, Watch, write};
+use crate::metadata::inode::{Node, encode, entry_key};
+use crate::metadata::namespace::{Namespace, Removed};
+use crate::metadata::service::drafts;
 use crate::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
 
 impl Namespace {
@@ -95,7 +95,7 @@ impl Namespace {
         write(&*self.database, watch, |t| self.unlink_in(t, place, only))
     }
 
-    pub(super) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
+    pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
         let mut remove = || {
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;

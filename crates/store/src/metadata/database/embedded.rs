@@ -16,11 +16,11 @@
 //! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
 //! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
 
-use super::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
 use super::replay::{Replayed, replay};
+use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use crate::sync::{Finally, locked, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

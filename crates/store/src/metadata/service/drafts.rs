@@ -8,11 +8,11 @@
 //! broke, or whose service was started again, says that it has the file open still, and it is being written again: those of an
 //! earlier start are waited for (the grace) before they count as abandoned.
 
-use super::database::{Table, Transaction, Unwatched, View, Watch, read, write};
-use super::inode::{Entry, Node, decode, encode, id_key, id_of};
-use super::namespace::{Namespace, Removed};
-use super::tree::inode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Table, Transaction, Unwatched, View, Watch, read, write};
+use crate::metadata::inode::{Entry, Node, decode, encode, id_key, id_of};
+use crate::metadata::namespace::tree::inode;
+use crate::metadata::namespace::{Namespace, Removed};
 use crate::protocol::metadata::{DraftEntry, FileId, Place};
 use crate::sync::locked;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ struct Row {
 
 /// Which drafts are being written, as far as this start of the service knows.
 #[derive(Debug)]
-pub(super) struct Drafts {
+pub(crate) struct Drafts {
     writing: Mutex<HashSet<FileId>>,
     /// Until then, clients of an earlier start may come back.
     awaited_until: Instant,
@@ -150,7 +150,7 @@ impl Drafts {
             let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no partial copy any more")))?;
             let since = self.abandoned(id, &row);
             if since.is_none_or(|since| (now_ns.saturating_sub(since).max(0) as u64) < abandoned_for_ns) {
-                let problem = format!("`{}` is being written, or was until lately", super::names::shown(&row.name));
+                let problem = format!("`{}` is being written, or was until lately", crate::metadata::names::shown(&row.name));
                 return Err(Error::new(ErrorKind::Busy, problem));
             }
             let place = Place { from: row.parent, path: row.name };
@@ -160,12 +160,12 @@ impl Drafts {
 }
 
 /// In a transaction: this file was made as a draft.
-pub(super) fn put(t: &mut dyn Transaction, id: FileId, parent: FileId, name: &[u8]) {
+pub(crate) fn put(t: &mut dyn Transaction, id: FileId, parent: FileId, name: &[u8]) {
     t.put(Table::Drafts, &id_key(id), encode(&Row { parent, name: name.to_vec(), abandoned_ns: None }));
 }
 
 /// In a transaction: this file is no draft, whatever it was.
-pub(super) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
+pub(crate) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
     let key = id_key(id);
     if t.get(Table::Drafts, &key)?.is_some() {
         t.delete(Table::Drafts, &key);
@@ -174,11 +174,11 @@ pub(super) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
 }
 
 /// Whether a file may give way to a draft of its name: only another draft may.
-pub(super) fn gives_way(t: &dyn Transaction, found: Entry, name: &[u8]) -> Result<()> {
+pub(crate) fn gives_way(t: &dyn Transaction, found: Entry, name: &[u8]) -> Result<()> {
     if t.get(Table::Drafts, &id_key(found.id))?.is_some() {
         return Ok(());
     }
-    let name = super::names::shown(name);
+    let name = crate::metadata::names::shown(name);
     let problem = format!("`{name}` is there already and was not made by a copy: rename or remove it, then copy again");
     Err(Error::new(ErrorKind::Exists, problem))
 }

@@ -1,17 +1,17 @@
-//! Attributes and pages of directories, with the sizes that can be proved ([`super::sizes`]).
+//! Attributes and pages of directories, with the sizes that can be proved ([`crate::metadata::sizes`]).
 //!
 //! Rows are read first, then the I/O servers that the found sizes depend on are asked whether their machines are still the same, all at a
 //! time: so the proof is of a moment after the question, whatever the rows said before.
 
-use super::database::{Stage, Watch};
-use super::many::Outcomes;
-use super::namespace::Claim;
-use super::service::MetadataService;
-use super::sizes::boots::{Standing, Telling};
-use super::sizes::settler::servers_of;
-use super::tree::attributes_cost;
+use super::MetadataService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::background::settler::servers_of;
+use crate::metadata::database::{Stage, Watch};
+use crate::metadata::namespace::Claim;
+use crate::metadata::namespace::many::Outcomes;
+use crate::metadata::namespace::tree::attributes_cost;
+use crate::metadata::sizes::boots::{Standing, Telling};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Lengths, Place, Refusal, SmallReply};
 use crate::protocol::page::Distinct;
 
@@ -22,7 +22,7 @@ const STAT_BYTES: usize = 512 << 10;
 
 impl MetadataService {
     /// A page of a directory.
-    pub(super) fn list(
+    pub(crate) fn list(
         &self,
         watch: &mut dyn Watch,
         place: &Place,
@@ -38,7 +38,7 @@ impl MetadataService {
     }
 
     /// Attributes of each place, as many as fit in a message.
-    pub(super) fn stat_many(&self, watch: &mut dyn Watch, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
+    pub(crate) fn stat_many(&self, watch: &mut dyn Watch, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
         if places.is_empty() || places.len() > STAT_PLACES {
             return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
         }

@@ -1,7 +1,7 @@
 //! The database as one ordered map in memory, with nothing on disk: what tests compare with.
 
-use super::database::{Database, DatabaseError, Transaction, Verdict, View, Watch};
 use super::layers::{Empty, Layer, Stack, Working};
+use crate::metadata::database::{Database, DatabaseError, Transaction, Verdict, View, Watch};
 use std::sync::{PoisonError, RwLock};
 
 /// A database that forgets everything when it is dropped.

@@ -3,15 +3,15 @@
 //! In a directory with the set-group-identifier bit, whatever is made gets the directory's group, and a directory also
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
-use super::database::{Table, Transaction, Watch, write};
-use super::drafts;
-use super::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
-use super::names::split;
-use super::namespace::{Namespace, Removed};
 use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::database::{Table, Transaction, Watch, write};
+use crate::metadata::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
+use crate::metadata::names::split;
+use crate::metadata::namespace::{Namespace, Removed};
+use crate::metadata::service::drafts;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
 
 /// In a directory's mode: what is made in it is of its group.

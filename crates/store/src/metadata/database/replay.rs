@@ -8,9 +8,9 @@
 //!
 //! Every decision is made on bytes in memory by [`Scan`]; [`replay`] reads the files.
 
-use super::database::{DatabaseError, Table};
 use super::layers::Layer;
 use super::log::{self, HEADER_BYTES, RECORD_HEADER_BYTES, Row};
+use crate::metadata::database::{DatabaseError, Table};
 use std::path::{Path, PathBuf};
 
 /// What was found in the log at a start.

@@ -3,11 +3,11 @@
 //! A transaction is undone as far as an operation goes that fails, so one that fails leaves nothing behind and the others stand. A run
 //! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them.
 
-use super::database::{Transaction, Watch, write};
-use super::namespace::{Claim, Namespace, Removed};
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::database::{Transaction, Watch, write};
+use crate::metadata::namespace::{Claim, Namespace, Removed};
 use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
 
 /// Operations in one transaction.
@@ -25,7 +25,7 @@ pub struct Outcomes {
     /// Whether there may be something to remove.
     pub removed: bool,
     /// What the inodes say of sizes that were asked for: the outcome's number, and that.
-    pub(super) claims: Vec<(usize, Claim)>,
+    pub(crate) claims: Vec<(usize, Claim)>,
 }
 
 impl Namespace {

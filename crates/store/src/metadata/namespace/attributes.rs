@@ -1,13 +1,13 @@
 //! What changes a file and not its names: attributes, sizes, layouts, extended attributes.
 
-use super::database::{Table, Transaction, View, Watch, read, write};
-use super::inode::{Inode, Intent, Node, Settlement, Sizing, Written, decode, encode, extended_key, id_key};
-use super::namespace::Namespace;
+use super::Namespace;
 use super::placement;
-use super::sizes::boots::Standing;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::database::{Table, Transaction, View, Watch, read, write};
+use crate::metadata::inode::{Inode, Intent, Node, Settlement, Sizing, Written, decode, encode, extended_key, id_key};
+use crate::metadata::sizes::boots::Standing;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Place, SetAttributes, SetExtended, TargetId};
 
 impl Namespace {
@@ -107,7 +107,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], and as [`Namespace::stat`].
-    pub(super) fn layout_of(&self, id: FileId) -> Result<FileLayout> {
+    pub(crate) fn layout_of(&self, id: FileId) -> Result<FileLayout> {
         read(&*self.database, |view| file_layout(&inode(view, id)?).cloned())
     }
 
@@ -115,7 +115,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a layout that cannot be; as [`Namespace::written`].
-    pub(super) fn relayout(&self, watch: &mut dyn Watch, id: FileId, choice: &LayoutChoice, node: &str) -> Result<Attributes> {
+    pub(crate) fn relayout(&self, watch: &mut dyn Watch, id: FileId, choice: &LayoutChoice, node: &str) -> Result<Attributes> {
         let layout = placement::place(choice, None, &self.map(), node, crate::protocol::common::random_u64())?;
         write(&*self.database, watch, |t| {
             let mut changed = inode(t, id)?;
@@ -261,7 +261,7 @@ fn extended<V: View + ?Sized>(view: &V, id: FileId, name: &[u8]) -> Result<Optio
 }
 
 fn no_attribute(name: &[u8]) -> Error {
-    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute `{}`", super::names::shown(name)))
+    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute `{}`", crate::metadata::names::shown(name)))
 }
 
 fn check_extended_name(name: &[u8]) -> Result<()> {

@@ -1,18 +1,23 @@
 //! The metadata service on the wire: one operation of the namespace for each request, in the order of the
 //! connection; what its client has open is remembered as long as the connection lives.
 
-use super::continued::Continued;
-use super::database::{Stage, Unwatched, Watch};
-use super::drafts::Drafts;
-use super::intents::{Intents, IoServers};
-use super::locks::keeper::{Life, Locks};
-use super::locks::table::Outcome;
-use super::namespace::Namespace;
-use super::openings::Openings;
-use super::sizes::rounds;
-use super::sizes::settler::Settler;
+mod cursors;
+pub(super) mod drafts;
+mod openings;
+mod stat;
+
+use self::cursors::Continued;
+use self::drafts::Drafts;
+use self::openings::Openings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::background::intents::{Intents, IoServers};
+use crate::metadata::background::settler::Settler;
+use crate::metadata::database::{Stage, Unwatched, Watch};
+use crate::metadata::locks::keeper::{Life, Locks};
+use crate::metadata::locks::table::Outcome;
+use crate::metadata::namespace::Namespace;
+use crate::metadata::sizes::rounds;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small, Status};
@@ -254,7 +259,7 @@ impl ClientSession {
             Operation::Relayout { place, layout, node } => {
                 let id = namespace.stat(&place)?.id;
                 let changed = intents.relayout(id, &layout, &node, watch);
-                MetadataReply::Attributes(changed.map_err(|e| e.on_file(super::tree::shown_place(&place)))?)
+                MetadataReply::Attributes(changed.map_err(|e| e.on_file(crate::metadata::namespace::tree::shown_place(&place)))?)
             }
             Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
@@ -277,10 +282,10 @@ impl ClientSession {
             Operation::SetAttributes { place, set } => MetadataReply::Attributes(namespace.set_attributes(watch, &place, &set)?),
             Operation::Truncate { place, size_bytes } => {
                 let id = namespace.stat(&place)?.id;
-                let _turn = service.locks.turn(id).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
-                intents.truncate_now(id, watch).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
+                let _turn = service.locks.turn(id).map_err(|e| e.on_file(crate::metadata::namespace::tree::shown_place(&place)))?;
+                intents.truncate_now(id, watch).map_err(|e| e.on_file(crate::metadata::namespace::tree::shown_place(&place)))?;
                 let id = namespace.truncate(watch, &place, size_bytes)?.id;
-                intents.truncate_now(id, watch).map_err(|e| e.on_file(super::tree::shown_place(&place)))?;
+                intents.truncate_now(id, watch).map_err(|e| e.on_file(crate::metadata::namespace::tree::shown_place(&place)))?;
                 MetadataReply::Done
             }
             Operation::Many { operations } => {

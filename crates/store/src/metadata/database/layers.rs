@@ -2,12 +2,12 @@
 //! one ordered map. The embedded database keeps what is not yet in its file in such layers, and the
 //! in-memory model is nothing else.
 
-use super::database::{DatabaseError, Table, Transaction, View};
+use crate::metadata::database::{DatabaseError, Table, Transaction, View};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// One table's changes: `None` removes what is below.
-pub(super) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Changes to every table.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,8 @@
 //! the file while it lay there is an error then, and never another file's attributes. That reads the whole file, once: 0.9 s for the
 //! 514 MiB of 1,000,000 files. A checksum in each row would tell at each read, but not that a row is missing, and cost each write.
 
-use super::database::{DatabaseError, Table};
 use super::layers::{Base, Layer, Pairs};
+use crate::metadata::database::{DatabaseError, Table};
 use crate::sync::panic_text;
 use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 use std::ops::Bound;
@@ -96,7 +96,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static 
 }
 
 /// Opens the file or makes a new one, verified: with its identity and the last sequence number that it contains.
-pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), DatabaseError> {
+pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), DatabaseError> {
     guarded(path, || {
         let mut builder = redb::Database::builder();
         let redb = builder.set_cache_size(cache_bytes).set_check_integrity_on_open(true).create(path).map_err(|e| match e {

@@ -1,0 +1,9 @@
+//! Threads that do at the I/O servers what operations have left to do.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`intents`] | datafiles of removed files go, those of truncated files get their sizes |
+//! | [`settler`] | sizes that only the I/O servers know are asked for |
+
+pub mod intents;
+pub(super) mod settler;
