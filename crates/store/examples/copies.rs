@@ -4,10 +4,10 @@
 //! `copies serve DIR SERVERS` | `copies run DIR SERVERS RUNS FILE [in|out] [name=value ...]`, with the names of the command's flags
 //! (request, requests, buffer, depth, streams, path=buffered|direct, sync=true, record=PATH).
 
+#[path = "../tests/store/loopback.rs"]
+mod loopback;
 #[path = "served/mod.rs"]
 mod served;
-#[path = "../tests/stand/mod.rs"]
-mod stand;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn main() {
         }
     }
     let (mut child, map) = served::start(&arguments[0], &directory, servers);
-    let (store, _) = stand::store(&map, Duration::from_secs(30));
+    let (store, _) = loopback::store(&map, Duration::from_secs(30));
     let layout =
         || LayoutChoice { spec: Some(thalweg_layout::Spec::new("simple_stripe").with("strip_size", strip)), ..LayoutChoice::default() };
     let there = || Sink::Store(store.clone(), "/file".into(), layout());

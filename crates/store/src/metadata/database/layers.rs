@@ -1,6 +1,6 @@
 //! States in layers: each holds the changes made on top of those below it, and the whole reads as
 //! one ordered map. The embedded database keeps what is not yet in its file in such layers, and the
-//! in-memory model is nothing else.
+//! one of the tests is nothing else.
 
 use crate::metadata::database::{DatabaseError, Table, Transaction, View};
 use std::collections::BTreeMap;
@@ -67,27 +67,6 @@ pub(super) trait Base {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
     /// The pairs from `from` on.
     fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError>;
-}
-
-/// Nothing lies below.
-pub(super) struct Empty;
-
-impl Base for Empty {
-    fn get(&self, _: Table, _: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        Ok(None)
-    }
-    fn range(&self, _: Table, _: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
-        Ok(Box::new(Empty))
-    }
-}
-
-impl Pairs for Empty {
-    fn next(&mut self) -> Result<Option<()>, DatabaseError> {
-        Ok(None)
-    }
-    fn pair(&self) -> Option<(&[u8], &[u8])> {
-        None
-    }
 }
 
 /// Layers over a base, newest first.

@@ -3,15 +3,18 @@
 //! (one table of `(key bytea primary key, value bytea)` each), and explicit enough that nothing else is
 //! needed: there are no indices, no types and no queries here.
 //!
-//! Keys are bytes and sort as bytes; values are bytes. [`self::embedded`] is the default
-//! implementation, [`self::in_memory`] the one that tests compare with.
+//! Keys are bytes and sort as bytes; values are bytes. [`embedded`] is the default
+//! implementation; tests compare it with an ordered map in memory.
 
 pub mod embedded;
-pub mod in_memory;
+#[cfg(test)]
+pub(crate) mod in_memory;
 mod layers;
 mod log;
 mod redb_file;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 use thalweg_trace::TrackId;
 

@@ -16,3 +16,5 @@ pub mod client;
 pub mod keeper;
 pub mod ranges;
 pub mod table;
+#[cfg(test)]
+mod table_model;

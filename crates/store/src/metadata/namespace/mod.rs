@@ -19,6 +19,8 @@ mod create;
 pub(super) mod many;
 pub mod placement;
 mod rename;
+#[cfg(test)]
+mod tests;
 pub(super) mod tree;
 mod turns;
 

@@ -4,6 +4,8 @@
 mod cursors;
 pub(super) mod drafts;
 mod openings;
+#[cfg(test)]
+mod size_model;
 mod stat;
 
 use self::cursors::Continued;

@@ -1,7 +1,6 @@
 //! Walks in trouble: servers that are silent, gone or back again, directories that change, names of any bytes, many threads.
 
-mod walking;
-
+use super::fixture::{Fixture, Relay, fixture, off};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,7 +11,6 @@ use thalweg_store::ErrorKind;
 use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
 use thalweg_store::protocol::metadata::{FileKind, Owner, Place};
 use thalweg_trace::Tracer;
-use walking::{Relay, Stand, off, stand};
 
 /// A server that takes connections and never says anything; how many there were.
 fn mute() -> (String, Arc<AtomicUsize>) {
@@ -35,27 +33,27 @@ fn options(mode: WalkMode) -> WalkOptions {
 }
 
 /// Files with one datafile each, on any of the servers, and with one on each.
-fn files(stand: &Stand) {
+fn files(fixture: &Fixture) {
     for i in 0..60 {
-        stand.make_striped(format!("/one-{i:02}").as_bytes(), 10, Some(1));
-        stand.make_striped(format!("/all-{i:02}").as_bytes(), 10, None);
+        fixture.make_striped(format!("/one-{i:02}").as_bytes(), 10, Some(1));
+        fixture.make_striped(format!("/all-{i:02}").as_bytes(), 10, None);
     }
 }
 
 #[test]
 fn a_silent_server_is_asked_once_and_only_its_files_have_no_size() {
-    let stand = stand(3);
-    files(&stand);
+    let fixture = fixture(3);
+    files(&fixture);
     for mode in [WalkMode::GlimpseAhead, WalkMode::Statahead, WalkMode::Synchronous] {
         let (address, connections) = mute();
-        let data = stand.data_with(1, &address);
-        let walker = Walker::new(stand.names.clone(), data, options(mode));
+        let data = fixture.data_with(1, &address);
+        let walker = Walker::new(fixture.names.clone(), data, options(mode));
         let mut walk = walker.directory(&Place::at("/"));
         let (mut known, mut unknown) = (0, 0);
         while let Some(entry) = walk.next(&mut off()) {
             let entry = entry.unwrap();
             let targets = &entry.attributes.as_ref().unwrap().layout.as_ref().unwrap().targets;
-            let is_there = targets.iter().any(|target| stand.data.server_of(*target).unwrap() == 1);
+            let is_there = targets.iter().any(|target| fixture.data.server_of(*target).unwrap() == 1);
             match entry.size.unwrap() {
                 Ok(size) => assert!(!is_there && size.size_bytes == 10),
                 Err(error) => assert!(is_there && error.kind() == ErrorKind::TimedOut && error.server() == Some("io1"), "{error}"),
@@ -66,18 +64,18 @@ fn a_silent_server_is_asked_once_and_only_its_files_have_no_size() {
         assert!(unknown >= 60 && known > 0);
         assert_eq!(connections.load(Ordering::SeqCst), 1, "{mode:?}");
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_server_that_is_gone_costs_no_wait_and_a_whole_tree_asks_it_once() {
-    let stand = stand(2);
+    let fixture = fixture(2);
     for i in 0..20 {
-        stand.make_directory(format!("/d{i}").as_bytes());
-        stand.make_striped(format!("/d{i}/f").as_bytes(), 10, None);
+        fixture.make_directory(format!("/d{i}").as_bytes());
+        fixture.make_striped(format!("/d{i}/f").as_bytes(), 10, None);
     }
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let walker = Walker::new(stand.names.clone(), stand.data_with(0, &nobody), options(WalkMode::GlimpseAhead));
+    let walker = Walker::new(fixture.names.clone(), fixture.data_with(0, &nobody), options(WalkMode::GlimpseAhead));
     let mut tree = walker.tree(&Place::at("/"), TreeOptions::default());
     let mut unknown = 0;
     while let Some(entry) = tree.next(&mut off()) {
@@ -88,22 +86,22 @@ fn a_server_that_is_gone_costs_no_wait_and_a_whole_tree_asks_it_once() {
     }
     assert_eq!(unknown, 20);
     let (address, connections) = mute();
-    let walker = Walker::new(stand.names.clone(), stand.data_with(0, &address), options(WalkMode::GlimpseAhead));
+    let walker = Walker::new(fixture.names.clone(), fixture.data_with(0, &address), options(WalkMode::GlimpseAhead));
     let mut tree = walker.tree(&Place::at("/"), TreeOptions::default());
     let sizes = std::iter::from_fn(|| tree.next(&mut off())).filter(|entry| entry.as_ref().unwrap().entry.size.is_some()).count();
     assert_eq!((sizes, connections.load(Ordering::SeqCst)), (20, 1));
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_server_that_was_started_anew_between_two_walks_is_not_noticed() {
-    let stand = stand(2);
-    files(&stand);
-    let relays: Vec<Relay> = stand.data.links().iter().map(|link| Relay::to(&link.entry().address)).collect();
-    let metadata = Relay::to(stand.names.address());
-    let names = stand.names_at(&metadata.address);
-    let mut data = stand.data_with(0, &relays[0].address);
-    data = stand.data_of(&data, 1, &relays[1].address);
+    let fixture = fixture(2);
+    files(&fixture);
+    let relays: Vec<Relay> = fixture.data.links().iter().map(|link| Relay::to(&link.entry().address)).collect();
+    let metadata = Relay::to(fixture.names.address());
+    let names = fixture.names_at(&metadata.address);
+    let mut data = fixture.data_with(0, &relays[0].address);
+    data = fixture.data_of(&data, 1, &relays[1].address);
     let walker = Walker::new(names, data, options(WalkMode::GlimpseAhead));
     for _ in 0..3 {
         let mut walk = walker.directory(&Place::at("/"));
@@ -111,45 +109,45 @@ fn a_server_that_was_started_anew_between_two_walks_is_not_noticed() {
         assert_eq!(sizes.collect::<Vec<_>>(), vec![10; 120]);
         relays.iter().chain([&metadata]).for_each(Relay::cut);
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn names_of_any_bytes_and_of_any_length_come_as_they_are() {
-    let stand = stand(1);
-    stand.make_directory(b"/d");
+    let fixture = fixture(1);
+    fixture.make_directory(b"/d");
     let mut names: BTreeSet<Vec<u8>> = (1..=255_u8).filter(|byte| *byte != b'/').map(|byte| vec![b'n', byte]).collect();
     names.extend((1..=255_u8).filter(|byte| !b"/.".contains(byte)).map(|byte| vec![byte]));
     names.insert(vec![0xff; 255]);
     names.insert(vec![b'\n'; 255]);
     for name in &names {
-        stand.make(&[b"/d/".as_slice(), name].concat(), 0);
+        fixture.make(&[b"/d/".as_slice(), name].concat(), 0);
     }
     for mode in WalkMode::ALL {
         for most in [1, 3, 4096] {
             let options = WalkOptions { window_most: most, ..options(mode) };
-            let walker = Walker::new(stand.names.clone(), Arc::clone(&stand.data), options);
+            let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
             let mut walk = walker.directory(&Place::at("/d"));
             let found = std::iter::from_fn(|| walk.next(&mut off())).map(|entry| entry.unwrap().name);
             assert!(found.eq(names.iter().cloned()), "{mode:?} with a window of {most}");
             assert!(walk.next(&mut off()).is_none() && walk.next_batch(&mut off(), 5).unwrap().is_empty());
         }
     }
-    let mut rest = stand.walker(WalkMode::default(), Detail::Names).directory_after(&Place::at("/d"), Some(&[0xfe]));
+    let mut rest = fixture.walker(WalkMode::default(), Detail::Names).directory_after(&Place::at("/d"), Some(&[0xfe]));
     assert_eq!(rest.next_batch(&mut off(), 10).unwrap().into_iter().map(|e| e.name).collect::<Vec<_>>(), [vec![0xff], vec![0xff; 255]]);
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn pages_of_long_links_fit_into_messages() {
-    let stand = stand(1);
+    let fixture = fixture(1);
     let target = vec![b'x'; 4000];
     let owner = Owner { uid: 0, gid: 0, mode: 0o777 };
     for number in 0..700 {
         let place = Place::at(format!("/link-{number:04}"));
-        stand.names.make_symlink(&mut off(), &place, &target, owner).unwrap();
+        fixture.names.make_symlink(&mut off(), &place, &target, owner).unwrap();
     }
-    let mut walk = stand.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at("/"));
+    let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at("/"));
     let mut found = Vec::new();
     while let Some(entry) = walk.next(&mut off()) {
         let entry = entry.unwrap();
@@ -157,37 +155,37 @@ fn pages_of_long_links_fit_into_messages() {
         found.push(entry.name);
     }
     assert!(found.iter().eq((0..700).map(|number| format!("link-{number:04}").into_bytes()).collect::<Vec<_>>().iter()));
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twice() {
-    let stand = stand(2);
-    stand.make_directory(b"/d");
+    let fixture = fixture(2);
+    fixture.make_directory(b"/d");
     let stay: BTreeSet<Vec<u8>> = (0..300).map(|i| format!("{i:03}-stays").into_bytes()).collect();
     for name in &stay {
-        stand.make(&[b"/d/", name.as_slice()].concat(), 7);
+        fixture.make(&[b"/d/", name.as_slice()].concat(), 7);
     }
     let over = AtomicBool::new(false);
     let others = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (stand, over, others) = (&stand, &over, &others);
+            let (fixture, over, others) = (&fixture, &over, &others);
             scope.spawn(move || {
                 for round in 0.. {
                     let path = format!("/d/{:03}-{thread}", (round * 37) % 300);
-                    stand.make(path.as_bytes(), 5);
+                    fixture.make(path.as_bytes(), 5);
                     others.fetch_add(1, Ordering::SeqCst);
                     if over.load(Ordering::SeqCst) {
                         break;
                     }
-                    stand.names.unlink(&mut off(), &Place::at(&path)).unwrap();
+                    fixture.names.unlink(&mut off(), &Place::at(&path)).unwrap();
                 }
             });
         }
         for mode in WalkMode::ALL.into_iter().cycle().take(16) {
             let options = WalkOptions { window_most: 40, ..options(mode) };
-            let mut walk = Walker::new(stand.names.clone(), Arc::clone(&stand.data), options).directory(&Place::at("/d"));
+            let mut walk = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options).directory(&Place::at("/d"));
             let mut found = Vec::new();
             while let Some(entry) = walk.next(&mut off()) {
                 let entry = entry.unwrap();
@@ -205,21 +203,21 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
         over.store(true, Ordering::SeqCst);
     });
     assert!(others.load(Ordering::SeqCst) > 2, "nothing has changed meanwhile");
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
-    let stand = stand(2);
-    files(&stand);
+    let fixture = fixture(2);
+    files(&fixture);
     let listed: Mutex<BTreeMap<_, _>> = Mutex::default();
-    let mut walk = stand.walker(WalkMode::GlimpseAhead, Detail::Sizes).directory(&Place::at("/"));
+    let mut walk = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes).directory(&Place::at("/"));
     while let Some(entry) = walk.next(&mut off()) {
         let entry = entry.unwrap();
         listed.lock().unwrap().insert(entry.id, entry.name);
     }
     let ids: Vec<_> = listed.lock().unwrap().keys().copied().collect();
-    let walker = stand.walker(WalkMode::GlimpseAhead, Detail::Sizes);
+    let walker = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes);
     std::thread::scope(|scope| {
         for thread in 0..6 {
             let (walker, ids) = (&walker, &ids);
@@ -245,36 +243,36 @@ fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
     });
     let counters = walker.counters();
     assert_eq!(counters.hits + counters.misses, counters.entries, "{counters:?}");
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_directory_that_is_not_there_or_is_none_ends_the_walk_with_its_error() {
-    let stand = stand(1);
-    stand.make(b"/file", 1);
+    let fixture = fixture(1);
+    fixture.make(b"/file", 1);
     for (path, kind) in [("/none", ErrorKind::NotFound), ("/file", ErrorKind::NotDirectory)] {
-        let mut walk = stand.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at(path));
+        let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at(path));
         assert_eq!(walk.next(&mut off()).unwrap().unwrap_err().kind(), kind);
         assert!(walk.next(&mut off()).is_none(), "{path}");
-        let mut tree = stand.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at(path), TreeOptions::default());
+        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at(path), TreeOptions::default());
         assert_eq!(tree.next(&mut off()).unwrap().unwrap_err().kind(), kind);
         assert!(tree.next(&mut off()).is_none());
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the_tree_goes_on() {
-    let stand = stand(1);
+    let fixture = fixture(1);
     for i in 0..40 {
-        stand.make_directory(format!("/d{i:02}/e").as_bytes());
+        fixture.make_directory(format!("/d{i:02}/e").as_bytes());
     }
     for directories_ahead in [0, 1, 32] {
         let options = TreeOptions { directories_ahead, leaving: true, ..TreeOptions::default() };
-        let mut tree = stand.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
+        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
         let (mut unreadable, mut found, mut left) = (Vec::new(), 0, 0);
         let gone = format!("/gone-{directories_ahead}");
-        stand.make_directory(gone.as_bytes());
+        fixture.make_directory(gone.as_bytes());
         while let Some(entry) = tree.next(&mut off()) {
             let entry = entry.unwrap();
             match entry.visit {
@@ -284,7 +282,7 @@ fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the
             }
             if entry.path == gone.as_bytes()[1..] {
                 // It is the last one: what was found, and is not there any more when its turn comes.
-                let _ = stand.names.remove_directory(&mut off(), &Place::at(&gone));
+                let _ = fixture.names.remove_directory(&mut off(), &Place::at(&gone));
             }
             assert_eq!(entry.entry.kind, FileKind::Directory);
         }
@@ -293,20 +291,20 @@ fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the
         assert!(unreadable.len() <= 1 && unreadable.iter().all(is_gone), "{unreadable:?}");
         assert!(directories_ahead > 0 || !unreadable.is_empty(), "nobody had listed it before it went");
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_tree_is_the_same_however_much_of_it_is_ahead_and_a_pruned_directory_is_not_entered() {
-    let stand = stand(2);
+    let fixture = fixture(2);
     // Directories of many shapes: deep, wide, empty.
     for (a, b) in (0..12).flat_map(|a| (0..a).map(move |b| (a, b))) {
-        stand.make_directory(format!("/{a:02}/{b:02}/{}", "x/".repeat(b % 5)).as_bytes());
-        stand.make(format!("/{a:02}/{b:02}/file").as_bytes(), a * b);
+        fixture.make_directory(format!("/{a:02}/{b:02}/{}", "x/".repeat(b % 5)).as_bytes());
+        fixture.make(format!("/{a:02}/{b:02}/file").as_bytes(), a * b);
     }
     let all = |mode, directories_ahead, window_most, prune: bool| {
         let options = WalkOptions { window_most, ..options(mode) };
-        let walker = Walker::new(stand.names.clone(), Arc::clone(&stand.data), options);
+        let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
         let mut tree = walker.tree(&Place::at("/"), TreeOptions { directories_ahead, leaving: true, ..TreeOptions::default() });
         let mut seen = Vec::new();
         while let Some(entry) = tree.next(&mut off()) {
@@ -334,14 +332,14 @@ fn a_tree_is_the_same_however_much_of_it_is_ahead_and_a_pruned_directory_is_not_
         .filter(|(path, _, left, _)| !(*left && path.ends_with(b"03")))
         .collect();
     assert_eq!(pruned, without);
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_walk_that_is_left_leaves_the_walker_fit_for_the_next_one() {
-    let stand = stand(2);
-    files(&stand);
-    let walker = stand.walker(WalkMode::GlimpseAhead, Detail::Sizes);
+    let fixture = fixture(2);
+    files(&fixture);
+    let walker = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes);
     for round in 0..50 {
         let mut walk = walker.directory(&Place::at("/"));
         assert_eq!(walk.next_batch(&mut Tracer::off(), round % 7 + 1).unwrap()[0].name, b"all-00");
@@ -349,5 +347,5 @@ fn a_walk_that_is_left_leaves_the_walker_fit_for_the_next_one() {
     let mut walk = walker.directory(&Place::at("/"));
     assert_eq!(std::iter::from_fn(|| walk.next(&mut off())).filter(|e| e.as_ref().unwrap().size.is_some()).count(), 120);
     assert!(walker.counters().wasted > 0);
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }

@@ -1,9 +1,7 @@
 //! Many short reads and writes in one request; sizes that are known without asking the file system.
 
-mod stand;
-
+use crate::loopback::{self, crc32c};
 use std::io::IoSlice;
-use thalweg_store::crc::crc32c;
 use thalweg_store::protocol::io::{DatafileId, DatafileSize, Durability, FileId, IoReply, IoRequest, TargetId};
 use thalweg_store::wire::{Connect, Connection, Kind, Reply};
 use thalweg_store::{ErrorKind, Result, limits};
@@ -13,7 +11,7 @@ fn id(file: u64, target: u32) -> DatafileId {
     DatafileId { file: FileId(file), index: 0, target: TargetId(target) }
 }
 
-fn connect(servers: &stand::Servers) -> Connection {
+fn connect(servers: &loopback::Servers) -> Connection {
     Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap()
 }
 
@@ -55,14 +53,14 @@ fn size_of(connection: &mut Connection, datafile: DatafileId) -> u64 {
 #[test]
 fn many_writes_come_back_in_many_reads_each_with_its_own_result() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 2);
+    let servers = loopback::servers(dir.path(), 1, 2);
     let mut connection = connect(&servers);
     for durability in [Durability::Returned, Durability::Underway, Durability::Synced] {
         let base = 1000 * (durability as u64 + 1);
         // 700 datafiles of 0 to 699 bytes, on both targets and on one that is not here; some not at their beginning.
         let many = if durability == Durability::Synced { 40 } else { 700 };
         let parts: Vec<Part> = (0..many).map(|n| (id(base + n, if n % 10 == 3 { 7 } else { n as u32 % 2 }), n % 5 * 4096, n)).collect();
-        let payload = stand::noise(parts.iter().map(|p| p.2 as usize).sum(), 1);
+        let payload = loopback::noise(parts.iter().map(|p| p.2 as usize).sum(), 1);
         let done = write_with(&mut connection, &parts, &payload, durability, crc32c(&payload)).unwrap();
         let (back, bytes) = read(&mut connection, &parts).unwrap();
         let (mut from, mut at) = (0, 0);
@@ -87,11 +85,11 @@ fn many_writes_come_back_in_many_reads_each_with_its_own_result() {
 #[test]
 fn of_many_writes_with_a_wrong_checksum_none_is_stored() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let mut connection = connect(&servers);
-    let old = stand::noise(100, 1);
+    let old = loopback::noise(100, 1);
     write(&mut connection, &[(id(1, 0), 0, 100)], &old).unwrap();
-    let lie = stand::noise(300, 2);
+    let lie = loopback::noise(300, 2);
     let parts = [(id(1, 0), 50, 100), (id(2, 0), 0, 200)];
     let error = write_with(&mut connection, &parts, &lie, Durability::Returned, crc32c(&lie) ^ 1).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.message().contains("not stored"), "{error}");
@@ -102,7 +100,7 @@ fn of_many_writes_with_a_wrong_checksum_none_is_stored() {
 #[test]
 fn too_many_too_large_and_those_whose_lengths_do_not_add_up_are_refused_and_the_connection_lives() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let mut connection = connect(&servers);
     let one = (id(1, 0), 0, 1);
     let too_many = vec![one; limits::BATCH + 1];
@@ -123,7 +121,7 @@ fn too_many_too_large_and_those_whose_lengths_do_not_add_up_are_refused_and_the_
 #[test]
 fn a_size_that_is_known_follows_every_change_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let (mut connection, mut other) = (connect(&servers), connect(&servers));
     let file = id(5, 0);
     let call = |connection: &mut Connection, request: IoRequest, payload: &[u8]| {
@@ -160,7 +158,7 @@ fn a_size_that_is_known_follows_every_change_at_once() {
 #[test]
 fn a_glimpse_beside_writers_sees_at_least_what_was_answered_before_it() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let written: Vec<std::sync::atomic::AtomicU64> = (0..8).map(|_| 0.into()).collect();
     let over = std::sync::atomic::AtomicBool::new(false);
     use std::sync::atomic::Ordering::SeqCst;
@@ -191,7 +189,7 @@ fn a_glimpse_beside_writers_sees_at_least_what_was_answered_before_it() {
 #[test]
 fn datafiles_are_made_and_removed_by_many_connections_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let servers = &servers;

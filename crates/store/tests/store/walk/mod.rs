@@ -1,25 +1,27 @@
 //! Walks of directories and trees in a store on loopback.
 
-mod walking;
+mod fixture;
+mod recorded;
+mod trouble;
 
+use self::fixture::{fixture, off};
 use std::collections::BTreeMap;
 use thalweg_store::client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode};
 use thalweg_store::protocol::metadata::{FileKind, Place};
-use walking::{off, stand};
 
 #[test]
 fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {
-    let stand = stand(3);
+    let fixture = fixture(3);
     let mut expected = BTreeMap::new();
     for i in 0..100_usize {
         let (name, size) = (format!("file-{i:03}"), i * 7001 % 300_000);
-        stand.make(format!("/{name}").as_bytes(), size);
+        fixture.make(format!("/{name}").as_bytes(), size);
         expected.insert(name.into_bytes(), Some(size as u64));
     }
-    stand.make_directory(b"/directory");
+    fixture.make_directory(b"/directory");
     expected.insert(b"directory".to_vec(), None);
     for mode in WalkMode::ALL {
-        let mut walk = stand.walker(mode, Detail::Sizes).directory(&Place::at("/"));
+        let mut walk = fixture.walker(mode, Detail::Sizes).directory(&Place::at("/"));
         let mut found = Vec::new();
         while let Some(entry) = walk.next(&mut off()) {
             let entry = entry.unwrap();
@@ -30,20 +32,20 @@ fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {
         }
         assert!(found.iter().eq(expected.iter().map(|(name, size)| (name.clone(), *size)).collect::<Vec<_>>().iter()), "{mode:?}");
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }
 
 #[test]
 fn a_tree_gives_parents_first_and_a_directory_again_when_it_is_left() {
-    let stand = stand(1);
+    let fixture = fixture(1);
     for path in ["/a/b/c", "/a/d", "/e"] {
-        stand.make_directory(path.as_bytes());
+        fixture.make_directory(path.as_bytes());
     }
     for path in ["/a/b/c/f1", "/a/f2", "/a/b/f3", "/f4"] {
-        stand.make(path.as_bytes(), 1);
+        fixture.make(path.as_bytes(), 1);
     }
     let options = TreeOptions { leaving: true, ..TreeOptions::default() };
-    let mut tree = stand.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
+    let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
     let mut seen = Vec::new();
     while let Some(entry) = tree.next(&mut off()) {
         let entry = entry.unwrap();
@@ -54,5 +56,5 @@ fn a_tree_gives_parents_first_and_a_directory_again_when_it_is_left() {
     let expected =
         ["a1", "e1", "f41", "a/b2", "a/d2", "a/f22", "a/b/c3", "a/b/f33", "a/b/c/f14", "a/b/c<3", "a/b<2", "a/d<2", "a<1", "e<1"];
     assert_eq!(seen, expected);
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }

@@ -1,18 +1,18 @@
 //! I/O servers on loopback, and names kept in memory: a store for tests of the data path alone.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "examples use some of it")]
 
 use std::collections::HashMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_layout::Layout;
 use thalweg_store::client::{DataClient, FileHandle, Names, Store};
-use thalweg_store::io::{IoServer, IoServerOptions, Target};
+use thalweg_store::config::{MetadataConfig, ServerConfig, StoreConfig};
 use thalweg_store::protocol::metadata::{
     Attributes, End, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
 };
-use thalweg_store::wire::{Connect, Connection, Running};
+use thalweg_store::start::{RunningStore, StartOptions, serve};
+use thalweg_store::wire::{Connect, Connection};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
 
@@ -20,7 +20,7 @@ pub const STORE: u64 = 7;
 
 /// Servers in this process.
 pub struct Servers {
-    pub running: Vec<Option<Running>>,
+    running: Vec<Option<RunningStore>>,
     pub map: StoreMap,
 }
 
@@ -31,17 +31,26 @@ pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
     for server in 0..servers {
         let name = format!("io{server}");
         let numbers = server * targets..(server + 1) * targets;
-        let here: Vec<Target> =
-            numbers.clone().map(|n| Target::initialise(&directory.join(format!("t{n}")), STORE, TargetId(n)).unwrap()).collect();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let handle = IoServer::start(listener, here, IoServerOptions::new(&name, "here", STORE)).unwrap();
-        map.servers.push(ServerEntry { name, node: "here".into(), address: handle.address().to_string() });
+        let handle = start(directory, &name, "127.0.0.1:0", numbers.clone());
+        map.servers.push(ServerEntry { address: handle.listens(&name).unwrap().to_string(), name, node: "here".into() });
         for n in numbers {
             map.targets.push(TargetEntry { target: TargetId(n), server, directory: format!("t{n}") });
         }
         running.push(Some(handle));
     }
     Servers { running, map }
+}
+
+/// One server with these targets, which are made where they are not there.
+pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIterator<Item = u32>) -> RunningStore {
+    let targets = targets.into_iter().map(|n| (TargetId(n), directory.join(format!("t{n}")))).collect();
+    let config = StoreConfig {
+        path: directory.join("store.toml"),
+        store: STORE,
+        metadata: MetadataConfig { address: String::new(), directory: directory.join("metadata"), node: None },
+        servers: vec![ServerConfig { name: name.to_owned(), node: "here".into(), address: address.to_owned(), targets }],
+    };
+    serve(&config, name, StartOptions { initialise: true, ..StartOptions::default() }).unwrap()
 }
 
 impl Servers {
@@ -53,10 +62,8 @@ impl Servers {
     /// Starts it again: at the same address, with the same targets, as another start of it.
     pub fn start(&mut self, server: usize, directory: &Path) {
         let entry = &self.map.servers[server];
-        let numbers = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target);
-        let here: Vec<Target> = numbers.map(|n| Target::initialise(&directory.join(format!("t{}", n.0)), STORE, n).unwrap()).collect();
-        let listener = TcpListener::bind(&entry.address).unwrap();
-        self.running[server] = Some(IoServer::start(listener, here, IoServerOptions::new(&entry.name, "here", STORE)).unwrap());
+        let targets = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target.0);
+        self.running[server] = Some(start(directory, &entry.name, &entry.address, targets));
     }
 }
 
@@ -167,6 +174,11 @@ impl Names for InMemory {
     fn with_connection(&self, _: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         Ok(())
     }
+}
+
+/// The checksum of a message's payload.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// Bytes that are not the same anywhere.

@@ -1,7 +1,6 @@
 //! A recorded copy tells what SCHEMA.md says it tells.
 
-mod stand;
-
+use crate::loopback;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +9,13 @@ use thalweg_store::protocol::metadata::LayoutChoice;
 use thalweg_trace::{Recording, Role, Source as _, SpanBatch, SpanKind};
 
 fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
-    let servers = stand::servers(dir, 3, 1);
-    let (store, _) = stand::store(&servers.map, Duration::from_secs(20));
+    let servers = loopback::servers(dir, 3, 1);
+    let (store, _) = loopback::store(&servers.map, Duration::from_secs(20));
     let path = dir.join("copy.thw");
     let recording = Some(Wanted { path: path.clone(), command: vec!["thalweg".into(), "cp".into()], node: "here".into() });
     let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
     let source_path = dir.join("source");
-    std::fs::write(&source_path, stand::noise(9_000_000, 4)).unwrap();
+    std::fs::write(&source_path, loopback::noise(9_000_000, 4)).unwrap();
     let in_job = CopyJob::new(Source::Local(source_path), sink);
     let job = if out {
         run(&in_job, &Quiet).unwrap();
@@ -105,8 +104,8 @@ fn a_threads_spans_do_not_overlap_apart_from_parents_and_what_was_only_observed(
 #[test]
 fn a_copy_that_is_not_recorded_asks_nobody_to_record() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
-    let (store, _) = stand::store(&servers.map, Duration::from_secs(20));
+    let servers = loopback::servers(dir.path(), 1, 1);
+    let (store, _) = loopback::store(&servers.map, Duration::from_secs(20));
     let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
     let outcome = run(&CopyJob::new(Source::Memory(3 << 20), sink), &Quiet).unwrap();
     assert!(outcome.recording.is_none());

@@ -1,7 +1,6 @@
 //! Read-ahead and write-behind: what they are good for, what they cost, and what they say when a server goes.
 
-mod stand;
-
+use crate::loopback;
 use proptest::prelude::*;
 use std::net::TcpListener;
 use std::path::Path;
@@ -17,7 +16,7 @@ use thalweg_trace::{Event, HostId, IdSpace, Memory, Mode, Role, Sink, SpanKind, 
 
 const STRIP: u64 = 65536;
 
-fn client(servers: &stand::Servers, timeout: Duration) -> Arc<DataClient> {
+fn client(servers: &loopback::Servers, timeout: Duration) -> Arc<DataClient> {
     Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout, ..Connect::default() }))
 }
 
@@ -45,9 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[test]
 fn reading_on_is_answered_from_memory_and_reading_here_and_there_fetches_nothing_more() {
     let directory = tempfile::tempdir().unwrap();
-    let servers = stand::servers(directory.path(), 3, 1);
+    let servers = loopback::servers(directory.path(), 3, 1);
     let data = client(&servers, PATIENCE);
-    let bytes = stand::noise(24 << 20, 1);
+    let bytes = loopback::noise(24 << 20, 1);
     let size = bytes.len() as u64;
     StoreFile::new(Arc::clone(&data), handle(1, &[0, 1, 2])).write_at(&bytes, 0).unwrap();
     let read = |file: &BufferedFile, offset: u64, length: usize| {
@@ -95,10 +94,10 @@ fn calls(work: impl FnOnce(&mut Tracer)) -> usize {
 #[test]
 fn a_read_asks_for_sizes_only_where_it_comes_short() {
     let directory = tempfile::tempdir().unwrap();
-    let servers = stand::servers(directory.path(), 2, 1);
+    let servers = loopback::servers(directory.path(), 2, 1);
     let data = client(&servers, PATIENCE);
     let file = StoreFile::new(Arc::clone(&data), handle(1, &[0, 1]));
-    let bytes = stand::noise(100_000, 3);
+    let bytes = loopback::noise(100_000, 3);
     file.write_at(&bytes, 0).unwrap();
     // A hole at one server, behind it bytes at the other.
     file.write_at(&bytes[..1000], 7 * STRIP).unwrap();
@@ -118,11 +117,11 @@ fn a_read_asks_for_sizes_only_where_it_comes_short() {
 #[test]
 fn holes_and_data_are_found_across_datafiles() {
     let directory = tempfile::tempdir().unwrap();
-    let servers = stand::servers(directory.path(), 3, 1);
+    let servers = loopback::servers(directory.path(), 3, 1);
     let data = client(&servers, PATIENCE);
     let file = buffered(&data, handle(1, &[2, 0, 1]));
     let mib = 1_u64 << 20;
-    let bytes = stand::noise(mib as usize, 3);
+    let bytes = loopback::noise(mib as usize, 3);
     file.write(&mut off(), &bytes, 0).unwrap();
     file.write(&mut off(), &bytes, 8 * mib).unwrap();
     let seek = |offset: u64, what: Seek| file.seek(&mut off(), offset, what).unwrap();
@@ -151,7 +150,7 @@ fn holes_and_data_are_found_across_datafiles() {
 #[test]
 fn two_hundred_files_share_a_little_memory() {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let servers = stand::servers(directory.path(), 2, 1);
+    let servers = loopback::servers(directory.path(), 2, 1);
     let data = client(&servers, PATIENCE);
     let total = 6 << 20;
     data.budget().set_total(total);
@@ -169,14 +168,14 @@ fn two_hundred_files_share_a_little_memory() {
         let work = |which: usize| {
             for round in 0..10_u64 {
                 for (n, file) in files.iter().enumerate().skip(which).step_by(4) {
-                    file.write(&mut off(), &stand::noise(20_000, n as u64 + round), round * 20_000).unwrap();
+                    file.write(&mut off(), &loopback::noise(20_000, n as u64 + round), round * 20_000).unwrap();
                 }
             }
             for (n, file) in files.iter().enumerate().skip(which).step_by(4) {
                 file.flush(&mut off()).unwrap();
                 for round in 0..10_u64 {
                     let view = file.view(&mut off(), round * 20_000, 20_000).unwrap();
-                    assert!(view[..] == stand::noise(20_000, n as u64 + round), "file {n}, round {round}");
+                    assert!(view[..] == loopback::noise(20_000, n as u64 + round), "file {n}, round {round}");
                 }
             }
         };
@@ -195,7 +194,7 @@ fn two_hundred_files_share_a_little_memory() {
 
 /// What goes on at one file while something happens to another.
 fn keeps_working(file: &BufferedFile, over: &AtomicBool) -> u64 {
-    let bytes = stand::noise(200_000, 5);
+    let bytes = loopback::noise(200_000, 5);
     let mut rounds = 0;
     while !over.load(Ordering::Relaxed) || rounds < 3 {
         let offset = rounds % 20 * 200_000;
@@ -212,7 +211,7 @@ fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
     let mut errors = Vec::new();
     for file in files {
         let begun = Instant::now();
-        let bytes = stand::noise(3 << 20, 7);
+        let bytes = loopback::noise(3 << 20, 7);
         // Taken, unless an earlier write's failure is known already.
         let _ = file.write(&mut off(), &bytes, 0);
         errors.push(file.flush(&mut off()).unwrap_err());
@@ -226,13 +225,13 @@ fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
 #[test]
 fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when_it_is_back() {
     let directory = tempfile::tempdir().unwrap();
-    let mut servers = stand::servers(directory.path(), 2, 1);
+    let mut servers = loopback::servers(directory.path(), 2, 1);
     let data = client(&servers, PATIENCE);
     let lucky = buffered(&data, handle(1, &[0]));
     let files: Vec<BufferedFile> = (2..6).map(|n| buffered(&data, handle(n, &[1, 0]))).collect();
     // Connections are there, and idle.
     for file in &files {
-        file.write(&mut off(), &stand::noise(1 << 20, 1), 0).unwrap();
+        file.write(&mut off(), &loopback::noise(1 << 20, 1), 0).unwrap();
         file.flush(&mut off()).unwrap();
         assert_eq!(file.view(&mut off(), 0, 1 << 20).unwrap().len(), 1 << 20);
     }
@@ -252,7 +251,7 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
     for file in &files {
         // What was written before may be lost, and that is told once.
         let _ = file.sync(&mut off());
-        let bytes = stand::noise(2 << 20, 9);
+        let bytes = loopback::noise(2 << 20, 9);
         file.write(&mut off(), &bytes, 0).unwrap();
         file.sync(&mut off()).unwrap();
         assert!(file.view(&mut off(), 0, bytes.len()).unwrap()[..] == bytes[..]);
@@ -262,11 +261,11 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
 #[test]
 fn many_readers_and_writers_of_a_server_that_is_gone_do_not_wait_for_each_other() {
     let directory = tempfile::tempdir().unwrap();
-    let mut servers = stand::servers(directory.path(), 1, 1);
+    let mut servers = loopback::servers(directory.path(), 1, 1);
     let data = client(&servers, PATIENCE);
     let files: Vec<BufferedFile> = (0..24).map(|n| buffered(&data, handle(n, &[0]))).collect();
     for file in &files {
-        file.write(&mut off(), &stand::noise(2 << 20, 1), 0).unwrap();
+        file.write(&mut off(), &loopback::noise(2 << 20, 1), 0).unwrap();
         file.flush(&mut off()).unwrap();
     }
     servers.stop(0);
@@ -274,7 +273,7 @@ fn many_readers_and_writers_of_a_server_that_is_gone_do_not_wait_for_each_other(
     std::thread::scope(|scope| {
         for file in &files {
             scope.spawn(|| {
-                let _ = file.write(&mut off(), &stand::noise(1 << 20, 2), 0);
+                let _ = file.write(&mut off(), &loopback::noise(1 << 20, 2), 0);
                 file.flush(&mut off()).unwrap_err();
             });
             scope.spawn(|| file.ahead().read(&mut off(), &mut vec![0; 1 << 20], 0).unwrap_err());
@@ -287,7 +286,7 @@ fn many_readers_and_writers_of_a_server_that_is_gone_do_not_wait_for_each_other(
 #[test]
 fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
     let directory = tempfile::tempdir().unwrap();
-    let mut servers = stand::servers(directory.path(), 2, 1);
+    let mut servers = loopback::servers(directory.path(), 2, 1);
     servers.stop(1);
     // Connections are taken by the system, and nobody ever answers on them.
     let silent = TcpListener::bind(&servers.map.servers[1].address).unwrap();
@@ -304,7 +303,7 @@ fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
     });
     drop(silent);
     servers.start(1, directory.path());
-    let bytes = stand::noise(2 << 20, 9);
+    let bytes = loopback::noise(2 << 20, 9);
     file.write(&mut off(), &bytes, 0).unwrap();
     file.sync(&mut off()).unwrap();
 }
@@ -312,10 +311,10 @@ fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
 #[test]
 fn bytes_that_a_restart_may_have_lost_are_told_of_once() {
     let directory = tempfile::tempdir().unwrap();
-    let mut servers = stand::servers(directory.path(), 2, 1);
+    let mut servers = loopback::servers(directory.path(), 2, 1);
     let data = client(&servers, PATIENCE);
     let file = buffered(&data, handle(1, &[0, 1]));
-    let bytes = stand::noise(300_000, 1);
+    let bytes = loopback::noise(300_000, 1);
     let write = |offset: u64| file.write(&mut off(), &bytes, offset).unwrap();
     // Written, flushed, restarted: the sync tells.
     write(0);
@@ -385,7 +384,7 @@ fn copy_tree(from: &Path, to: &Path) {
 fn survive(history: &[Happening]) {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let (dir, kept) = (directory.path().join("live"), directory.path().join("synced"));
-    let mut servers = stand::servers(&dir, 3, 1);
+    let mut servers = loopback::servers(&dir, 3, 1);
     let data = client(&servers, PATIENCE);
     let options = BufferedOptions { behind: BehindOptions { window_bytes: Some(2 << 20), age: PATIENCE }, ..BufferedOptions::default() };
     let file = buffered_with(&data, handle(1, &[0, 1, 2]), &options);
@@ -409,13 +408,13 @@ fn survive(history: &[Happening]) {
         let mut told: Option<Error> = None;
         match happening {
             Happening::Write(offset, length, seed) => {
-                let bytes = stand::noise(*length, *seed);
+                let bytes = loopback::noise(*length, *seed);
                 told = file.write(&mut off(), &bytes, *offset).err();
                 change(&mut model, &mut changed, *offset, &bytes);
                 unsynced = true;
             }
             Happening::WriteThrough(offset, length, seed) => {
-                let bytes = stand::noise(*length, *seed);
+                let bytes = loopback::noise(*length, *seed);
                 file.write_through(&mut off(), &bytes, *offset).unwrap();
                 change(&mut model, &mut changed, *offset, &bytes);
                 unsynced = true;

@@ -16,7 +16,7 @@ use thalweg_trace::Tracer;
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
 /// A store, and a client of it.
-pub struct Stand {
+pub struct Fixture {
     pub store: RunningStore,
     pub names: MetadataClient,
     pub data: Arc<DataClient>,
@@ -32,15 +32,15 @@ fn connect() -> Connect {
 }
 
 /// A store with so many servers, of one target each.
-pub fn stand(servers: usize) -> Stand {
+pub fn fixture(servers: usize) -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&UpOptions { servers: Some(servers), targets: Some(1), ..UpOptions::new([directory.path() as &Path]) }).unwrap();
     let names = MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &connect()).unwrap();
     let data = Arc::new(DataClient::new((*names.map()).clone(), &connect()));
-    Stand { store, names, data, directory }
+    Fixture { store, names, data, directory }
 }
 
-impl Stand {
+impl Fixture {
     pub fn walker(&self, mode: WalkMode, detail: Detail) -> Walker {
         Walker::new(self.names.clone(), Arc::clone(&self.data), WalkOptions { mode, detail, ..WalkOptions::default() })
     }

@@ -1,12 +1,10 @@
 //! What a start makes of a metadata directory in which something is damaged or missing: everything that was acknowledged, or an error that
 //! says what to do.
 
-mod history;
-
-use history::*;
+use super::*;
+use crate::metadata::database::embedded::{Embedded, Options};
+use crate::metadata::database::{Database, DatabaseError, Table, Unwatched, write};
 use std::path::{Path, PathBuf};
-use thalweg_store::metadata::database::embedded::{Embedded, Options};
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Unwatched, write};
 
 /// Goes on with a damaged log.
 const DROP: Options = Options { drop_damaged: true, ..LARGE };

@@ -3,8 +3,7 @@
 //!
 //! `THALWEG_MODEL_CASES` says how many random histories are played.
 
-mod stand;
-
+use crate::loopback;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +146,7 @@ fn options() -> BufferedOptions {
 }
 
 impl Client {
-    fn new(servers: &stand::Servers, handle: &FileHandle) -> Client {
+    fn new(servers: &loopback::Servers, handle: &FileHandle) -> Client {
         let data = Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout: Duration::from_secs(20), ..Connect::default() }));
         let open = BufferedFile::new(Arc::new(StoreFile::new(Arc::clone(&data), handle.clone())), &options());
         Client { data, handle: handle.clone(), open, told: false }
@@ -267,7 +266,7 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     // One server has two connections, which may overtake each other.
     let (servers, targets) = if first.is_multiple_of(2) { (3, 2) } else { (1, 6) };
-    let servers = stand::servers(directory.path(), servers, targets);
+    let servers = loopback::servers(directory.path(), servers, targets);
     let layout = Layout::new(spec, *datafiles, TARGETS).unwrap();
     let targets = (0..layout.num_datafiles()).map(|n| TargetId((first + n) % 6)).collect();
     let handle = FileHandle::new(FileId(77), "/file", layout, targets).unwrap();
@@ -287,14 +286,14 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
         let me = &mut clients[client];
         match operation {
             Operation::Write(offset, length, seed, way) => {
-                let bytes = stand::noise(*length, *seed);
+                let bytes = loopback::noise(*length, *seed);
                 me.write(&bytes, *offset, *way);
                 put(&mut model, &bytes, *offset);
             }
             Operation::Read(offset, length, way) => check_read(me, &model, *offset, *length, *way),
             Operation::Overwrite(offset, length, seed, times) => {
                 for n in 0..u64::from(*times) {
-                    let bytes = stand::noise(*length, seed.wrapping_add(n));
+                    let bytes = loopback::noise(*length, seed.wrapping_add(n));
                     me.write(&bytes, *offset, WriteWay::Behind);
                     put(&mut model, &bytes, *offset);
                 }
@@ -302,7 +301,7 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
             }
             Operation::WriteAhead(offset, distance, seed) => {
                 check_read(me, &model, *offset, 300_000, ReadWay::Pieces(65536));
-                let (at, bytes) = (offset + 300_000 + distance, stand::noise(5000, *seed));
+                let (at, bytes) = (offset + 300_000 + distance, loopback::noise(5000, *seed));
                 me.write(&bytes, at, WriteWay::Behind);
                 put(&mut model, &bytes, at);
                 if seed % 2 == 0 {
@@ -332,7 +331,7 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
             Operation::Append(length, seed) => {
                 let offset = me.open.size(off).unwrap();
                 assert_eq!(offset, model.len() as u64);
-                let bytes = stand::noise(*length, *seed);
+                let bytes = loopback::noise(*length, *seed);
                 if offset + (*length as u64) < 2 * REACH {
                     me.write(&bytes, offset, WriteWay::Behind);
                     put(&mut model, &bytes, offset);
@@ -388,7 +387,7 @@ proptest! {
 #[test]
 fn nothing_is_past_the_largest_file() {
     let directory = tempfile::tempdir().unwrap();
-    let servers = stand::servers(directory.path(), 2, 1);
+    let servers = loopback::servers(directory.path(), 2, 1);
     let layout = Layout::new(&Spec::default(), None, 2).unwrap();
     let handle = FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0), TargetId(1)]).unwrap();
     let client = Client::new(&servers, &handle);

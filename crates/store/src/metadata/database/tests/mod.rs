@@ -1,24 +1,26 @@
 //! Databases with a known history, what a kill leaves of them, and small disks.
-#![allow(dead_code, reason = "each test file uses some of it")]
 
+mod damage;
+mod model;
+
+use crate::metadata::database::embedded::{Embedded, Options};
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, read, write};
 use std::path::{Path, PathBuf};
-use thalweg_store::metadata::database::embedded::{Embedded, Options};
-use thalweg_store::metadata::database::in_memory::InMemory;
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, read, write};
 
 /// Checkpoints after a few transactions.
-pub const SMALL: Options = Options { segment_bytes: 600, cache_bytes: 1 << 20, drop_damaged: false };
+pub(super) const SMALL: Options = Options { segment_bytes: 600, cache_bytes: 1 << 20, drop_damaged: false };
 /// Never checkpoints by itself.
-pub const LARGE: Options = Options { segment_bytes: 1 << 30, cache_bytes: 1 << 20, drop_damaged: false };
+pub(super) const LARGE: Options = Options { segment_bytes: 1 << 30, cache_bytes: 1 << 20, drop_damaged: false };
 
 /// In memory where that is possible: these tests open thousands of databases, and each syncs.
-pub fn scratch() -> tempfile::TempDir {
+pub(super) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-pub type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-pub fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Rows {
+pub(super) fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Rows {
     read::<_, DatabaseError>(database, |view| {
         let mut found = Rows::new();
         view.scan(table, prefix, after, &mut |key, value| {
@@ -30,14 +32,14 @@ pub fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<
     .unwrap()
 }
 
-pub fn everything(database: &dyn Database) -> Vec<Rows> {
+pub(super) fn everything(database: &dyn Database) -> Vec<Rows> {
     // What the embedded database keeps for itself begins with `database.`.
     let own = |row: &(Vec<u8>, Vec<u8>)| row.0.starts_with(b"database.");
     let table = |t: &Table| rows(database, *t, b"", None, usize::MAX).into_iter().filter(|row| !own(row)).collect();
     Table::ALL.iter().map(table).collect()
 }
 
-pub fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
+pub(super) fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
     write::<_, DatabaseError>(database, &mut Unwatched, |t| {
         work(t);
         Ok(())
@@ -46,7 +48,7 @@ pub fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
 }
 
 /// Transaction number `i` of a history: a count in one table, a name in another, and one name less.
-pub fn history(database: &dyn Database, i: u64) {
+pub(super) fn history(database: &dyn Database, i: u64) {
     commit(database, |t| {
         t.put(Table::State, b"count", i.to_le_bytes().to_vec());
         t.put(Table::Entries, format!("name {i:04}").as_bytes(), vec![b'x'; (i % 50) as usize]);
@@ -57,7 +59,7 @@ pub fn history(database: &dyn Database, i: u64) {
 }
 
 /// How many transactions of [`history`] a database has; panics unless it is exactly a prefix of it.
-pub fn prefix_length(database: &dyn Database) -> u64 {
+pub(super) fn prefix_length(database: &dyn Database) -> u64 {
     let count = rows(database, Table::State, b"count", None, 1).pop().map_or(0, |(_, v)| u64::from_le_bytes(v.try_into().unwrap()) + 1);
     let expected = InMemory::default();
     (0..count).for_each(|i| history(&expected, i));
@@ -65,7 +67,7 @@ pub fn prefix_length(database: &dyn Database) -> u64 {
     count
 }
 
-pub fn segments(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
     let mut logs: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -76,7 +78,7 @@ pub fn segments(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The state a kill leaves: a copy of the files while the database is open.
-pub fn copy_of(directory: &Path) -> tempfile::TempDir {
+pub(super) fn copy_of(directory: &Path) -> tempfile::TempDir {
     let copy = scratch();
     for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
@@ -86,7 +88,7 @@ pub fn copy_of(directory: &Path) -> tempfile::TempDir {
 }
 
 /// A database of a checkpoint of 10 transactions and a log of 20, and its files after a kill.
-pub fn killed_after_thirty() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+pub(super) fn killed_after_thirty() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     let directory = scratch();
     let database = Embedded::open(directory.path(), LARGE).unwrap();
     (0..10).for_each(|i| history(&database, i));
@@ -98,7 +100,7 @@ pub fn killed_after_thirty() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     (copy, log, bytes)
 }
 
-pub fn open_copy(directory: &Path) -> Embedded {
+pub(super) fn open_copy(directory: &Path) -> Embedded {
     Embedded::open(directory, LARGE).unwrap()
 }
 
@@ -110,7 +112,7 @@ pub struct SmallDisk {
 
 impl SmallDisk {
     /// `None` where that is not allowed.
-    pub fn mount(bytes: u64) -> Option<SmallDisk> {
+    pub(super) fn mount(bytes: u64) -> Option<SmallDisk> {
         let directory = scratch();
         let path = directory.path().to_owned();
         let size = format!("size={bytes}");

@@ -1,7 +1,6 @@
 //! A recorded walk tells who asked for what, and for whom.
 
-mod walking;
-
+use super::fixture::fixture;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +9,21 @@ use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
 use thalweg_store::copy::{Recorder, Recording as Wanted};
 use thalweg_store::protocol::metadata::Place;
 use thalweg_trace::{Recording, Source as _, SpanKind, Time};
-use walking::stand;
 
 #[test]
 fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_served() {
-    let stand = stand(3);
-    stand.make_directory(b"/d");
+    let fixture = fixture(3);
+    fixture.make_directory(b"/d");
     for i in 0..300 {
-        stand.make(format!("/d/{i}").as_bytes(), 10);
+        fixture.make(format!("/d/{i}").as_bytes(), 10);
     }
     for mode in [WalkMode::GlimpseAhead, WalkMode::Synchronous] {
-        let path = stand.directory.path().join(format!("{}.thw", mode.name()));
-        let store = Store { names: Arc::new(stand.names.clone()), data: Arc::clone(&stand.data) };
+        let path = fixture.directory.path().join(format!("{}.thw", mode.name()));
+        let store = Store { names: Arc::new(fixture.names.clone()), data: Arc::clone(&fixture.data) };
         let wanted = Wanted { path: path.clone(), command: vec!["thalweg".into(), "ls".into()], node: "here".into() };
         let recorder = Recorder::start(&wanted, &[&store]).unwrap();
         let options = WalkOptions { mode, timeout: Some(Duration::from_secs(20)), ..WalkOptions::default() };
-        let walker = Walker::new(stand.names.clone(), Arc::clone(&stand.data), options);
+        let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
         let counters = {
             let mut tracer = recorder.mode.thread("main");
             let mut walk = walker.directory(&Place::at("/d"));
@@ -61,5 +59,5 @@ fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_se
             assert!(of(SpanKind::NetReceive).filter(|span| calls.contains(&span.3)).count() as u64 >= counters.requests);
         }
     }
-    stand.store.stop().unwrap();
+    fixture.store.stop().unwrap();
 }

@@ -1,19 +1,19 @@
 //! The namespace against a tree in memory: whatever is done, both answer the same and look the same,
 //! also after a kill.
 
-use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use thalweg_store::ErrorKind;
-use thalweg_store::limits;
-use thalweg_store::metadata::database::embedded::{Embedded, Options};
-use thalweg_store::metadata::database::in_memory::InMemory;
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
-use thalweg_store::metadata::namespace::{Namespace, Seen};
-use thalweg_store::protocol::metadata::{
+use crate::ErrorKind;
+use crate::limits;
+use crate::metadata::database::embedded::{Embedded, Options};
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
+use crate::metadata::namespace::{Namespace, Seen};
+use crate::protocol::metadata::{
     Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,
     TargetEntry, TargetId,
 };
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 

@@ -1,15 +1,14 @@
 //! What POSIX says of times, owners and link counts, operation by operation, on what an operation names and on the
 //! directories around it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use thalweg_store::metadata::database::in_memory::InMemory;
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, View, Watch};
-use thalweg_store::metadata::namespace::{Namespace, Seen};
-use thalweg_store::protocol::metadata::{
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::database::{Database, Unwatched};
+use crate::metadata::namespace::{Namespace, Seen};
+use crate::protocol::metadata::{
     Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, StoreMap,
     TargetEntry, TargetId,
 };
+use std::sync::Arc;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
@@ -152,57 +151,9 @@ fn a_directory_counts_its_subdirectories_wherever_they_come_from() {
     assert_eq!((stat(&n, "/").links, stat(&n, "/a").links), (3, 3));
 }
 
-/// Counts the rows that one reader sees in one go, while nobody can change anything.
-struct Counting {
-    under: InMemory,
-    most: AtomicUsize,
-}
-
-struct CountingView<'a>(&'a dyn View, &'a AtomicUsize);
-
-impl View for CountingView<'_> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.0.get(table, key)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), DatabaseError> {
-        let mut rows = 0;
-        self.0.scan(table, prefix, after, &mut |key, value| {
-            rows += 1;
-            each(key, value)
-        })?;
-        self.1.fetch_max(rows, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-impl Database for Counting {
-    fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
-        self.under.read(&mut |view| work(&CountingView(view, &self.most)))
-    }
-
-    fn write(
-        &self,
-        watch: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
-        self.under.write(watch, work)
-    }
-
-    fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
-        self.under.sync(watch)
-    }
-}
-
 #[test]
 fn changes_never_wait_for_more_than_a_slice_of_a_page() {
-    let database = Arc::new(Counting { under: InMemory::default(), most: AtomicUsize::new(0) });
+    let database = Arc::new(InMemory::default());
     let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &Seen::default()).unwrap();
     for i in 0..3000 {
         n.create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
@@ -212,6 +163,6 @@ fn changes_never_wait_for_more_than_a_slice_of_a_page() {
         assert_eq!((page.len(), more), ((most as usize).min(3000), most < 3000));
         assert!(page.is_sorted_by(|a, b| a.name < b.name));
     }
-    let most = database.most.load(Ordering::Relaxed);
+    let most = database.most_rows();
     assert!(most <= 130, "{most} rows were read while changes waited");
 }

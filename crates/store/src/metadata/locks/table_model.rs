@@ -1,13 +1,13 @@
 //! The table of locks against a model that knows, for every byte, who holds it and how.
 
+use crate::metadata::locks::ranges::Holder;
+use crate::metadata::locks::table::{Outcome, Table, Ticket};
+use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
+use crate::protocol::metadata::FileId;
+use crate::{ErrorKind, limits};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use thalweg_store::metadata::locks::ranges::Holder;
-use thalweg_store::metadata::locks::table::{Outcome, Table, Ticket};
-use thalweg_store::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::FileId;
-use thalweg_store::{ErrorKind, limits};
 
 /// The model's files have this many bytes; the last one stands for all behind it.
 const BYTES: u64 = 8;

@@ -1,13 +1,11 @@
 //! The embedded database against an ordered map, and against everything that can happen to its log.
 
-mod history;
-
-use history::*;
+use super::*;
+use crate::metadata::database::embedded::{Embedded, Options};
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, write};
 use proptest::prelude::*;
 use std::sync::Arc;
-use thalweg_store::metadata::database::embedded::{Embedded, Options};
-use thalweg_store::metadata::database::in_memory::InMemory;
-use thalweg_store::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, write};
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -3,19 +3,18 @@
 //! file did not have at some moment of the request is a failure; so are a file that has lost bytes and passes for whole, and one that has lost
 //! none and does not.
 
-mod disk;
-
-use disk::{Disk, Saved, locked};
+use crate::metadata::background::intents::IoServers;
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::namespace::{Namespace, Seen};
+use crate::metadata::service::{LocalClient, MetadataOptions, MetadataService};
+use crate::protocol::io::DatafileId;
+use crate::protocol::metadata::*;
+use crate::{Error, ErrorKind, Result};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_layout::{Distribution, Layout, Spec};
-use thalweg_store::metadata::background::intents::IoServers;
-use thalweg_store::metadata::namespace::{Namespace, Seen};
-use thalweg_store::metadata::service::{LocalClient, MetadataOptions, MetadataService};
-use thalweg_store::protocol::io::DatafileId;
-use thalweg_store::protocol::metadata::*;
-use thalweg_store::{Error, ErrorKind, Result};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 const SERVERS: usize = 2;
@@ -116,7 +115,7 @@ struct Servers(Arc<Mutex<Bytes>>);
 
 impl Servers {
     fn here(&self, server: &ServerEntry) -> Result<MutexGuard<'_, Bytes>> {
-        let bytes = locked(&self.0);
+        let bytes = self.0.lock();
         let number: usize = server.name[2..].parse().unwrap();
         if bytes.away[number] { Err(Error::new(ErrorKind::Reset, "away").at_server(&server.name)) } else { Ok(bytes) }
     }
@@ -156,7 +155,7 @@ impl IoServers for Servers {
     }
 
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>> {
-        let mut bytes = locked(&self.0);
+        let mut bytes = self.0.lock();
         for write in std::mem::take(&mut bytes.meanwhile) {
             bytes.write(write);
         }
@@ -190,9 +189,8 @@ struct Client {
 }
 
 struct World {
-    disk: Arc<Mutex<Disk>>,
+    database: Arc<InMemory>,
     bytes: Arc<Mutex<Bytes>>,
-    dead: Arc<Mutex<bool>>,
     service: Option<Arc<MetadataService>>,
     boot: u64,
     clients: Vec<Client>,
@@ -253,9 +251,8 @@ fn layout() -> LayoutChoice {
 impl World {
     fn new() -> World {
         let mut world = World {
-            disk: Arc::default(),
+            database: Arc::new(InMemory::on_a_machine()),
             bytes: Arc::default(),
-            dead: Arc::default(),
             service: None,
             boot: 1,
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
@@ -270,8 +267,8 @@ impl World {
     }
 
     fn start(&mut self) {
-        self.dead = Arc::default();
-        let database = Arc::new(Saved { disk: Arc::clone(&self.disk), dead: Arc::clone(&self.dead) });
+        self.database = Arc::new(self.database.start_again());
+        let database = Arc::clone(&self.database) as _;
         let namespace = Arc::new(Namespace::open(database, map(), OWNER, &Seen::default()).unwrap());
         let options = MetadataOptions {
             name: "metadata".into(),
@@ -286,7 +283,7 @@ impl World {
 
     /// As a signal that cannot be caught: nothing of it reaches the disk any more.
     fn kill(&mut self) {
-        *locked(&self.dead) = true;
+        self.database.kill();
         self.clients.iter_mut().for_each(|client| {
             client.session = None;
             client.closed.clear();
@@ -310,7 +307,7 @@ impl World {
     }
 
     fn learn(&self, attributes: &Attributes) {
-        let mut bytes = locked(&self.bytes);
+        let mut bytes = self.bytes.lock();
         if let Some(layout) = &attributes.layout
             && !bytes.layouts.contains_key(&attributes.id)
         {
@@ -353,7 +350,7 @@ impl World {
         let one = self.clients[client].open.iter_mut().filter(|u| u.write).nth(chosen).unwrap();
         let from = if random.one_in(2) { end - 1 } else { random.below(end) / 2 };
         let write = (one.id, from, end);
-        let mut bytes = locked(&self.bytes);
+        let mut bytes = self.bytes.lock();
         one.wrote = true;
         one.unsynced.get_or_insert(bytes.boots);
         if late {
@@ -372,7 +369,7 @@ impl World {
             return;
         }
         let used = &mut self.clients[client].open[random.below(many) as usize];
-        let mut bytes = locked(&self.bytes);
+        let mut bytes = self.bytes.lock();
         if bytes.away.contains(&true) {
             return;
         }
@@ -410,14 +407,14 @@ impl World {
             // Only who has it open writes.
             let (id, end) = (used.id, 1 + random.below(60));
             let writer = self.clients.iter_mut().flat_map(|c| &mut c.open).find(|u| u.write && u.id == id).unwrap();
-            let mut bytes = locked(&self.bytes);
+            let mut bytes = self.bytes.lock();
             writer.wrote = true;
             writer.unsynced.get_or_insert(bytes.boots);
             writer.note((id, end - 1, end));
             bytes.meanwhile.push((id, end - 1, end));
         }
         let (before, from) = {
-            let bytes = locked(&self.bytes);
+            let bytes = self.bytes.lock();
             let sizes: HashMap<FileId, u64> = bytes.layouts.keys().map(|id| (*id, bytes.size(*id))).collect();
             (sizes, bytes.log.len())
         };
@@ -449,7 +446,7 @@ impl World {
             }
         };
         // What was not done meanwhile is done now: it was sent.
-        let mut bytes = locked(&self.bytes);
+        let mut bytes = self.bytes.lock();
         for write in std::mem::take(&mut bytes.meanwhile) {
             bytes.write(write);
         }
@@ -495,7 +492,7 @@ impl World {
                 let place = name(random);
                 let relaid = self.request(client, Operation::Relayout { place, layout: layout(), node: "n".into() });
                 if let Ok(MetadataReply::Attributes(attributes)) = relaid {
-                    locked(&self.bytes).layouts.insert(attributes.id, attributes.layout.unwrap());
+                    self.bytes.lock().layouts.insert(attributes.id, attributes.layout.unwrap());
                 }
             }
             87 => {
@@ -509,7 +506,7 @@ impl World {
             89..=91 => {
                 if !self.in_flight.is_empty() {
                     let write = self.in_flight.swap_remove(random.below(self.in_flight.len() as u64) as usize);
-                    locked(&self.bytes).write(write);
+                    self.bytes.lock().write(write);
                 }
             }
             92 => {
@@ -519,13 +516,7 @@ impl World {
             93 => {
                 self.kill();
                 self.boot += 1;
-                let mut disk = locked(&self.disk);
-                let (states, many) = (std::mem::take(&mut disk.since_sync), random.below(4) as usize);
-                // Power loss takes what was not synced, newest first.
-                if let Some(state) = states.into_iter().rev().nth(many) {
-                    disk.now = state;
-                }
-                drop(disk);
+                self.database.lose_power(random.below(4) as usize);
                 self.start();
             }
             94 => {
@@ -539,14 +530,14 @@ impl World {
                 self.boot += 1;
                 self.start();
             }
-            95 => locked(&self.bytes).power_loss(random.below(SERVERS as u64) as usize),
+            95 => self.bytes.lock().power_loss(random.below(SERVERS as u64) as usize),
             96 => {
                 let server = random.below(SERVERS as u64) as usize;
-                let away = &mut locked(&self.bytes).away[server];
+                let away = &mut self.bytes.lock().away[server];
                 *away = !*away;
             }
             97 => {
-                let mut bytes = locked(&self.bytes);
+                let mut bytes = self.bytes.lock();
                 bytes.datafiles.values_mut().for_each(|sizes| sizes.1 = sizes.0);
             }
             98 => self.service.as_ref().unwrap().sizes_are_looked_at(),

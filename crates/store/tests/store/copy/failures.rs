@@ -1,7 +1,6 @@
 //! What goes wrong, and what it must not do: lose bytes, take a part for the whole, hang, or blame nobody.
 
-mod stand;
-
+use crate::loopback::{self, crc32c};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
@@ -12,8 +11,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_store::client::Store;
 use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Quiet, Sink, Source, Tuning, run};
-use thalweg_store::crc::crc32c;
-use thalweg_store::io::{IoServer, IoServerOptions, Target};
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
@@ -33,19 +30,17 @@ struct Process {
 fn as_a_server_process() {
     let Ok(text) = std::env::var("THALWEG_TEST_SERVER") else { return };
     let (number, directory) = text.split_once('@').unwrap();
-    let number: u32 = number.parse().unwrap();
-    let target = Target::initialise(Path::new(directory), stand::STORE, TargetId(number)).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = IoServer::start(listener, vec![target], IoServerOptions::new(format!("io{number}"), "here", stand::STORE)).unwrap();
-    println!("\nADDRESS {}", server.address());
+    let name = format!("io{number}");
+    let server = loopback::start(Path::new(directory), &name, "127.0.0.1:0", [number.parse().unwrap()]);
+    println!("\nADDRESS {}", server.listens(&name).unwrap());
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
 impl Process {
     fn start(directory: &Path, number: u32) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "as_a_server_process", "--nocapture", "--test-threads=1"])
-            .env("THALWEG_TEST_SERVER", format!("{number}@{}", directory.join(format!("t{number}")).display()))
+            .args(["--exact", "copy::failures::as_a_server_process", "--nocapture", "--test-threads=1"])
+            .env("THALWEG_TEST_SERVER", format!("{number}@{}", directory.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -68,7 +63,7 @@ impl Drop for Process {
 }
 
 fn map_of(addresses: &[&str]) -> StoreMap {
-    let mut map = StoreMap { store: stand::STORE, servers: Vec::new(), targets: Vec::new() };
+    let mut map = StoreMap { store: loopback::STORE, servers: Vec::new(), targets: Vec::new() };
     for (server, address) in (0..).zip(addresses) {
         map.servers.push(ServerEntry { name: format!("io{server}"), node: "here".into(), address: (*address).to_owned() });
         map.targets.push(TargetEntry { target: TargetId(server), server, directory: String::new() });
@@ -109,7 +104,7 @@ fn a_server_killed_during_a_copy_is_named_within_two_seconds_and_nothing_is_take
     for tuning in both_paths() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (Process::start(dir.path(), 0), Process::start(dir.path(), 1));
-        let (store, names) = stand::store(&map_of(&[&first.address, &second.address]), PATIENCE);
+        let (store, names) = loopback::store(&map_of(&[&first.address, &second.address]), PATIENCE);
         let job = CopyJob { tuning, ..into(&store, Source::Memory(64 << 30)) };
         let kill = || second.signal(rustix::process::Signal::KILL);
         let (result, since) = interfere(&job, 20 << 20, &kill);
@@ -120,7 +115,7 @@ fn a_server_killed_during_a_copy_is_named_within_two_seconds_and_nothing_is_take
         // It is back, and everything works again, over the same client.
         drop(second);
         let again = Process::start(dir.path(), 1);
-        let (store, _) = stand::store(&map_of(&[&first.address, &again.address]), PATIENCE);
+        let (store, _) = loopback::store(&map_of(&[&first.address, &again.address]), PATIENCE);
         run(&into(&store, Source::Memory(5 << 20)), &Quiet).unwrap();
     }
 }
@@ -129,7 +124,7 @@ fn a_server_killed_during_a_copy_is_named_within_two_seconds_and_nothing_is_take
 fn a_server_stopped_for_a_while_is_a_stall_and_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (Process::start(dir.path(), 0), Process::start(dir.path(), 1));
-    let (store, _) = stand::store(&map_of(&[&first.address, &second.address]), PATIENCE);
+    let (store, _) = loopback::store(&map_of(&[&first.address, &second.address]), PATIENCE);
     let job = into(&store, Source::Memory(200 << 20));
     let stop = || {
         second.signal(rustix::process::Signal::STOP);
@@ -147,7 +142,7 @@ fn a_server_stopped_for_good_is_given_up_after_the_timeout_and_named() {
     for tuning in both_paths() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (Process::start(dir.path(), 0), Process::start(dir.path(), 1));
-        let (store, names) = stand::store(&map_of(&[&first.address, &second.address]), Duration::from_millis(700));
+        let (store, names) = loopback::store(&map_of(&[&first.address, &second.address]), Duration::from_millis(700));
         let job = CopyJob { tuning, ..into(&store, Source::Memory(64 << 30)) };
         let stop = || second.signal(rustix::process::Signal::STOP);
         let (result, _) = interfere(&job, 10 << 20, &stop);
@@ -174,7 +169,7 @@ fn a_cancel_ends_a_copy_at_once_even_when_a_server_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (Process::start(dir.path(), 0), Process::start(dir.path(), 1));
     // Removing what is not whole has to wait for the stopped server: not for long, here.
-    let (store, names) = stand::store(&map_of(&[&first.address, &second.address]), Duration::from_secs(1));
+    let (store, names) = loopback::store(&map_of(&[&first.address, &second.address]), Duration::from_secs(1));
     let error = run(&into(&store, Source::Memory(64 << 30)), &CancelWhenStopped(&second, AtomicBool::new(false))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
     assert!(names.list().is_empty());
@@ -193,12 +188,12 @@ fn write(connection: &mut Connection, datafile: DatafileId, offset: u64, payload
 #[test]
 fn bytes_that_fail_their_checksum_are_never_readable() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
     let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
-    let good = stand::noise(2_000_000, 1);
+    let good = loopback::noise(2_000_000, 1);
     write(&mut connection, datafile, 0, &good, crc32c(&good)).unwrap();
-    let lie = stand::noise(1_500_000, 2);
+    let lie = loopback::noise(1_500_000, 2);
     let error = write(&mut connection, datafile, 1_000_000, &lie, crc32c(&lie) ^ 1).unwrap_err();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Corrupt, Some("io0")), "{error}");
     // The connection lives, the old bytes are all there, and the file has not grown.
@@ -228,7 +223,7 @@ impl Service for Damaging {
             node: "here".into(),
             boot_id: String::new(),
             verifier: BootVerifier(1),
-            store: stand::STORE,
+            store: loopback::STORE,
             service_start: Default::default(),
         })
     }
@@ -269,7 +264,7 @@ fn damaging(left: u64) -> (thalweg_store::wire::Running, Store) {
     let service = Arc::new(Damaging { left: AtomicU64::new(left), verifier: AtomicU64::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = serve(listener, service, ServeOptions::new("io0", "here")).unwrap();
-    let (store, _) = stand::store(&map_of(&[&server.address().to_string()]), PATIENCE);
+    let (store, _) = loopback::store(&map_of(&[&server.address().to_string()]), PATIENCE);
     (server, store)
 }
 
@@ -318,8 +313,8 @@ fn a_source_that_changes_its_size_or_goes_is_an_error_and_nothing_is_kept() {
     for tuning in both_paths() {
         for (what, change) in changes {
             let dir = tempfile::tempdir().unwrap();
-            let servers = stand::servers(dir.path(), 2, 1);
-            let (store, names) = stand::store(&servers.map, PATIENCE);
+            let servers = loopback::servers(dir.path(), 2, 1);
+            let (store, names) = loopback::store(&servers.map, PATIENCE);
             let path = dir.path().join("source");
             std::fs::File::create(&path).unwrap().set_len(80 << 20).unwrap();
             let job = CopyJob { tuning: tuning.clone(), ..into(&store, Source::Local(path.clone())) };
@@ -341,8 +336,8 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
         println!("SKIPPED: a small file system needs the right to mount");
         return;
     }
-    let servers = stand::servers(dir.path(), 2, 1);
-    let (store, names) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 2, 1);
+    let (store, names) = loopback::store(&servers.map, PATIENCE);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         for tuning in both_paths() {
             let error = run(&CopyJob { tuning, ..into(&store, Source::Memory(200 << 20)) }, &Quiet).unwrap_err();
@@ -356,7 +351,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
             connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &[]).unwrap().1
         };
         let datafile = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(1) };
-        let (old, new) = (stand::noise(3_000_000, 5), stand::noise(6_000_000, 6));
+        let (old, new) = (loopback::noise(3_000_000, 5), loopback::noise(6_000_000, 6));
         write(&mut connection, datafile(9), 0, &old, crc32c(&old)).unwrap();
         call(&mut connection, IoRequest::Sync { datafiles: vec![datafile(9)] });
         let mut offset = 0;
@@ -383,11 +378,11 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
 #[test]
 fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_lives() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
+    let servers = loopback::servers(dir.path(), 1, 1);
     let address = &servers.map.servers[0].address;
     let mut connection = Connection::connect(address, &Connect::default()).unwrap();
     let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
-    let piece = stand::noise(1 << 20, 5);
+    let piece = loopback::noise(1 << 20, 5);
     write(&mut connection, datafile, 0, &piece, crc32c(&piece)).unwrap();
     // A proxy that cuts a message short in its payload.
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -424,7 +419,7 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
 fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() {
     let dir = tempfile::tempdir().unwrap();
     let server = Process::start(dir.path(), 0);
-    let payload = stand::noise(16 << 20, 1);
+    let payload = loopback::noise(16 << 20, 1);
     let crc = crc32c(&payload);
     std::thread::scope(|scope| {
         for n in 0..48 {
@@ -446,7 +441,7 @@ fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() 
 #[test]
 fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 2);
+    let servers = loopback::servers(dir.path(), 1, 2);
     let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
     let here = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
     let cases = [
@@ -465,17 +460,17 @@ fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
 #[test]
 fn a_server_of_another_store_or_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 2, 1);
+    let servers = loopback::servers(dir.path(), 2, 1);
     let mut map = servers.map.clone();
     map.store = 8;
-    let (store, _) = stand::store(&map, PATIENCE);
+    let (store, _) = loopback::store(&map, PATIENCE);
     let error: Error = run(&into(&store, Source::Memory(5 << 20)), &Quiet).unwrap_err();
     assert!(error.message().contains("belongs to store 0000000000000007"), "{error}");
     let mut map = servers.map.clone();
     map.servers.swap(0, 1);
     map.servers[0].name = "io0".into();
     map.servers[1].name = "io1".into();
-    let (store, _) = stand::store(&map, PATIENCE);
+    let (store, _) = loopback::store(&map, PATIENCE);
     let error = run(&into(&store, Source::Memory(5 << 20)), &Quiet).unwrap_err();
     assert!(error.message().contains("calls itself io"), "{error}");
 }

@@ -1,7 +1,6 @@
 //! Copies through real sockets: what goes in comes out, whatever the layout and the parameters.
 
-mod stand;
-
+use crate::loopback;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_layout::Spec;
@@ -59,8 +58,8 @@ fn file_of(dir: &Path, bytes: &[u8]) -> PathBuf {
 #[test]
 fn what_goes_in_comes_out() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 3, 2);
-    let (store, names) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 3, 2);
+    let (store, names) = loopback::store(&servers.map, PATIENCE);
     let layouts = [
         choice("basic_dist", None),
         choice("simple_stripe", None),
@@ -73,7 +72,7 @@ fn what_goes_in_comes_out() {
     let out = dir.path().join("out");
     for (n, layout) in layouts.iter().enumerate() {
         for size in sizes {
-            let bytes = stand::noise(size, n as u64 + 1);
+            let bytes = loopback::noise(size, n as u64 + 1);
             let source = file_of(dir.path(), &bytes);
             for (t, tuning) in tunings().iter().enumerate() {
                 let name = format!("/l{n}");
@@ -90,8 +89,8 @@ fn what_goes_in_comes_out() {
 #[test]
 fn memory_and_null_are_ends_too() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 2, 1);
-    let (store, _) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 2, 1);
+    let (store, _) = loopback::store(&servers.map, PATIENCE);
     for (n, tuning) in tunings().into_iter().enumerate() {
         let path = format!("/m{n}");
         let sink = Sink::Store(store.clone(), path.clone(), LayoutChoice::default());
@@ -108,8 +107,8 @@ fn memory_and_null_are_ends_too() {
 #[test]
 fn parameters_can_be_turned_while_a_copy_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 2, 1);
-    let (store, _) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 2, 1);
+    let (store, _) = loopback::store(&servers.map, PATIENCE);
     let sink = Sink::Store(store.clone(), "/turned".into(), LayoutChoice::default());
     let tuning = Tuning { request_bytes: Some(1 << 20), requests: Some(1), ..Tuning::default() };
     let job = CopyJob { tuning, ..CopyJob::new(Source::Memory(200 << 20), sink) };
@@ -140,9 +139,9 @@ fn parameters_can_be_turned_while_a_copy_runs() {
 #[test]
 fn between_two_stores() {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (first, second) = (stand::servers(a.path(), 2, 1), stand::servers(b.path(), 3, 1));
-    let ((from, _), (to, _)) = (stand::store(&first.map, PATIENCE), stand::store(&second.map, PATIENCE));
-    let bytes = stand::noise(7_000_000, 3);
+    let (first, second) = (loopback::servers(a.path(), 2, 1), loopback::servers(b.path(), 3, 1));
+    let ((from, _), (to, _)) = (loopback::store(&first.map, PATIENCE), loopback::store(&second.map, PATIENCE));
+    let bytes = loopback::noise(7_000_000, 3);
     copy_in(&from, &file_of(a.path(), &bytes), "/x", LayoutChoice::default(), Tuning::default()).unwrap();
     let sink = Sink::Store(to.clone(), "/y".into(), choice("simple_stripe,strip_size=12345", None));
     let tuning = Tuning { request_bytes: Some(1_000_000), requests: Some(3), ..Tuning::default() };
@@ -155,8 +154,8 @@ fn between_two_stores() {
 #[test]
 fn holes_stay_holes_and_read_as_zeros() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 3, 1);
-    let (store, _) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 3, 1);
+    let (store, _) = loopback::store(&servers.map, PATIENCE);
     let file = store
         .create("/holes", 0o644, thalweg_store::protocol::metadata::Existing::Refuse, &choice("simple_stripe,strip_size=1000", None))
         .unwrap();
@@ -180,10 +179,10 @@ fn holes_stay_holes_and_read_as_zeros() {
 #[test]
 fn an_existing_file_is_replaced_only_when_told() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 2, 1);
-    let (store, names) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 2, 1);
+    let (store, names) = loopback::store(&servers.map, PATIENCE);
     for size in [10, 3_000_000] {
-        let source = file_of(dir.path(), &stand::noise(size, 1));
+        let source = file_of(dir.path(), &loopback::noise(size, 1));
         let job = |force| {
             let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
             CopyJob { force, ..CopyJob::new(Source::Local(source.clone()), sink) }
@@ -199,8 +198,8 @@ fn an_existing_file_is_replaced_only_when_told() {
 #[test]
 fn what_is_no_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
-    let (store, names) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 1, 1);
+    let (store, names) = loopback::store(&servers.map, PATIENCE);
     let fifo = dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let cases = [
@@ -219,8 +218,8 @@ fn what_is_no_file_is_refused() {
 #[test]
 fn senseless_parameters_are_refused_with_their_name() {
     let dir = tempfile::tempdir().unwrap();
-    let servers = stand::servers(dir.path(), 1, 1);
-    let (store, _) = stand::store(&servers.map, PATIENCE);
+    let servers = loopback::servers(dir.path(), 1, 1);
+    let (store, _) = loopback::store(&servers.map, PATIENCE);
     let source = file_of(dir.path(), b"abc");
     let base = Tuning::default;
     let cases = [

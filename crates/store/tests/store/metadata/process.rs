@@ -38,7 +38,7 @@ impl Served {
     fn start(config: &Path) -> Served {
         let program = std::env::current_exe().unwrap();
         let mut child = Command::new(program)
-            .args(["--exact", "the_service_runs_until_it_is_killed", "--nocapture"])
+            .args(["--exact", "metadata::process::the_service_runs_until_it_is_killed", "--nocapture"])
             .env(SERVED, config)
             .stdout(Stdio::piped())
             .spawn()
