@@ -92,7 +92,7 @@ impl FileSystem {
             return Ok(Size::default());
         }
         // What is on its way now may arrive before the servers are asked, or after: either way it is in one of the two.
-        let own_end = shared.and_then(Shared::unflushed_end);
+        let own_end = shared.and_then(|shared| shared.file.dirty_end());
         let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
         self.check_silence(handle.targets())?;
         let sizes = match (self.data.sizes(tracer, &handle), &attributes.settled) {
@@ -231,10 +231,11 @@ impl FileSystem {
         if size_bytes > limits::FILE_BYTES {
             return Err(Refusal::plain(libc::EFBIG));
         }
-        let done = self.names.truncate(tracer, &Place::of(node.id), size_bytes);
-        if let Some(shared) = shared {
-            shared.forget_all();
-        }
+        let ask = |tracer: &mut Tracer| self.names.truncate(tracer, &Place::of(node.id), size_bytes);
+        let done = match shared {
+            Some(shared) => shared.file.truncate(tracer, ask),
+            None => ask(tracer),
+        };
         done.map_err(|e| Refusal::from(e).of_known_file())
     }
 }

@@ -220,7 +220,7 @@ impl FileSystem {
     /// whoever compares meanwhile must not find the old bytes under the new name.
     fn forget_bytes(&self, node: &Node, shared: Option<&Shared>, change: u64) {
         if let Some(shared) = shared {
-            shared.forget_all();
+            shared.file.forget_all();
         }
         self.device.forget_cached(self.table.number(node.id), true);
         node.state().cached_change = Some(change);
@@ -239,7 +239,7 @@ impl FileSystem {
     /// Everything that was written to a file here is at the servers, and the service knows. What was lost is noted.
     pub fn settle(&self, tracer: &mut Tracer, node: &Node, shared: &Shared) {
         let _settling = shared.settling();
-        if let Err(error) = shared.flush(tracer) {
+        if let Err(error) = shared.file.flush(tracer) {
             self.log.line(format_args!("bytes written are lost: {error}"));
             shared.lost(&error);
         }
@@ -276,8 +276,6 @@ impl FileSystem {
         let append = flags & libc::O_APPEND as u32 != 0 && write_flags & abi::WRITE_CACHE == 0;
         if append {
             self.append(w, &handle, bytes)?;
-        } else if self.options.strict {
-            handle.shared.write_through(&mut w.tracer, bytes, offset)?;
         } else {
             handle.shared.write(&mut w.tracer, bytes, offset)?;
         }
@@ -292,11 +290,7 @@ impl FileSystem {
     fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<()> {
         let shared = &handle.shared;
         self.settle(&mut w.tracer, &handle.node, shared);
-        let written = self.locks.append(&mut w.tracer, handle.node.id, |tracer| {
-            let offset = shared.file.size_traced(tracer)?;
-            shared.write_through(tracer, bytes, offset)
-        });
-        Ok(written?)
+        Ok(self.locks.append(&mut w.tracer, handle.node.id, |tracer| shared.append(tracer, bytes))?)
     }
 
     /// Set-user and set-group bits go when somebody writes who may not keep them.
@@ -359,7 +353,7 @@ impl FileSystem {
         let shared = &handle.shared;
         shared.synced.store(true, Ordering::Relaxed);
         self.settle(tracer, &handle.node, shared);
-        if let Err(error) = shared.file.sync_traced(tracer) {
+        if let Err(error) = shared.file.sync(tracer) {
             self.log.line(format_args!("sync: {error}"));
             shared.lost(&error);
         }
@@ -382,7 +376,7 @@ impl FileSystem {
         let mut all = Ok(());
         for handle in self.handles.all() {
             self.settle(&mut w.tracer, &handle.node, &handle.shared);
-            if let Err(error) = handle.shared.file.sync_traced(&mut w.tracer) {
+            if let Err(error) = handle.shared.file.sync(&mut w.tracer) {
                 handle.shared.lost(&error);
                 all = all.and(Err(Refusal::from(error)));
             }
@@ -408,7 +402,6 @@ impl FileSystem {
         let shared = &handle.shared;
         self.settle(&mut w.tracer, &handle.node, shared);
         let done = shared.file.allocate(&mut w.tracer, offset, length, how);
-        shared.forget_all();
         shared.was_written(offset.saturating_add(length));
         done?;
         Ok(Answer::Done)

@@ -170,7 +170,13 @@ impl FileSystem {
         let empty = flags & libc::O_TRUNC as u32;
         if empty != 0 {
             // The kernel is told of it as it is then.
-            self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?;
+            match self.table.get(number).and_then(|node| Some((node.shared()?, node))) {
+                Some((shared, node)) => {
+                    self.settle(&mut w.tracer, &node, &shared);
+                    self.truncate(&mut w.tracer, &node, Some(&shared), 0)?;
+                }
+                None => self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?,
+            }
             let attributes = self.names.stat(&mut w.tracer, &Place::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
             self.answer_entry(w, place, &attributes)?;
         } else {

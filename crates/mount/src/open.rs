@@ -15,7 +15,7 @@ use crate::errors::{Answered, Refusal};
 use crate::table::Node;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_store::client::{AheadOptions, BehindOptions, DataClient, FileHandle, ReadAhead, StoreFile, View, WriteBehind};
+use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
 use thalweg_store::{Error, Result};
@@ -47,10 +47,8 @@ impl SyncHabit {
 
 /// A file that is open here.
 pub struct Shared {
-    /// Its bytes at the servers.
-    pub file: Arc<StoreFile>,
-    /// What is kept of it here; a strict mount keeps nothing.
-    kept: Option<Kept>,
+    /// Its bytes; a strict mount keeps none of them.
+    pub file: BufferedFile,
     /// Says to the service that it is open, and to be written if it was made or first opened so. `None` only at its end.
     opened: Option<Unused>,
     /// Says to the service that it is to be written, if it was first opened to be read.
@@ -99,12 +97,6 @@ impl Drop for Unused {
     }
 }
 
-/// What is kept of a file here.
-struct Kept {
-    ahead: Arc<ReadAhead>,
-    behind: Arc<WriteBehind>,
-}
-
 #[derive(Default)]
 struct State {
     /// Where the last byte ends that was written since the service was told.
@@ -125,14 +117,9 @@ impl Shared {
         let handle = FileHandle::from_attributes(path, opened.attributes())?;
         let file = StoreFile::new(Arc::clone(data), handle);
         let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
-        let kept = (!strict).then(|| {
-            let behind = WriteBehind::new(Arc::clone(&file), &BehindOptions::default());
-            let options = AheadOptions { behind: Some(Arc::clone(&behind)), ..AheadOptions::default() };
-            Kept { ahead: ReadAhead::new(Arc::clone(&file), &options), behind }
-        });
+        let file = if strict { BufferedFile::unbuffered(file) } else { BufferedFile::new(file, &BufferedOptions::default()) };
         Ok(Shared {
             file,
-            kept,
             opened: Some(opened),
             writing: Mutex::default(),
             written_bytes: AtomicU64::new(0),
@@ -166,11 +153,6 @@ impl Shared {
         Ok(Some(attributes))
     }
 
-    /// Where the last byte ends that is not at a server yet.
-    pub fn unflushed_end(&self) -> Option<u64> {
-        self.kept.as_ref().and_then(|kept| kept.behind.dirty_end())
-    }
-
     /// Whether something was written that the service was not told of.
     pub fn is_untold(&self) -> bool {
         self.state().untold.is_some()
@@ -181,26 +163,7 @@ impl Shared {
     /// # Errors
     /// A server's.
     pub fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
-        let end = offset.saturating_add(length as u64);
-        let Some(Kept { ahead, behind }) = &self.kept else {
-            let mut memory = vec![0; length];
-            let have = self.file.read(tracer, &mut memory, offset, None)?;
-            memory.truncate(have);
-            return Ok(View::from(memory));
-        };
-        // Asked before anything is read: what arrives at a server meanwhile must not be missed in both places.
-        let unflushed_end = behind.dirty_end();
-        if unflushed_end.is_none() || !behind.is_dirty(&(offset..end)) {
-            let view = ahead.view(tracer, offset, length)?;
-            // It ends here at the servers, but what was written here and is behind it is on its way: a hole.
-            if view.len() == length || unflushed_end.is_none_or(|end| end <= offset + view.len() as u64) {
-                return Ok(view);
-            }
-        }
-        let mut memory = vec![0; length];
-        let have = behind.read(tracer, &mut memory, offset, None)?;
-        memory.truncate(have);
-        Ok(View::from(memory))
+        self.file.read(tracer, offset, length)
     }
 
     /// Writes; the bytes may be on their way when it returns.
@@ -208,32 +171,23 @@ impl Shared {
     /// # Errors
     /// A server's; or that of an earlier write, which had been answered.
     pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        let Some(kept) = &self.kept else { return self.write_through(tracer, bytes, offset) };
-        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        let end = offset + bytes.len() as u64;
-        let written = kept.behind.write(tracer, bytes, offset);
-        kept.ahead.forget(&(offset..end));
-        // Even of a write that fails a part may be there. Noted only now: who tells the service has flushed these bytes.
-        self.was_written(end);
-        written
+        self.noted(bytes, offset, || self.file.write(tracer, bytes, offset))
     }
 
-    /// Writes; the bytes are at the servers when it returns.
+    /// Writes at the end of the file. Nobody else appends meanwhile.
     ///
     /// # Errors
     /// A server's.
-    pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        let end = offset + bytes.len() as u64;
+    pub fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<()> {
+        let offset = self.file.size(tracer)?;
+        self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))
+    }
+
+    fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if let Some(kept) = &self.kept {
-            // What was written there before and has not left must not overtake these bytes.
-            kept.behind.flush_range(tracer, &(offset..end));
-        }
-        let written = self.file.write_traced(tracer, bytes, offset);
-        if let Some(kept) = &self.kept {
-            kept.ahead.forget(&(offset..end));
-        }
-        self.was_written(end);
+        let written = write();
+        // Even of a write that fails a part may be there. Noted only now: who tells the service has flushed these bytes.
+        self.was_written(offset.saturating_add(bytes.len() as u64));
         written
     }
 
@@ -261,21 +215,6 @@ impl Shared {
     /// How many bytes were written since it was opened.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Everything written is at the servers when it returns.
-    ///
-    /// # Errors
-    /// Of a write that had been answered.
-    pub fn flush(&self, tracer: &mut Tracer) -> Result<()> {
-        self.kept.as_ref().map_or(Ok(()), |kept| kept.behind.flush(tracer))
-    }
-
-    /// What was read ahead may not be relied on any more.
-    pub fn forget_all(&self) {
-        if let Some(kept) = &self.kept {
-            kept.ahead.forget_all();
-        }
     }
 
     /// Bytes that had been answered for are lost.
@@ -309,11 +248,7 @@ impl Shared {
 impl Drop for Shared {
     /// Tells the service how the writing has ended; what has not left yet is not known to have arrived.
     fn drop(&mut self) {
-        let unflushed = self.unflushed_end().is_some();
-        let end = match self.file.take_end() {
-            _ if unflushed => End::Unknown,
-            end => end,
-        };
+        let end = self.file.take_end();
         let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         writing.into_iter().chain(self.opened.take()).for_each(|opened| opened.ended(end));
     }

@@ -8,7 +8,7 @@
 //! threads fill. It begins small, doubles each time the reader finds a chunk that is still on its way (the reader is faster than
 //! the window is long), and is halved when a chunk goes that nobody had asked for. A chunk goes when all of it was read.
 //!
-//! **The end of the file** is asked for once, when the first stream begins, unless the owner has told it; nothing is fetched
+//! **The end of the file** is asked for once, when the first stream begins, unless the owner knows it; nothing is fetched
 //! beyond it. A chunk in which a datafile came short has a hole in it, or the file was cut off meanwhile: it is not
 //! used, and what was asked for is read anew, by [`StoreFile::read`], which finds out. So a window never decides where a file ends.
 //!
@@ -44,8 +44,7 @@ const SMALLEST_BYTES: u64 = 64 << 10;
 pub struct AheadOptions {
     /// Bytes ahead of each stream, at most. `None`: chosen by where the servers are.
     pub window_bytes: Option<u64>,
-    /// The file's size, if the owner knows it and will keep telling it ([`ReadAhead::set_size`]): then reads end there, and nobody
-    /// else is asked.
+    /// The file's size, if the owner knows it and nothing changes it: then reads end there, and nobody else is asked.
     pub size_bytes: Option<u64>,
     /// Where the file's own writes are: what is not on servers yet is not fetched from them.
     pub behind: Option<Arc<WriteBehind>>,
@@ -70,6 +69,8 @@ pub struct ReadAhead {
 struct Inner {
     file: Arc<StoreFile>,
     behind: Option<Arc<WriteBehind>>,
+    /// The file's size, where the owner answers for it.
+    known_size: Option<u64>,
     chunk_bytes: u64,
     share: Share,
     state: Mutex<State>,
@@ -82,9 +83,8 @@ struct State {
     streams: Streams,
     /// In memory or on their way, by their start; none overlaps another.
     chunks: BTreeMap<u64, Arc<Chunk>>,
+    /// Nothing is fetched beyond it.
     size_bytes: Option<u64>,
-    /// The owner has told it, and answers for it.
-    is_told: bool,
     last_read: Instant,
 }
 
@@ -141,12 +141,12 @@ impl ReadAhead {
             streams: Streams::new(window_bytes),
             chunks: BTreeMap::new(),
             size_bytes: options.size_bytes,
-            is_told: options.size_bytes.is_some(),
             last_read: Instant::now(),
         };
         let inner = Arc::new_cyclic(|this: &Weak<Inner>| Inner {
             file,
             behind: options.behind.clone(),
+            known_size: options.size_bytes,
             chunk_bytes,
             share: budget.share(this.clone()),
             state: Mutex::new(state),
@@ -183,7 +183,7 @@ impl ReadAhead {
         let whole = tracer.begin();
         let inner = &*self.inner;
         inner.notice(tracer, offset, length as u64)?;
-        let length = inner.told_size().map_or(length as u64, |size| size.saturating_sub(offset).min(length as u64)) as usize;
+        let length = inner.known_size.map_or(length as u64, |size| size.saturating_sub(offset).min(length as u64)) as usize;
         let view = match inner.whole_piece(tracer, offset, length as u64) {
             Some(view) => view,
             None => {
@@ -198,7 +198,7 @@ impl ReadAhead {
         Ok(view)
     }
 
-    /// What is in memory of this range is of no more use: it was written. (A size that was told grows with it.)
+    /// What is in memory of this range is of no more use: it was written.
     pub fn forget(&self, range: &Range<u64>) {
         let mut state = locked(&self.inner.state);
         let stale: Vec<u64> =
@@ -206,28 +206,14 @@ impl ReadAhead {
         for start in stale {
             self.inner.drop_chunk(&mut state, start);
         }
-        let is_told = state.is_told;
-        if let Some(size) = state.size_bytes.filter(|size| range.end > *size) {
-            state.size_bytes = is_told.then_some(range.end.max(size));
-        }
+        state.size_bytes = state.size_bytes.filter(|size| range.end <= *size);
     }
 
     /// Nothing in memory is of any more use.
     pub fn forget_all(&self) {
         let mut state = locked(&self.inner.state);
         self.inner.drop_all(&mut state);
-        (state.size_bytes, state.is_told) = (None, false);
-    }
-
-    /// What the owner knows of the file's size; `None`: that it may have changed.
-    pub fn set_size(&self, size_bytes: Option<u64>) {
-        let mut state = locked(&self.inner.state);
-        if let Some(size) = size_bytes
-            && state.size_bytes.is_some_and(|before| before > size)
-        {
-            self.inner.drop_all(&mut state);
-        }
-        (state.size_bytes, state.is_told) = (size_bytes, size_bytes.is_some());
+        state.size_bytes = self.inner.known_size;
     }
 
     /// What it was good for.
@@ -343,12 +329,6 @@ impl Inner {
         }
     }
 
-    /// The size, if the owner has told it.
-    fn told_size(&self) -> Option<u64> {
-        let state = locked(&self.state);
-        state.size_bytes.filter(|_| state.is_told)
-    }
-
     /// All of the range out of one chunk.
     fn whole_piece(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Option<View> {
         let end = offset.checked_add(length)?;
@@ -366,8 +346,7 @@ impl Inner {
     }
 
     fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let told = self.told_size();
-        let length = told.map_or(buffer.len() as u64, |size| size.saturating_sub(offset).min(buffer.len() as u64)) as usize;
+        let length = self.known_size.map_or(buffer.len() as u64, |size| size.saturating_sub(offset).min(buffer.len() as u64)) as usize;
         let mut have = 0;
         while have < length {
             let at = offset + have as u64;
@@ -383,7 +362,7 @@ impl Inner {
             }
             let next = locked(&self.state).chunks.range(at..).next().map_or(u64::MAX, |(start, _)| *start);
             let many = rest.len().min(usize::try_from(next - at).unwrap_or(usize::MAX));
-            let got = self.file.read(tracer, &mut rest[..many], at, told)?;
+            let got = self.file.read(tracer, &mut rest[..many], at, self.known_size)?;
             self.miss_bytes.fetch_add(got as u64, Ordering::Relaxed);
             have += got;
             if let Some(size) = &mut locked(&self.state).size_bytes {

@@ -13,18 +13,18 @@
 //! | [`names`] | the names of a store, as the data path needs them |
 //! | [`walk`] | directories and trees, fetched before they are read |
 
-pub mod ahead;
-pub mod behind;
-pub mod budget;
-pub mod buffered;
-pub mod data;
+mod ahead;
+mod behind;
+mod budget;
+mod buffered;
+mod data;
 pub(crate) mod engine;
-pub mod file;
+pub(crate) mod file;
 pub(crate) mod flow;
-pub mod lengths;
+mod lengths;
 mod link;
 mod memory;
-pub mod names;
+mod names;
 mod request;
 mod streams;
 pub(crate) mod verifiers;
@@ -36,7 +36,7 @@ pub use ahead::{AheadCounters, AheadOptions, ReadAhead, View};
 pub use behind::{BehindOptions, WriteBehind};
 pub use budget::Budget;
 pub use buffered::{BufferedFile, BufferedOptions};
-pub use data::DataClient;
+pub use data::{DataClient, Outgoing};
 pub use file::{FileHandle, StoreFile};
 pub use link::{Link, SessionOf};
 pub use memory::RequestMemory;
