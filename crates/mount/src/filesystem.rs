@@ -1,20 +1,20 @@
 //! Which room answers which request.
 
-use crate::closes::Closes;
-use crate::data::Handles;
-use crate::directories::Directories;
+use crate::handles::deferred_release::Closes;
+use crate::handlers::io::Handles;
+use crate::handlers::readdir::Directories;
 use crate::errors::{Answered, Log, Refusal};
-use crate::following::Following;
-use crate::found::Retries;
+use crate::inodes::lookup_ahead::Following;
+use crate::inodes::revalidation::Retries;
 use crate::fuse::device::Device;
 use crate::fuse::reply::{self, Lifetimes};
 use crate::fuse::request::{Header, Operation};
-use crate::interrupts::UnderWay;
-use crate::open::SyncHabit;
+use crate::fuse::interrupts::UnderWay;
+use crate::inodes::shared_file::SyncHabit;
 use crate::options::Options;
-use crate::recent::{Recent, Touched};
-use crate::silence::{Calls, Silence};
-use crate::table::{Node, Table};
+use crate::inodes::local_changes::{Recent, Touched};
+use crate::circuit_breaker::{Calls, Silence};
+use crate::inodes::table::{Node, Table};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -31,30 +31,15 @@
 //! | [`errors`] | what went wrong, as a program sees it |
 //! | [`busy`] | who is in a mount |
 
-pub mod attributes;
-pub mod busy;
-pub mod closes;
-pub mod data;
-pub mod directories;
+pub mod circuit_breaker;
 pub mod errors;
-pub mod extended;
 pub mod filesystem;
-pub mod following;
-pub mod found;
 pub mod fuse;
-pub mod interrupts;
-pub mod layout_text;
-pub mod locks;
-pub mod names;
-pub mod open;
+pub mod handlers;
+pub mod handles;
+pub mod inodes;
 pub mod options;
-pub mod recent;
-pub mod record;
 pub mod session;
-pub mod silence;
-pub mod table;
-pub mod told;
-pub mod trimming;
 
 pub use errors::{MountError, Result};
 pub use options::Options;

@@ -7,7 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thalweg_mount::busy::{Condition, condition, elsewhere};
+use thalweg_mount::session::in_use::{Condition, condition, elsewhere};
 use thalweg_mount::fuse::mounting::{Mounted, mounts, unmount};
 use thalweg_mount::session::busy_text;
 

@@ -16,6 +16,7 @@
 pub mod abi;
 pub mod device;
 pub mod handshake;
+pub mod interrupts;
 pub mod mounting;
 pub mod reply;
 pub mod request;

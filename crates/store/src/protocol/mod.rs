@@ -5,6 +5,7 @@ pub(crate) mod checked;
 pub mod common;
 mod drafts;
 pub mod io;
+mod layout_text;
 pub mod locks;
 pub mod many;
 pub mod metadata;

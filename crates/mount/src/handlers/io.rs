@@ -6,10 +6,10 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::found::{self, Meant};
+use crate::inodes::revalidation::{self as found, Meant};
 use crate::fuse::{abi, reply};
-use crate::open::{Handle, Shared, Unused};
-use crate::table::Node;
+use crate::inodes::shared_file::{Handle, Shared, Unused};
+use crate::inodes::table::Node;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -111,7 +111,7 @@ impl FileSystem {
         shared.begin_writing(|| self.names.open_by_id(&mut w.tracer, node.id, true)).map_err(|e| Refusal::from(e).of_known_file())
     }
 
-    /// Checks that a file is what the program means (see [`crate::found`]).
+    /// Checks that a file is what the program means (see [`crate::inodes::revalidation`]).
     ///
     /// # Errors
     /// ESTALE: the kernel looks its name up again.
@@ -297,11 +297,11 @@ impl FileSystem {
     fn drop_privileges(&self, tracer: &mut Tracer, node: &Node) -> Answered<()> {
         let place = Place::of(node.id);
         let before = node.state().mode;
-        if crate::attributes::without_privileges(before) == before {
+        if crate::handlers::attributes::without_privileges(before) == before {
             return Ok(());
         }
         let before = self.names.stat(tracer, &place)?.mode;
-        let after = crate::attributes::without_privileges(before);
+        let after = crate::handlers::attributes::without_privileges(before);
         if after != before {
             let set = SetAttributes { mode: Some(after), ..SetAttributes::default() };
             node.changed_here(&self.names.set_attributes(tracer, &place, &set)?);

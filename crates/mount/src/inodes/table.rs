@@ -1,11 +1,11 @@
 //! The files and directories the kernel knows. It says how often it was told of each, and when it has forgotten one; what
 //! it has forgotten and nobody has open is not kept here either, so that the table is as large as the kernel's caches and
-//! no larger. How large those may be is [`crate::trimming`]'s.
+//! no larger. How large those may be is [`crate::inodes::shrinker`]'s.
 
-use crate::found::Names;
+use crate::inodes::revalidation::Names;
 use crate::fuse::reply::Attr;
-use crate::open::Shared;
-use crate::trimming::Trimming;
+use crate::inodes::shared_file::Shared;
+use crate::inodes::shrinker::Trimming;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -4,21 +4,24 @@
 //! request: when the last one has got one it starts another, so that a request that takes long (a silent server, a lock that is
 //! held) keeps no other waiting, and an interrupt can always be heard. Threads that are not needed end.
 
-use crate::attributes::kind_bits;
-use crate::data::Handles;
+pub mod in_use;
+pub mod recording;
+
+use crate::handlers::attributes::kind_bits;
+use crate::handlers::io::Handles;
 use crate::errors::{Answered, Log, MountError, Refusal, Result};
 use crate::filesystem::{Answer, FileSystem, Gives, Walkers, Worker};
-use crate::found::Retries;
+use crate::inodes::revalidation::Retries;
 use crate::fuse::abi;
 use crate::fuse::device::Device;
 use crate::fuse::handshake::{Agreed, shake_hands};
 use crate::fuse::mounting::{self, How};
 use crate::fuse::request::{Header, Operation, decode};
-use crate::interrupts::{Interrupts, Leave};
+use crate::fuse::interrupts::{Interrupts, Leave};
 use crate::options::Options;
-use crate::recent::Recent;
-use crate::record::{self, Recording};
-use crate::table::Table;
+use crate::inodes::local_changes::Recent;
+use crate::session::recording::{self as record, Recording};
+use crate::inodes::table::Table;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -226,10 +229,10 @@ impl Unmounter {
 
 /// What is said of a mount that cannot be taken away.
 pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
-    let users = crate::busy::users(mountpoint, except);
+    let users = crate::session::in_use::users(mountpoint, except);
     match users.is_empty() {
         true => "it is in use, by a process that cannot be seen from here".to_owned(),
-        false => format!("it is in use: {}", crate::busy::described(&users)),
+        false => format!("it is in use: {}", crate::session::in_use::described(&users)),
     }
 }
 

@@ -4,12 +4,11 @@
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
-use crate::layout_text;
-use crate::table::Node;
+use crate::inodes::table::Node;
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetExtended};
+use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, SetAttributes, SetExtended};
 
 /// What is made up here begins so.
 const OURS: &[u8] = b"user.thalweg.";
@@ -112,9 +111,9 @@ impl FileSystem {
         }
         let attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         match &attributes.layout {
-            Some(layout) if name == LAYOUT => Ok(Some(layout_text::of_file(layout).into_bytes())),
+            Some(layout) if name == LAYOUT => Ok(Some(LayoutChoice::from(&**layout).to_string().into_bytes())),
             Some(_) => self.map_of(w, node, &attributes).map(Some),
-            None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| layout_text::of_choice(choice).into_bytes())),
+            None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| choice.to_string().into_bytes())),
             None => Ok(None),
         }
     }
@@ -189,7 +188,7 @@ impl FileSystem {
             Ok(text) => text.trim_end_matches(['\0', '\n']),
             Err(_) => return refuse("it is no text".to_owned(), libc::EINVAL),
         };
-        let choice = match layout_text::parse(text) {
+        let choice = match text.parse::<LayoutChoice>() {
             Ok(choice) => choice,
             Err(reason) => return refuse(reason, libc::EINVAL),
         };

@@ -5,7 +5,7 @@
 //! for longest: what nobody uses and nobody has opened (the pages of those that were opened are worth more), and what that is not
 //! enough for, all that nobody uses.
 
-use crate::table::{Node, Table};
+use crate::inodes::table::{Node, Table};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use thalweg_store::protocol::metadata::FileId;

@@ -1,12 +1,12 @@
 //! Lookup, create, link, rename, remove.
 
-use crate::attributes::Size;
+use crate::handlers::attributes::Size;
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::found::Meant;
+use crate::inodes::revalidation::Meant;
 use crate::fuse::reply::{self, Lifetimes};
 use crate::fuse::request::Header;
-use crate::table::Node;
+use crate::inodes::table::Node;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_store::ErrorKind;
@@ -23,7 +23,7 @@ impl FileSystem {
             Ok(attr) => reply::entry(&mut w.out, number, &attr, self.lifetimes()),
             Err(refusal) => {
                 self.log_refusal("size", &refusal);
-                let attr = crate::attributes::attr(attributes, Size::default());
+                let attr = crate::handlers::attributes::attr(attributes, Size::default());
                 let lifetimes = Lifetimes { entry: self.lifetimes().entry, attributes: Duration::ZERO };
                 reply::entry(&mut w.out, number, &attr, lifetimes);
             }
@@ -34,7 +34,7 @@ impl FileSystem {
     /// The same for one that has no bytes yet.
     fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
         self.table.remember((attributes, w.began), (place.from, &place.path), self.options.lifetime());
-        let attr = crate::attributes::attr(attributes, Size::default());
+        let attr = crate::handlers::attributes::attr(attributes, Size::default());
         reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
         Ok(Answer::Out)
     }

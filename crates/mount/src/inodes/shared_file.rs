@@ -12,7 +12,7 @@
 //! ([`SyncHabit`]).
 
 use crate::errors::{Answered, Refusal};
-use crate::table::Node;
+use crate::inodes::table::Node;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile, View};

@@ -7,14 +7,14 @@
 //!
 //! The kernel is told attributes with the names where it wants them, for as long as they are not older than a lifetime. It is not told
 //! those of a file that is open here, whose last bytes may be on their way, of one that was changed here since the servers were
-//! asked ([`crate::recent`]), nor of one whose I/O servers do not answer: those are listed all the same, and asked for by who wants
+//! asked ([`crate::inodes::local_changes`]), nor of one whose I/O servers do not answer: those are listed all the same, and asked for by who wants
 //! to know.
 
-use crate::attributes::{Size, attr, kind_bits};
+use crate::handlers::attributes::{Size, attr, kind_bits};
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Lifetimes, Name};
-use crate::told::Told;
+use crate::handles::readdir_cursor::Told;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -144,7 +144,7 @@ impl FileSystem {
     }
 
     /// Appends one entry, if there is room for it.
-    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &crate::recent::Changes) -> bool {
+    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &crate::inodes::local_changes::Changes) -> bool {
         let name = Name { number: entry.id.0, next, name: &entry.name, kind: kind_bits(entry.kind) >> 12 };
         if !page.plus {
             return reply::name(out, page.room, &name);
@@ -165,7 +165,7 @@ impl FileSystem {
         &self,
         entry: &WalkEntry,
         directory: FileId,
-        changes: &crate::recent::Changes,
+        changes: &crate::inodes::local_changes::Changes,
     ) -> Option<(crate::fuse::reply::Attr, Lifetimes)> {
         let attributes = entry.attributes.as_ref()?;
         let size = match (&entry.size, entry.kind) {

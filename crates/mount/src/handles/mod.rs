@@ -1,0 +1,3 @@
+//! .
+pub mod deferred_release;
+pub mod readdir_cursor;
