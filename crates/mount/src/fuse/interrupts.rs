@@ -11,12 +11,13 @@
 //! is looked at from its beginning.
 //!
 //! What was asked goes on when its program has left, and may still change something, as what a program asked of a server before its machine
-//! lost power may. It knows that nobody waits ([`UnderWay::is_left`]), and what it gives (a file that is open) is taken back.
+//! lost power may. It knows that nobody waits ([`InFlight::is_abandoned`]), and what it gives (a file that is open) is taken back.
 
 use crate::fuse::device::Device;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a request that was interrupted is looked at.
@@ -25,25 +26,25 @@ const LOOK: Duration = Duration::from_millis(50);
 const EARLY: usize = 64;
 
 /// A request that is being worked on.
-pub struct UnderWay {
+pub(crate) struct InFlight {
     unique: u64,
     /// The thread that waits for it.
     pid: u32,
     device: Arc<Device>,
     state: Mutex<State>,
-    leave: Leave,
-    is_left: Arc<AtomicBool>,
+    leave: Abandon,
+    is_abandoned: Arc<AtomicBool>,
 }
 
 /// Whether a program that ends may be answered before a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub(crate) enum Abandon {
     /// No: nobody waits for it, or nobody could take back what it gives.
     Never,
     /// When the kernel says that a signal has come.
-    WhenTold,
+    OnInterrupt,
     /// Whenever it ends: the program may be ending when it asks.
-    Always,
+    Anytime,
 }
 
 #[derive(Default)]
@@ -55,33 +56,33 @@ struct State {
 }
 
 /// What ends a wait. Called at most a few times, from another thread; does not wait for anything itself.
-pub type Cancel = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type Cancel = Arc<dyn Fn() + Send + Sync>;
 
-impl UnderWay {
+impl InFlight {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Answers it, unless that has been done: nobody waits any more then. Whether somebody got the answer.
-    pub fn answer(&self, errno: i32, bytes: &[u8]) -> bool {
+    pub(crate) fn answer(&self, errno: i32, bytes: &[u8]) -> bool {
         let mut state = self.state();
         // An error: the program or the mount has gone.
         !std::mem::replace(&mut state.answered, true) && self.device.answer(self.unique, errno, bytes).is_ok()
     }
 
     /// Whether its program has left; for whoever works on it.
-    pub fn is_left(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_left)
+    pub(crate) fn is_abandoned(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_abandoned)
     }
 
     /// Its program ends, and waits no more.
     fn leave(&self) {
-        self.is_left.store(true, Ordering::Release);
+        self.is_abandoned.store(true, Ordering::Release);
         self.answer(libc::EINTR, &[]);
     }
 
     /// From now on a signal calls `cancel`; at once if there was one.
-    pub fn cancels(&self, cancel: Cancel) {
+    pub(crate) fn cancels(&self, cancel: Cancel) {
         let mut state = self.state();
         if state.interrupted {
             cancel();
@@ -95,22 +96,22 @@ impl UnderWay {
         if let Some(cancel) = &state.cancel {
             cancel();
         }
-        state.cancel.is_none() && self.leave == Leave::WhenTold && !state.answered
+        state.cancel.is_none() && self.leave == Abandon::OnInterrupt && !state.answered
     }
 }
 
 /// All requests under way.
 #[derive(Default)]
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     requests: Mutex<Requests>,
     looking: Condvar,
 }
 
 #[derive(Default)]
 struct Requests {
-    under_way: HashMap<u64, Arc<UnderWay>>,
+    under_way: HashMap<u64, Arc<InFlight>>,
     early: Vec<u64>,
-    watched: Vec<Arc<UnderWay>>,
+    watched: Vec<Arc<InFlight>>,
     /// The watcher looks again by itself.
     looks: bool,
     ended: bool,
@@ -118,15 +119,15 @@ struct Requests {
 
 impl Interrupts {
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock()
     }
 
     /// Enters a request.
-    pub fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, leave: Leave) -> Arc<UnderWay> {
-        let (device, is_left) = (Arc::clone(device), Arc::default());
-        let one = Arc::new(UnderWay { unique, pid, device, state: Mutex::default(), leave, is_left });
+    pub(crate) fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, leave: Abandon) -> Arc<InFlight> {
+        let (device, is_abandoned) = (Arc::clone(device), Arc::default());
+        let one = Arc::new(InFlight { unique, pid, device, state: Mutex::default(), leave, is_abandoned });
         let mut requests = self.requests();
-        if leave == Leave::Always {
+        if leave == Abandon::Anytime {
             self.watch_in(&mut requests, &one);
         }
         requests.under_way.insert(unique, Arc::clone(&one));
@@ -138,12 +139,12 @@ impl Interrupts {
     }
 
     /// It is answered.
-    pub fn end(&self, unique: u64) {
+    pub(crate) fn end(&self, unique: u64) {
         self.requests().under_way.remove(&unique);
     }
 
     /// The kernel says that whoever waits for this request was sent a signal.
-    pub fn interrupt(&self, unique: u64) {
+    pub(crate) fn interrupt(&self, unique: u64) {
         let mut requests = self.requests();
         match requests.under_way.get(&unique).cloned() {
             Some(one) => self.interrupt_in(&mut requests, &one),
@@ -157,13 +158,13 @@ impl Interrupts {
         }
     }
 
-    fn interrupt_in(&self, requests: &mut Requests, one: &Arc<UnderWay>) {
+    fn interrupt_in(&self, requests: &mut Requests, one: &Arc<InFlight>) {
         if one.interrupt() {
             self.watch_in(requests, one);
         }
     }
 
-    fn watch_in(&self, requests: &mut Requests, one: &Arc<UnderWay>) {
+    fn watch_in(&self, requests: &mut Requests, one: &Arc<InFlight>) {
         requests.watched.push(Arc::clone(one));
         if !requests.looks {
             self.looking.notify_one();
@@ -171,16 +172,16 @@ impl Interrupts {
     }
 
     /// Looks at interrupted requests until [`Interrupts::finish`]; on a thread of its own.
-    pub fn watch(&self) {
+    pub(crate) fn watch(&self) {
         let mut requests = self.requests();
         while !requests.ended {
             requests.looks = !requests.watched.is_empty();
             if !requests.looks {
-                requests = self.looking.wait(requests).unwrap_or_else(PoisonError::into_inner);
+                self.looking.wait(&mut requests);
                 continue;
             }
             // Most are answered by then.
-            requests = self.looking.wait_timeout(requests, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            self.looking.wait_for(&mut requests, LOOK);
             let watched = std::mem::take(&mut requests.watched);
             drop(requests);
             let still = watched.into_iter().filter(|one| {
@@ -200,7 +201,7 @@ impl Interrupts {
     }
 
     /// Ends the watching.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.requests().ended = true;
         self.looking.notify_all();
     }

@@ -4,7 +4,7 @@
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
-use crate::inodes::table::Node;
+use crate::inodes::inode::Inode;
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::FileHandle;
@@ -25,33 +25,33 @@ const LABEL: &[u8] = b"security.selinux";
 
 impl FileSystem {
     /// An attribute's value.
-    pub fn get_extended(&self, w: &mut Worker, node: u64, name: &[u8], room: u32) -> Answered<Answer> {
+    pub(crate) fn get_extended(&self, w: &mut Worker, inode: u64, name: &[u8], room: u32) -> Answered<Answer> {
         check_space(name)?;
-        let node = self.node(node)?;
+        let inode = self.inode(inode)?;
         let value = if name.starts_with(OURS) {
-            self.made_up(w, &node, name)?
-        } else if self.is_bare(&node) {
+            self.made_up(w, &inode, name)?
+        } else if self.has_no_xattrs(&inode) {
             None
         } else {
-            self.names.get_extended(&mut w.tracer, &Place::of(node.id), name).map_err(|e| Refusal::from(e).of_known_file())?
+            self.names.get_extended(&mut w.tracer, &Place::of(inode.id), name).map_err(|e| Refusal::from(e).of_known_file())?
         };
         let value = value.ok_or(Refusal::plain(libc::ENODATA))?;
         answer_bytes(w, &value, room)
     }
 
     /// Whether it is known that a file has none: it was said with its attributes, not long ago, and none was set here since.
-    fn is_bare(&self, node: &Node) -> bool {
-        let asked = node.state().bare.filter(|asked| asked.elapsed() < self.options.lifetime());
-        asked.is_some_and(|asked| self.recent.is_current_file(asked, (node.id, 1)))
+    fn has_no_xattrs(&self, inode: &Inode) -> bool {
+        let asked = inode.state().no_xattrs_at.filter(|asked| asked.elapsed() < self.options.lifetime());
+        asked.is_some_and(|asked| self.local_changes.is_current_file(asked, (inode.id, 1)))
     }
 
     /// The names of all attributes but those that are made up.
-    pub fn list_extended(&self, w: &mut Worker, node: u64, room: u32) -> Answered<Answer> {
-        let node = self.node(node)?;
-        if self.is_bare(&node) {
+    pub(crate) fn list_extended(&self, w: &mut Worker, inode: u64, room: u32) -> Answered<Answer> {
+        let inode = self.inode(inode)?;
+        if self.has_no_xattrs(&inode) {
             return answer_bytes(w, &[], room);
         }
-        let names = self.names.list_extended(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let names = self.names.list_extended(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let mut all = Vec::new();
         for name in names {
             all.extend(name);
@@ -61,14 +61,14 @@ impl FileSystem {
     }
 
     /// Sets an attribute.
-    pub fn set_extended(&self, w: &mut Worker, node: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
+    pub(crate) fn set_extended(&self, w: &mut Worker, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
         check_space(name)?;
-        let node = self.node(node)?;
+        let inode = self.inode(inode)?;
         if name.starts_with(OURS) {
             if name != LAYOUT {
                 return Err(Refusal::plain(libc::EPERM));
             }
-            return self.set_layout(w, &node, value);
+            return self.set_layout(w, &inode, value);
         }
         let how = match flags as i32 {
             0 => SetExtended::Either,
@@ -76,52 +76,52 @@ impl FileSystem {
             libc::XATTR_REPLACE => SetExtended::Replace,
             _ => return Err(Refusal::plain(libc::EINVAL)),
         };
-        let done = self.names.set_extended(&mut w.tracer, &Place::of(node.id), name, value, how);
+        let done = self.names.set_extended(&mut w.tracer, &Place::of(inode.id), name, value, how);
         done.map_err(|e| Refusal::from(e).of_known_file())?;
         Ok(Answer::Done)
     }
 
     /// Removes an attribute.
-    pub fn remove_extended(&self, w: &mut Worker, node: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn remove_extended(&self, w: &mut Worker, inode: u64, name: &[u8]) -> Answered<Answer> {
         check_space(name)?;
-        let node = self.node(node)?;
-        let place = Place::of(node.id);
+        let inode = self.inode(inode)?;
+        let place = Place::of(inode.id);
         if name.starts_with(OURS) {
-            if name != LAYOUT || node.kind != FileKind::Directory {
+            if name != LAYOUT || inode.kind != FileKind::Directory {
                 return Err(Refusal::plain(libc::EPERM));
             }
             if self.names.stat(&mut w.tracer, &place)?.default_layout.is_none() {
                 return Err(Refusal::plain(libc::ENODATA));
             }
             let set = SetAttributes { default_layout: Some(None), ..SetAttributes::default() };
-            node.changed_here(&self.names.set_attributes(&mut w.tracer, &place, &set)?);
+            inode.changed_here(&self.names.set_attributes(&mut w.tracer, &place, &set)?);
             return Ok(Answer::Done);
         }
         self.names.remove_extended(&mut w.tracer, &place, name).map_err(|e| Refusal::from(e).of_known_file())?;
         Ok(Answer::Done)
     }
 
-    fn made_up(&self, w: &mut Worker, node: &Arc<Node>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
+    fn made_up(&self, w: &mut Worker, inode: &Arc<Inode>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
         match name {
             STORE => return Ok(Some(self.store_document().into_bytes())),
             COUNTERS => return Ok(Some(self.counters_document().into_bytes())),
-            ERROR => return Ok(node.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
+            ERROR => return Ok(inode.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
             LAYOUT | MAP => {}
             _ => return Ok(None),
         }
-        let attributes = self.names.stat(&mut w.tracer, &Place::of(node.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         match &attributes.layout {
             Some(layout) if name == LAYOUT => Ok(Some(LayoutChoice::from(&**layout).to_string().into_bytes())),
-            Some(_) => self.map_of(w, node, &attributes).map(Some),
+            Some(_) => self.map_of(w, inode, &attributes).map(Some),
             None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| choice.to_string().into_bytes())),
             None => Ok(None),
         }
     }
 
     /// One line for each datafile: which target, which server, its node, and how many bytes it has.
-    fn map_of(&self, w: &mut Worker, node: &Node, attributes: &Attributes) -> Answered<Vec<u8>> {
-        if let Some(shared) = node.shared() {
-            self.settle(&mut w.tracer, node, &shared);
+    fn map_of(&self, w: &mut Worker, inode: &Inode, attributes: &Attributes) -> Answered<Vec<u8>> {
+        if let Some(shared) = inode.shared() {
+            self.write_back(&mut w.tracer, inode, &shared);
         }
         let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
         let sizes = self.data.glimpse(&mut w.tracer, &handle)?;
@@ -156,7 +156,7 @@ impl FileSystem {
 
     /// What the kernel has asked so far, and what listings have asked of the servers.
     fn counters_document(&self) -> String {
-        let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.asked.count(*code).into()));
+        let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.requests.count(*code).into()));
         let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole), ("singly", &self.walkers.singly)].map(
             |(name, walker)| {
                 let c = walker.counters();
@@ -170,20 +170,20 @@ impl FileSystem {
         let document = serde_json::json!({
             "asked": asked.collect::<serde_json::Map<_, _>>(),
             "walks": serde_json::Map::from_iter(walks),
-            "lookups_ahead": self.following.answered.load(std::sync::atomic::Ordering::Relaxed),
+            "lookups_ahead": self.lookup_ahead.answered.load(std::sync::atomic::Ordering::Relaxed),
             "known": self.table.len(),
         });
         document.to_string()
     }
 
     /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
-    fn set_layout(&self, w: &mut Worker, node: &Node, value: &[u8]) -> Answered<Answer> {
+    fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> Answered<Answer> {
         let refuse = |reason: String, errno: i32| {
-            self.log.line(format_args!("layout of {}: {reason}", node.id));
-            node.state().layout_error = Some(reason.into());
+            self.log.line(format_args!("layout of {}: {reason}", inode.id));
+            inode.state().layout_error = Some(reason.into());
             Err(Refusal::plain(errno))
         };
-        node.state().layout_error = None;
+        inode.state().layout_error = None;
         let text = match std::str::from_utf8(value) {
             Ok(text) => text.trim_end_matches(['\0', '\n']),
             Err(_) => return refuse("it is no text".to_owned(), libc::EINVAL),
@@ -192,8 +192,8 @@ impl FileSystem {
             Ok(choice) => choice,
             Err(reason) => return refuse(reason, libc::EINVAL),
         };
-        let place = Place::of(node.id);
-        let done = match node.kind {
+        let place = Place::of(inode.id);
+        let done = match inode.kind {
             FileKind::Directory => {
                 let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
                 self.names.set_attributes(&mut w.tracer, &place, &set)
@@ -203,7 +203,7 @@ impl FileSystem {
         };
         match done {
             Ok(attributes) => {
-                node.changed_here(&attributes);
+                inode.changed_here(&attributes);
                 Ok(Answer::Done)
             }
             Err(error) if error.kind() == ErrorKind::Busy => refuse(error.message().to_owned(), libc::EBUSY),

@@ -6,39 +6,39 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::interrupts::InFlight;
 use crate::fuse::reply;
 use crate::fuse::request::LockAsked;
-use crate::fuse::interrupts::UnderWay;
-use crate::inodes::table::Node;
-use std::sync::{Arc, PoisonError};
+use crate::inodes::inode::Inode;
+use std::sync::Arc;
 use thalweg_store::metadata::locks::client::{Cancel, Wait};
 use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
 
 /// The kernel's last byte of however long a file.
 const LAST: u64 = i64::MAX as u64;
 
-fn range(node: &Node, asked: &LockAsked) -> LockRange {
+fn range(inode: &Inode, asked: &LockAsked) -> LockRange {
     let space = if asked.flock { LockSpace::Flock } else { LockSpace::Record };
     let end = if asked.end >= LAST { u64::MAX } else { asked.end };
-    LockRange { file: node.id, space, owner: asked.owner, start: asked.start, end }
+    LockRange { file: inode.id, space, owner: asked.owner, start: asked.start, end }
 }
 
 /// What is asked for; `None`: that it be freed.
-fn request(node: &Node, asked: &LockAsked) -> Answered<Option<LockRequest>> {
+fn request(inode: &Inode, asked: &LockAsked) -> Answered<Option<LockRequest>> {
     let kind = match asked.kind as i32 {
         libc::F_RDLCK => LockKind::Shared,
         libc::F_WRLCK => LockKind::Exclusive,
         libc::F_UNLCK => return Ok(None),
         _ => return Err(Refusal::plain(libc::EINVAL)),
     };
-    Ok(Some(LockRequest { range: range(node, asked), kind, pid: asked.pid }))
+    Ok(Some(LockRequest { range: range(inode, asked), kind, pid: asked.pid }))
 }
 
 impl FileSystem {
     /// Who stands in the way of a lock.
-    pub fn test_lock(&self, w: &mut Worker, node: u64, asked: &LockAsked) -> Answered<Answer> {
-        let node = self.node(node)?;
-        let Some(request) = request(&node, asked)? else { return Err(Refusal::plain(libc::EINVAL)) };
+    pub(crate) fn test_lock(&self, w: &mut Worker, inode: u64, asked: &LockAsked) -> Answered<Answer> {
+        let inode = self.inode(inode)?;
+        let Some(request) = request(&inode, asked)? else { return Err(Refusal::plain(libc::EINVAL)) };
         match self.locks.test(&mut w.tracer, &request)? {
             None => reply::lock(&mut w.out, asked.start, asked.end, libc::F_UNLCK as u32, 0),
             Some(held) => {
@@ -52,19 +52,19 @@ impl FileSystem {
     }
 
     /// Takes a lock, or frees one.
-    pub fn lock(&self, w: &mut Worker, node: u64, asked: &LockAsked, under_way: &UnderWay) -> Answered<Answer> {
-        let node = self.node(node)?;
+    pub(crate) fn lock(&self, w: &mut Worker, inode: u64, asked: &LockAsked, under_way: &InFlight) -> Answered<Answer> {
+        let inode = self.inode(inode)?;
         let tracer = &mut w.tracer;
-        let Some(request) = request(&node, asked)? else {
-            if let Some(shared) = node.shared() {
-                self.settle(tracer, &node, &shared);
+        let Some(request) = request(&inode, asked)? else {
+            if let Some(shared) = inode.shared() {
+                self.write_back(tracer, &inode, &shared);
             }
-            self.locks.unlock(tracer, &range(&node, asked))?;
+            self.locks.unlock(tracer, &range(&inode, asked))?;
             return Ok(Answer::Done);
         };
         let handle = self.handles.get(asked.handle)?;
         // An exclusive lock may become a shared one: others then see what was written under it.
-        self.settle(tracer, &node, &handle.shared);
+        self.write_back(tracer, &inode, &handle.shared);
         let cancel = Cancel::new();
         let wait = if asked.wait {
             let fires = cancel.clone();
@@ -75,17 +75,17 @@ impl FileSystem {
         };
         self.locks.lock(tracer, &request, wait)?;
         {
-            let mut state = node.state();
+            let mut state = inode.state();
             if !state.lock_owners.contains(&asked.owner) {
                 state.lock_owners.push(asked.owner);
             }
         }
-        let mut owners = handle.lock_owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = handle.lock_owners.lock();
         if !owners.contains(&asked.owner) {
             owners.push(asked.owner);
         }
         drop(owners);
-        if let Err(refusal) = self.revalidate(tracer, &node) {
+        if let Err(refusal) = self.revalidate(tracer, &inode) {
             let _ = self.locks.unlock(tracer, &request.range);
             return Err(refusal);
         }
@@ -93,14 +93,14 @@ impl FileSystem {
     }
 
     /// Frees all that an owner here holds of a file.
-    pub fn unlock_owner(&self, w: &mut Worker, node: &Node, owner: u64) {
+    pub(crate) fn unlock_owner(&self, w: &mut Worker, inode: &Inode, owner: u64) {
         let held = {
-            let mut state = node.state();
+            let mut state = inode.state();
             let place = state.lock_owners.iter().position(|o| *o == owner);
             place.map(|place| state.lock_owners.swap_remove(place)).is_some()
         };
-        if held && let Err(error) = self.locks.unlock_all(&mut w.tracer, node.id, owner) {
-            self.log.line(format_args!("locks of {}: {error}", node.id));
+        if held && let Err(error) = self.locks.unlock_all(&mut w.tracer, inode.id, owner) {
+            self.log.line(format_args!("locks of {}: {error}", inode.id));
         }
     }
 
@@ -108,8 +108,8 @@ impl FileSystem {
     ///
     /// # Errors
     /// If so.
-    pub fn check_locks(&self, node: &Node) -> Answered<()> {
-        let any = !node.state().lock_owners.is_empty();
-        if any { Ok(self.locks.check(node.id)?) } else { Ok(()) }
+    pub(crate) fn check_locks(&self, inode: &Inode) -> Answered<()> {
+        let any = !inode.state().lock_owners.is_empty();
+        if any { Ok(self.locks.check(inode.id)?) } else { Ok(()) }
     }
 }

@@ -1,68 +1,18 @@
-//! Lookup, create, link, rename, remove.
+//! Create, link, rename, remove.
 
-use crate::handlers::attributes::Size;
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::inodes::revalidation::Meant;
-use crate::fuse::reply::{self, Lifetimes};
+use crate::fuse::reply;
 use crate::fuse::request::Header;
-use crate::inodes::table::Node;
+use crate::inodes::inode::Inode;
+use crate::inodes::revalidation::OpenTarget;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg_store::ErrorKind;
 use thalweg_store::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
 
 impl FileSystem {
-    /// Tells the kernel of a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
-    /// for when somebody wants it.
-    pub fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        let node = self.table.remember((attributes, w.began), (place.from, &place.path), self.options.lifetime());
-        let shared = node.shared();
-        let number = self.table.number(attributes.id);
-        match self.full_attr(&mut w.tracer, attributes, shared.as_deref()) {
-            Ok(attr) => reply::entry(&mut w.out, number, &attr, self.lifetimes()),
-            Err(refusal) => {
-                self.log_refusal("size", &refusal);
-                let attr = crate::handlers::attributes::attr(attributes, Size::default());
-                let lifetimes = Lifetimes { entry: self.lifetimes().entry, attributes: Duration::ZERO };
-                reply::entry(&mut w.out, number, &attr, lifetimes);
-            }
-        }
-        Ok(Answer::Out)
-    }
-
-    /// The same for one that has no bytes yet.
-    fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
-        self.table.remember((attributes, w.began), (place.from, &place.path), self.options.lifetime());
-        let attr = crate::handlers::attributes::attr(attributes, Size::default());
-        reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
-        Ok(Answer::Out)
-    }
-
-    /// What a name stands for.
-    pub fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
-        let place = self.place(directory, name)?;
-        if let Some(answer) = self.lookup_ahead(w, &place) {
-            return answer;
-        }
-        let found = self.names.stat(&mut w.tracer, &place);
-        match &found {
-            Ok(found) => self.retries.looked_up(w.thread, &place, (found.kind == FileKind::File).then_some(found.id)),
-            Err(_) => self.retries.left(w.thread),
-        }
-        let mut attributes = found?;
-        let known = self.table.get(self.table.number(attributes.id));
-        if let Some((node, shared)) = known.and_then(|node| node.shared().map(|shared| (node, shared)))
-            && shared.is_untold()
-        {
-            self.settle(&mut w.tracer, &node, &shared);
-            attributes = self.names.stat(&mut w.tracer, &place)?;
-        }
-        self.answer_entry(w, &place, &attributes)
-    }
-
     /// Who owns what is made in a directory: a set-group directory hands its group down, and to directories the bit as well.
-    fn owner_in(&self, directory: &Node, header: &Header, mode: u32, of: FileKind) -> Owner {
+    fn owner_in(&self, directory: &Inode, header: &Header, mode: u32, of: FileKind) -> Owner {
         let state = directory.state();
         let inherits = state.mode & libc::S_ISGID != 0;
         let bit = if inherits && of == FileKind::Directory { libc::S_ISGID } else { 0 };
@@ -79,8 +29,8 @@ impl FileSystem {
     }
 
     /// Makes a directory.
-    pub fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> Answered<Answer> {
-        let parent = self.node(header.node)?;
+    pub(crate) fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> Answered<Answer> {
+        let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, mode, FileKind::Directory);
         let place = self.place(header.node, name)?;
         let attributes = self.names.make_directory(&mut w.tracer, &place, owner, false)?;
@@ -88,7 +38,7 @@ impl FileSystem {
     }
 
     /// Makes a file, a named pipe, a socket or a device.
-    pub fn make_node(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32, device: u32) -> Answered<Answer> {
+    pub(crate) fn make_node(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32, device: u32) -> Answered<Answer> {
         let kind = match mode & libc::S_IFMT {
             libc::S_IFREG | 0 => FileKind::File,
             libc::S_IFIFO => FileKind::Fifo,
@@ -97,7 +47,7 @@ impl FileSystem {
             libc::S_IFBLK => FileKind::BlockDevice,
             _ => return Err(Refusal::plain(libc::EINVAL)),
         };
-        let parent = self.node(header.node)?;
+        let parent = self.inode(header.node)?;
         let place = self.place(header.node, name)?;
         let owner = self.owner_in(&parent, header, mode, kind);
         let attributes = if kind == FileKind::File {
@@ -110,8 +60,8 @@ impl FileSystem {
     }
 
     /// Makes a symbolic link.
-    pub fn make_symlink(&self, w: &mut Worker, header: &Header, name: &[u8], target: &[u8]) -> Answered<Answer> {
-        let parent = self.node(header.node)?;
+    pub(crate) fn make_symlink(&self, w: &mut Worker, header: &Header, name: &[u8], target: &[u8]) -> Answered<Answer> {
+        let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, 0o777, FileKind::Symlink);
         let place = self.place(header.node, name)?;
         let attributes = self.names.make_symlink(&mut w.tracer, &place, target, owner)?;
@@ -119,21 +69,21 @@ impl FileSystem {
     }
 
     /// A symbolic link's target.
-    pub fn read_link(&self, w: &mut Worker, node: u64) -> Answered<Answer> {
+    pub(crate) fn read_link(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
         // It never changes, and has mostly come with the attributes.
-        if let Some(target) = &self.node(node)?.state().target {
+        if let Some(target) = &self.inode(inode)?.state().target {
             w.out.extend_from_slice(target);
             return Ok(Answer::Out);
         }
-        let target = self.names.read_symlink(&mut w.tracer, &self.place_of(node)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let target = self.names.read_symlink(&mut w.tracer, &self.place_of(inode)).map_err(|e| Refusal::from(e).of_known_file())?;
         w.out.extend(target);
         Ok(Answer::Out)
     }
 
     /// Makes a file, or finds it there, and opens it.
-    pub fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> Answered<Answer> {
-        self.retries.left(w.thread);
-        let parent = self.node(header.node)?;
+    pub(crate) fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> Answered<Answer> {
+        self.retries.abandon(w.thread);
+        let parent = self.inode(header.node)?;
         let place = self.place(header.node, name)?;
         let owner = self.owner_in(&parent, header, mode, FileKind::File);
         let layout = self.layout_in(w, header.node)?;
@@ -142,8 +92,8 @@ impl FileSystem {
                 Ok(opened) => {
                     let attributes = opened.attributes.clone();
                     self.answer_new(w, &place, &attributes)?;
-                    let node = self.node(self.table.number(attributes.id))?;
-                    let (handle, open_flags) = self.opened_new(w, &node, opened, flags)?;
+                    let inode = self.inode(self.table.number(attributes.id))?;
+                    let (handle, open_flags) = self.opened_new(w, &inode, opened, flags)?;
                     reply::opened(&mut w.out, handle, open_flags);
                     return Ok(Answer::Out);
                 }
@@ -170,10 +120,10 @@ impl FileSystem {
         let empty = flags & libc::O_TRUNC as u32;
         if empty != 0 {
             // The kernel is told of it as it is then.
-            match self.table.get(number).and_then(|node| Some((node.shared()?, node))) {
-                Some((shared, node)) => {
-                    self.settle(&mut w.tracer, &node, &shared);
-                    self.truncate(&mut w.tracer, &node, Some(&shared), 0)?;
+            match self.table.get(number).and_then(|inode| Some((inode.shared()?, inode))) {
+                Some((shared, inode)) => {
+                    self.write_back(&mut w.tracer, &inode, &shared);
+                    self.truncate(&mut w.tracer, &inode, Some(&shared), 0)?;
                 }
                 None => self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?,
             }
@@ -182,7 +132,7 @@ impl FileSystem {
         } else {
             self.answer_entry(w, place, attributes)?;
         }
-        let opened = self.node(number).and_then(|node| self.opened(w, &node, flags & !empty, Some(Meant::Name(place.clone()))));
+        let opened = self.inode(number).and_then(|inode| self.opened(w, &inode, flags & !empty, Some(OpenTarget::Name(place.clone()))));
         match opened {
             Ok((handle, open_flags)) => {
                 reply::opened(&mut w.out, handle, open_flags);
@@ -198,28 +148,28 @@ impl FileSystem {
     }
 
     /// Removes a file's name.
-    pub fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         self.names.unlink(&mut w.tracer, &self.place(directory, name)?)?;
         Ok(Answer::Done)
     }
 
     /// Removes an empty directory.
-    pub fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         self.names.remove_directory(&mut w.tracer, &self.place(directory, name)?)?;
         Ok(Answer::Done)
     }
 
-    /// Gives a file or directory another name, or exchanges two.
-    pub fn rename(&self, w: &mut Worker, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answered<Answer> {
+    /// Renames a file or directory, or exchanges two.
+    pub(crate) fn rename(&self, w: &mut Worker, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answered<Answer> {
         let (from, to) = (self.place(from.0, from.1)?, self.place(to.0, to.1)?);
         match flags {
             libc::RENAME_EXCHANGE => self.names.exchange(&mut w.tracer, &from, &to)?,
             0 | libc::RENAME_NOREPLACE => {
                 let moved = self.names.rename(&mut w.tracer, &from, &to, flags == 0, &SetAttributes::default())?;
-                if let Some(node) = self.table.get(self.table.number(moved.id)) {
-                    let mut state = node.state();
-                    state.names.lost(from.from, &from.path);
-                    state.names.found(to.from, &to.path, self.options.lifetime());
+                if let Some(inode) = self.table.get(self.table.number(moved.id)) {
+                    let mut state = inode.state();
+                    state.dentries.remove(from.from, &from.path);
+                    state.dentries.add(to.from, &to.path, self.options.lifetime());
                 }
             }
             _ => return Err(Refusal::plain(libc::EINVAL)),
@@ -228,8 +178,8 @@ impl FileSystem {
     }
 
     /// Gives a file one more name.
-    pub fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> Answered<Answer> {
-        let known: Arc<Node> = self.node(file)?;
+    pub(crate) fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> Answered<Answer> {
+        let known: Arc<Inode> = self.inode(file)?;
         let place = self.place(directory, name)?;
         let attributes = self.names.link(&mut w.tracer, &Place::of(known.id), &place)?;
         known.changed_here(&attributes);

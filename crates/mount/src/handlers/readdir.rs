@@ -1,7 +1,7 @@
 //! Reading directories: each that is open has a walk, which runs ahead of its reader.
 //!
 //! The kernel goes on from a number, which may be any it was given before: it is the count of names before it. Mostly it is that of the
-//! name told last, and the walk goes on; otherwise a new one begins after the name told before it ([`Told`]), so that what is there all
+//! name told last, and the walk goes on; otherwise a new one begins after the name told before it ([`crate::handles::readdir_cursor`]), so that what is there all
 //! the time is seen once. The walk is ahead by a bounded number of entries, and what is kept of those told is bounded too, so a directory
 //! of any size takes no more than that.
 //!
@@ -10,17 +10,15 @@
 //! asked ([`crate::inodes::local_changes`]), nor of one whose I/O servers do not answer: those are listed all the same, and asked for by who wants
 //! to know.
 
-use crate::handlers::attributes::{Size, attr, kind_bits};
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::fuse::reply::{self, Lifetimes, Name};
-use crate::handles::readdir_cursor::Told;
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::fuse::reply::{self, Name};
+use crate::handles::directories::Reading;
+use crate::inodes::attributes::kind_bits;
+use crate::inodes::local_changes::Changes;
 use std::time::{Duration, Instant};
-use thalweg_store::client::walk::{Walk, WalkEntry};
-use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_store::client::walk::WalkEntry;
+use thalweg_store::protocol::metadata::{FileId, Place};
 
 /// `.` and `..` come first.
 const DOTS: u64 = 2;
@@ -28,37 +26,6 @@ const DOTS: u64 = 2;
 const BATCH: usize = 1024;
 /// After so long, the kernel is told what has come, though there is room for more.
 const LONG: Duration = Duration::from_millis(100);
-
-/// All open directories.
-#[derive(Default)]
-pub struct Directories {
-    open: Mutex<HashMap<u64, Arc<Mutex<Reading>>>>,
-    next: AtomicU64,
-}
-
-/// One directory that is being read.
-#[derive(Default)]
-struct Reading {
-    /// What runs ahead, and whether it brings attributes.
-    walk: Option<Walk>,
-    with_attributes: bool,
-    /// What it has brought and the kernel has not been told.
-    came: VecDeque<WalkEntry>,
-    /// What the kernel has been told: where it may go on.
-    told: Told,
-    /// When the kernel was last here.
-    left: Option<Instant>,
-}
-
-impl Directories {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Mutex<Reading>>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn get(&self, handle: u64) -> Answered<Arc<Mutex<Reading>>> {
-        self.open().get(&handle).cloned().ok_or(Refusal::plain(libc::EBADF))
-    }
-}
 
 /// Where names are put for the kernel.
 struct Page {
@@ -69,30 +36,35 @@ struct Page {
 
 impl FileSystem {
     /// Opens a directory: nothing is asked yet.
-    pub fn open_directory(&self, w: &mut Worker, node: u64) -> Answered<Answer> {
-        self.node(node)?.state().open_directories += 1;
-        let handle = self.directories.next.fetch_add(1, Ordering::Relaxed) + 1;
-        self.directories.open().insert(handle, Arc::default());
+    pub(crate) fn open_directory(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
+        self.inode(inode)?.state().open_directories += 1;
+        let handle = self.directories.add();
         reply::opened(&mut w.out, handle, 0);
         Ok(Answer::Out)
     }
 
     /// It is closed: what was asked for and nobody read is let go.
-    pub fn release_directory(&self, node: u64, handle: u64) -> Answered<Answer> {
-        let reading = self.directories.open().remove(&handle);
-        drop(reading);
-        if let Ok(node) = self.node(node) {
-            let mut state = node.state();
+    pub(crate) fn release_directory(&self, inode: u64, handle: u64) -> Answered<Answer> {
+        self.directories.remove(handle);
+        if let Ok(inode) = self.inode(inode) {
+            let mut state = inode.state();
             state.open_directories = state.open_directories.saturating_sub(1);
         }
         Ok(Answer::Done)
     }
 
     /// Names from `offset` on, as many as there is room for.
-    pub fn read_directory(&self, w: &mut Worker, node: u64, handle: u64, offset: u64, (room, plus): (usize, bool)) -> Answered<Answer> {
+    pub(crate) fn read_directory(
+        &self,
+        w: &mut Worker,
+        inode: u64,
+        handle: u64,
+        offset: u64,
+        (room, plus): (usize, bool),
+    ) -> Answered<Answer> {
         let reading = self.directories.get(handle)?;
-        let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = Page { directory: self.table.id(node), room, plus };
+        let mut reading = reading.lock();
+        let page = Page { directory: self.table.id(inode), room, plus };
         let mut at = offset;
         while at < DOTS {
             let dot: &[u8] = if at == 0 { b"." } else { b".." };
@@ -106,10 +78,10 @@ impl FileSystem {
         if offset == 0 {
             // From the beginning once more: what is new is seen.
             *reading = Reading::default();
-            self.following.listed(page.directory);
+            self.lookup_ahead.listed(page.directory);
         }
         let done = self.go_to(w, &page, &mut reading, at - DOTS).and_then(|()| self.fill_page(w, &page, &mut reading));
-        reading.left = Some(Instant::now());
+        reading.left_at = Some(Instant::now());
         match done {
             // What there is already is told first; the error comes when it is asked again.
             Err(refusal) if w.out.is_empty() => Err(refusal),
@@ -130,58 +102,34 @@ impl FileSystem {
                     return Ok(());
                 }
             }
-            let changes = self.recent.changes();
+            let changes = self.local_changes.changes();
             while let Some(entry) = reading.came.front() {
-                let next = DOTS + reading.told.count() + 1;
+                let next = DOTS + reading.cursor.count() + 1;
                 if !self.tell_entry(&mut w.out, page, entry, next, &changes) {
                     return Ok(());
                 }
                 if let Some(entry) = reading.came.pop_front() {
-                    reading.told.push(entry.name);
+                    reading.cursor.push(entry.name);
                 }
             }
         }
     }
 
     /// Appends one entry, if there is room for it.
-    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &crate::inodes::local_changes::Changes) -> bool {
+    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &Changes) -> bool {
         let name = Name { number: entry.id.0, next, name: &entry.name, kind: kind_bits(entry.kind) >> 12 };
         if !page.plus {
             return reply::name(out, page.room, &name);
         }
-        let Some((known, lifetimes)) = self.known_of(entry, page.directory, changes) else {
+        let Some((known, lifetimes)) = self.walked_attr(entry, page.directory, changes) else {
             return reply::name_with_attributes(out, page.room, &name, None);
         };
         let fits = reply::name_with_attributes(out, page.room, &name, Some((entry.id.0, &known, lifetimes)));
         if fits && let Some(attributes) = &entry.attributes {
-            let node = self.table.remember((attributes, entry.asked), (page.directory, &entry.name), self.options.lifetime());
-            node.know(&known, attributes.change, entry.asked);
+            let inode = self.table.insert((attributes, entry.asked), (page.directory, &entry.name), self.options.lifetime());
+            inode.cache_attr(&known, attributes.change, entry.asked);
         }
         fits
-    }
-
-    /// What the kernel may be told of an entry of a walk, and how long it may believe that. `None`: it has to ask.
-    pub fn known_of(
-        &self,
-        entry: &WalkEntry,
-        directory: FileId,
-        changes: &crate::inodes::local_changes::Changes,
-    ) -> Option<(crate::fuse::reply::Attr, Lifetimes)> {
-        let attributes = entry.attributes.as_ref()?;
-        let size = match (&entry.size, entry.kind) {
-            (Some(Ok(size)), FileKind::File) => Size::from(*size),
-            (_, FileKind::File) => return None,
-            _ => Size::default(),
-        };
-        let left = self.options.lifetime().checked_sub(entry.asked.elapsed()).filter(|left| !left.is_zero())?;
-        if !self.recent.is_current(changes, entry.asked, (entry.id, attributes.links), (directory, &entry.name)) {
-            return None;
-        }
-        // What is open here is asked for by itself: what was written here and is not at the servers yet counts.
-        if self.table.get(entry.id.0).is_some_and(|node| node.shared().is_some()) {
-            return None;
-        }
-        Some((attr(attributes, size), Lifetimes { entry: left, attributes: left }))
     }
 
     /// Takes more from the walk, which begins if there is none: after what was told last.
@@ -190,7 +138,7 @@ impl FileSystem {
         let batch = walk.next_batch(&mut w.tracer, BATCH).map_err(|e| Refusal::from(e).of_known_file());
         match batch {
             Ok(batch) => {
-                batch.iter().for_each(|entry| self.silence.heard_of(entry));
+                batch.iter().for_each(|entry| self.breaker.failed_entry(entry));
                 reading.came.extend(batch);
                 Ok(())
             }
@@ -205,21 +153,21 @@ impl FileSystem {
     /// Sees to it that the entry that comes next is number `at`, and that it comes with what is asked for.
     fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> Answered<()> {
         // Beside a server that does not answer, names are told, and who asks for one file waits for its servers only.
-        let wanted = page.plus && !self.options.strict && !self.silence.is_any();
-        if at == reading.told.count() {
-            let is_late = reading.left.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
+        let wanted = page.plus && !self.options.strict && !self.breaker.is_tripped();
+        if at == reading.cursor.count() {
+            let is_late = reading.left_at.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
             if reading.walk.is_none() || wanted && (!reading.with_attributes || is_late) {
                 self.begin(page, reading, wanted);
             } else if !wanted && reading.with_attributes {
                 // What came with attributes will do; what comes next need not have any.
-                let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.told.last());
+                let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.cursor.last());
                 reading.walk = Some(self.walkers.names.directory_after(&Place::of(page.directory), after));
                 reading.with_attributes = false;
             }
             return Ok(());
         }
-        reading.told.go_back(at);
-        let behind = at - reading.told.count();
+        reading.cursor.go_back(at);
+        let behind = at - reading.cursor.count();
         if behind == 0 {
             self.begin(page, reading, wanted);
             return Ok(());
@@ -231,7 +179,7 @@ impl FileSystem {
                 self.bring(w, reading)?;
             }
             let Some(entry) = reading.came.pop_front() else { return Ok(()) };
-            reading.told.push(entry.name);
+            reading.cursor.push(entry.name);
         }
         if wanted {
             self.begin(page, reading, wanted);
@@ -243,7 +191,7 @@ impl FileSystem {
     fn begin(&self, page: &Page, reading: &mut Reading, with_attributes: bool) {
         let walker = if with_attributes { &self.walkers.whole } else { &self.walkers.names };
         reading.came.clear();
-        reading.walk = Some(walker.directory_after(&Place::of(page.directory), reading.told.last()));
+        reading.walk = Some(walker.directory_after(&Place::of(page.directory), reading.cursor.last()));
         reading.with_attributes = with_attributes;
     }
 }

@@ -4,7 +4,7 @@
 //! was open would stay where they are, and the size of a file that was written would not be known: so a thread says it, [`AFTER`] the first
 //! close that was not said yet. It sleeps as long as nothing is closed.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long a close waits for a request that takes it along.
@@ -12,7 +12,7 @@ const AFTER: Duration = Duration::from_millis(100);
 
 /// What is closed and not told yet.
 #[derive(Debug, Default)]
-pub struct Closes {
+pub(crate) struct DeferredReleases {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -23,14 +23,10 @@ struct State {
     ended: bool,
 }
 
-impl Closes {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl DeferredReleases {
     /// A file was closed.
-    pub fn closed(&self) {
-        let mut state = self.state();
+    pub(crate) fn note(&self) {
+        let mut state = self.state.lock();
         if state.first.is_none() {
             state.first = Some(Instant::now());
             self.changed.notify_all();
@@ -38,26 +34,24 @@ impl Closes {
     }
 
     /// There will be no more.
-    pub fn finish(&self) {
-        self.state().ended = true;
+    pub(crate) fn finish(&self) {
+        self.state.lock().ended = true;
         self.changed.notify_all();
     }
 
-    /// Calls `tell` for what was closed, until [`Closes::finish`].
-    pub fn watch(&self, mut tell: impl FnMut()) {
-        let mut state = self.state();
+    /// Calls `tell` for what was closed, until [`DeferredReleases::finish`].
+    pub(crate) fn run(&self, mut tell: impl FnMut()) {
+        let mut state = self.state.lock();
         while !state.ended {
             let due = state.first.map(|first| (first + AFTER).saturating_duration_since(Instant::now()));
-            state = match due {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) if !left.is_zero() => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            match due {
+                None => self.changed.wait(&mut state),
+                Some(left) if !left.is_zero() => drop(self.changed.wait_for(&mut state, left)),
                 Some(_) => {
                     state.first = None;
-                    drop(state);
-                    tell();
-                    self.state()
+                    MutexGuard::unlocked(&mut state, &mut tell);
                 }
-            };
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ const ANCHORS: usize = 1024;
 const SPACING: u64 = 64;
 
 /// Names that were told.
-pub struct Told {
+pub(crate) struct ReaddirCursor {
     /// How many in all.
     count: u64,
     last: VecDeque<Vec<u8>>,
@@ -25,25 +25,25 @@ pub struct Told {
     spacing: u64,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        Told { count: 0, last: VecDeque::new(), last_bytes: 0, anchors: Vec::new(), spacing: SPACING }
+impl Default for ReaddirCursor {
+    fn default() -> ReaddirCursor {
+        ReaddirCursor { count: 0, last: VecDeque::new(), last_bytes: 0, anchors: Vec::new(), spacing: SPACING }
     }
 }
 
-impl Told {
+impl ReaddirCursor {
     /// How many names were told.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// The name that was told last. `None`: none was.
-    pub fn last(&self) -> Option<&[u8]> {
+    pub(crate) fn last(&self) -> Option<&[u8]> {
         self.last.back().or(self.anchors.last().map(|(_, name)| name)).map(Vec::as_slice)
     }
 
     /// One more is told.
-    pub fn push(&mut self, name: Vec<u8>) {
+    pub(crate) fn push(&mut self, name: Vec<u8>) {
         self.count += 1;
         self.last_bytes += name.len();
         self.last.push_back(name);
@@ -64,7 +64,7 @@ impl Told {
 
     /// Goes back to where `count` names had been told, or to the last place before it that is known. A count that was never
     /// reached: nothing changes.
-    pub fn go_back(&mut self, count: u64) {
+    pub(crate) fn go_back(&mut self, count: u64) {
         let first_of_last = self.count - self.last.len() as u64;
         if count > first_of_last || count == first_of_last && self.anchors.last().is_some_and(|(number, _)| *number == count) {
             self.last.truncate((count.saturating_sub(first_of_last)) as usize);
@@ -88,17 +88,17 @@ mod tests {
         format!("name {number:09}").into_bytes()
     }
 
-    fn told(count: u64) -> Told {
-        let mut told = Told::default();
+    fn told(count: u64) -> ReaddirCursor {
+        let mut told = ReaddirCursor::default();
         (1..=count).for_each(|number| told.push(name(number)));
         told
     }
 
-    fn place(told: &Told) -> (u64, Option<Vec<u8>>) {
+    fn place(told: &ReaddirCursor) -> (u64, Option<Vec<u8>>) {
         (told.count(), told.last().map(<[u8]>::to_vec))
     }
 
-    fn is_true(told: &Told) -> bool {
+    fn is_true(told: &ReaddirCursor) -> bool {
         let (count, last) = place(told);
         last == (count > 0).then(|| name(count))
     }
@@ -135,14 +135,14 @@ mod tests {
         let mut now = told(10);
         now.go_back(11);
         assert_eq!(place(&now), (10, Some(name(10))));
-        let mut none = Told::default();
+        let mut none = ReaddirCursor::default();
         none.go_back(5);
         assert_eq!(place(&none), (0, None));
     }
 
     #[test]
     fn long_names_take_no_more_memory_than_others() {
-        let mut told = Told::default();
+        let mut told = ReaddirCursor::default();
         (0..100_000).for_each(|_| told.push(vec![b'x'; 255]));
         assert!(told.last_bytes <= LAST_BYTES);
         assert_eq!(told.last_bytes, told.last.iter().map(Vec::len).sum::<usize>());

@@ -6,9 +6,9 @@
 //! the kernel. What is older than a lifetime is not told anyway, so no change is remembered for longer.
 
 use crate::fuse::request::{Header, Operation};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_store::protocol::metadata::FileId;
 
@@ -18,14 +18,14 @@ const MOST: usize = 1 << 16;
 const SWEEP: usize = 1024;
 
 /// What was changed here, and when that was done.
-pub struct Recent {
+pub(crate) struct LocalChanges {
     hasher: RandomState,
     keep: Duration,
     changes: Mutex<Changes>,
 }
 
 /// The changes, locked, for looking at many entries.
-pub struct Changes {
+pub(crate) struct Changes {
     /// By a hash of a file's number, or of a directory's and a name: two that meet cost a question too many.
     at: HashMap<u64, Instant>,
     /// Names were made, moved or taken away: another name of the same file counts its links.
@@ -37,7 +37,7 @@ pub struct Changes {
 
 /// What an operation changes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Touched<'a> {
+pub(crate) struct Touched<'a> {
     nodes: [Option<u64>; 2],
     names: [Option<(u64, &'a [u8])>; 2],
 }
@@ -45,7 +45,7 @@ pub struct Touched<'a> {
 impl<'a> Touched<'a> {
     /// By what is asked. Bytes that are written count when the file is closed: as long as it is open, its attributes are not told from a
     /// listing.
-    pub fn by(header: &Header, operation: &Operation<'a>) -> Touched<'a> {
+    pub(crate) fn by(header: &Header, operation: &Operation<'a>) -> Touched<'a> {
         use Operation as O;
         let node = header.node;
         let of_name = |name: &'a [u8]| Touched { nodes: [Some(node), None], names: [Some((node, name)), None] };
@@ -69,16 +69,16 @@ impl<'a> Touched<'a> {
     }
 
     /// Whether there is anything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Touched::default()
     }
 }
 
-impl Recent {
+impl LocalChanges {
     /// For changes that count for so long.
-    pub fn new(keep: Duration) -> Recent {
+    pub(crate) fn new(keep: Duration) -> LocalChanges {
         let changes = Changes { at: HashMap::new(), any_name: None, all_before: None, sweep_at: SWEEP };
-        Recent { hasher: RandomState::new(), keep, changes: Mutex::new(changes) }
+        LocalChanges { hasher: RandomState::new(), keep, changes: Mutex::new(changes) }
     }
 
     fn file(&self, id: FileId) -> u64 {
@@ -89,13 +89,13 @@ impl Recent {
         self.hasher.hash_one((directory.0, name))
     }
 
-    /// The changes, for [`Recent::is_current`] of many entries.
-    pub fn changes(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The changes, for [`LocalChanges::is_current`] of many entries.
+    pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock()
     }
 
     /// This is done. `id`: the store's number of what the kernel calls so.
-    pub fn note(&self, touched: &Touched<'_>, id: impl Fn(u64) -> FileId) {
+    pub(crate) fn note(&self, touched: &Touched<'_>, id: impl Fn(u64) -> FileId) {
         let files = touched.nodes.iter().flatten().map(|node| self.file(id(*node)));
         let names = touched.names.iter().flatten().map(|(directory, name)| self.name(id(*directory), name));
         let keys: Vec<u64> = files.chain(names).collect();
@@ -117,7 +117,13 @@ impl Recent {
 
     /// Whether what was asked of the servers at `asked` about a file with so many links, listed under this name, is still so as far as
     /// programs here have had a hand in it.
-    pub fn is_current(&self, changes: &Changes, asked: Instant, (id, links): (FileId, u32), (directory, name): (FileId, &[u8])) -> bool {
+    pub(crate) fn is_current(
+        &self,
+        changes: &Changes,
+        asked: Instant,
+        (id, links): (FileId, u32),
+        (directory, name): (FileId, &[u8]),
+    ) -> bool {
         let before = |at: Option<Instant>| at.is_some_and(|at| asked <= at);
         if before(changes.all_before) || links > 1 && before(changes.any_name) {
             return false;
@@ -127,7 +133,7 @@ impl Recent {
     }
 
     /// The same of a file whatever its name.
-    pub fn is_current_file(&self, asked: Instant, (id, links): (FileId, u32)) -> bool {
+    pub(crate) fn is_current_file(&self, asked: Instant, (id, links): (FileId, u32)) -> bool {
         let changes = self.changes();
         let before = |at: Option<Instant>| at.is_some_and(|at| asked <= at);
         !(before(changes.all_before) || links > 1 && before(changes.any_name) || before(changes.at.get(&self.file(id)).copied()))
@@ -148,13 +154,13 @@ mod tests {
         Header { unique: 1, opcode: 0, node, uid: 0, gid: 0, pid: 0 }
     }
 
-    fn is_current(recent: &Recent, asked: Instant, file: u64, links: u32, name: &[u8]) -> bool {
+    fn is_current(recent: &LocalChanges, asked: Instant, file: u64, links: u32, name: &[u8]) -> bool {
         recent.is_current(&recent.changes(), asked, (FileId(file), links), (FileId(1), name))
     }
 
     #[test]
     fn what_was_asked_before_a_change_here_is_not_current_and_what_was_asked_after_it_is() {
-        let recent = Recent::new(KEEP);
+        let recent = LocalChanges::new(KEEP);
         let asked = Instant::now();
         assert!(is_current(&recent, asked, 7, 1, b"f"));
         recent.note(&Touched::by(&header(1), &Operation::Unlink { name: b"f" }), id);
@@ -174,12 +180,12 @@ mod tests {
         let touched = Touched::by(&header(1), &rename);
         assert_eq!(touched.names, [Some((1, b"a".as_slice())), Some((2, b"b".as_slice()))]);
         assert!(Touched::by(&header(1), &Operation::Lookup { name: b"a" }).is_empty());
-        assert!(Touched::by(&header(1), &Operation::Read { handle: 1, offset: 0, length: 1, flags: 0 }).is_empty());
+        assert!(Touched::by(&header(1), &Operation::Read { handle: 1, offset: 0, length: 1 }).is_empty());
     }
 
     #[test]
     fn too_many_changes_to_remember_count_as_a_change_of_everything() {
-        let recent = Recent::new(Duration::from_secs(3600));
+        let recent = LocalChanges::new(Duration::from_secs(3600));
         let asked = Instant::now();
         for file in 0..2 * MOST as u64 {
             recent.note(&Touched { nodes: [Some(file), None], ..Touched::default() }, id);
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn changes_are_forgotten_when_nothing_from_before_them_is_told_any_more() {
-        let recent = Recent::new(Duration::ZERO);
+        let recent = LocalChanges::new(Duration::ZERO);
         for file in 0..10 * SWEEP as u64 {
             recent.note(&Touched { nodes: [Some(file), None], ..Touched::default() }, id);
         }

@@ -1,4 +1,4 @@
-//! Names that are looked up in a directory's order.
+//! Lookup read-ahead: names that are looked up in a directory's order are answered by a walk.
 //!
 //! A program that has listed a directory and then asks for one file after another (`du`, `rm -r`, `tar`, all that sort first) asks when
 //! the kernel has no attributes, or believes them no longer. One request for each would cost round trips for each. So when names of
@@ -7,15 +7,13 @@
 //!
 //! That a name is not there is never said from here, nor anything that is older than a lifetime or than a change here.
 
-use crate::errors::Answered;
-use crate::filesystem::{Answer, FileSystem, Worker};
-use crate::fuse::reply;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use thalweg_store::client::walk::{Walk, WalkEntry, Walker};
-use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_store::protocol::metadata::{FileId, Place};
 use thalweg_store::wire::Operation;
 use thalweg_trace::Tracer;
 
@@ -34,15 +32,15 @@ const STRAYS: u32 = 16;
 
 /// The directories that were listed last, the last one last.
 #[derive(Default)]
-pub struct Following {
-    directories: Mutex<VecDeque<(FileId, Arc<Mutex<Follow>>)>>,
+pub(crate) struct LookupAhead {
+    directories: Mutex<VecDeque<(FileId, Arc<Mutex<DirectoryLookups>>)>>,
     /// Lookups that were answered by what a walk had brought.
     pub answered: AtomicU64,
 }
 
 /// One directory.
 #[derive(Default)]
-struct Follow {
+pub(crate) struct DirectoryLookups {
     /// The name that was looked up last, and how many came in order.
     last: Vec<u8>,
     in_order: u32,
@@ -55,14 +53,10 @@ struct Follow {
     unwanted: u64,
 }
 
-impl Following {
-    fn directories(&self) -> MutexGuard<'_, VecDeque<(FileId, Arc<Mutex<Follow>>)>> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl LookupAhead {
     /// A directory is being listed from its beginning.
-    pub fn listed(&self, directory: FileId) {
-        let mut directories = self.directories();
+    pub(crate) fn listed(&self, directory: FileId) {
+        let mut directories = self.directories.lock();
         let known = directories.iter().position(|(id, _)| *id == directory).and_then(|at| directories.remove(at));
         directories.push_back(known.unwrap_or_else(|| (directory, Arc::default())));
         if directories.len() > DIRECTORIES {
@@ -70,15 +64,16 @@ impl Following {
         }
     }
 
-    fn get(&self, directory: FileId) -> Option<Arc<Mutex<Follow>>> {
-        let directories = self.directories();
+    /// Where a directory is followed, if it was listed here lately.
+    pub(crate) fn of(&self, directory: FileId) -> Option<Arc<Mutex<DirectoryLookups>>> {
+        let directories = self.directories.lock();
         directories.iter().rev().find(|(id, _)| *id == directory).map(|(_, follow)| Arc::clone(follow))
     }
 }
 
-impl Follow {
+impl DirectoryLookups {
     /// A name is looked up: its entry, if a walk has brought it or is about to. Young enough is what is not older than `lifetime`.
-    fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &Place, lifetime: Duration) -> Option<WalkEntry> {
+    pub(crate) fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &Place, lifetime: Duration) -> Option<WalkEntry> {
         if self.came.front().is_some_and(|entry| entry.asked.elapsed() >= lifetime / 2) {
             // Who asks slowly is answered by a younger walk.
             self.unwanted += self.came.len() as u64;
@@ -161,30 +156,5 @@ impl Follow {
             self.strays = 0;
             self.walk = Some(walker.directory_after(&Place::of(place.from), Some(name)));
         }
-    }
-}
-
-impl FileSystem {
-    /// The answer to a lookup from what was asked ahead; `None`: it has to be asked.
-    pub fn lookup_ahead(&self, w: &mut Worker, place: &Place) -> Option<Answered<Answer>> {
-        // Beside a server that does not answer, a walk would wait for it again and again.
-        if self.options.strict || self.retries.is_awaited(w.thread) || self.silence.is_any() {
-            return None;
-        }
-        let follow = self.following.get(place.from)?;
-        let lifetime = self.options.lifetime();
-        let entry = {
-            let mut follow = follow.lock().unwrap_or_else(PoisonError::into_inner);
-            follow.find(&mut w.tracer, &self.walkers.singly, place, lifetime)?
-        };
-        self.silence.heard_of(&entry);
-        let (attr, lifetimes) = self.known_of(&entry, place.from, &self.recent.changes())?;
-        let attributes = entry.attributes.as_ref()?;
-        self.retries.looked_up(w.thread, place, (entry.kind == FileKind::File).then_some(entry.id));
-        let node = self.table.remember((attributes, entry.asked), (place.from, &place.path), lifetime);
-        node.know(&attr, attributes.change, entry.asked);
-        reply::entry(&mut w.out, self.table.number(entry.id), &attr, lifetimes);
-        self.following.answered.fetch_add(1, Ordering::Relaxed);
-        Some(Ok(Answer::Out))
     }
 }

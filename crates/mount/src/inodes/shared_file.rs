@@ -12,9 +12,9 @@
 //! ([`SyncHabit`]).
 
 use crate::errors::{Answered, Refusal};
-use crate::inodes::table::Node;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
@@ -28,11 +28,11 @@ const HABIT: i32 = 4;
 
 /// Whether programs here sync large files that they write: of the last ones, were more synced than not?
 #[derive(Default)]
-pub struct SyncHabit(AtomicI32);
+pub(crate) struct SyncHabit(AtomicI32);
 
 impl SyncHabit {
     /// A file that was written is closed.
-    pub fn note(&self, written_bytes: u64, synced: bool) {
+    pub(crate) fn note(&self, written_bytes: u64, synced: bool) {
         if written_bytes >= LARGE_BYTES {
             let step = if synced { 1 } else { -1 };
             let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some((n + step).clamp(-HABIT, HABIT)));
@@ -40,19 +40,19 @@ impl SyncHabit {
     }
 
     /// Whether the next one will probably be synced.
-    pub fn expects_sync(&self) -> bool {
+    pub(crate) fn expects_sync(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 }
 
 /// A file that is open here.
-pub struct Shared {
+pub(crate) struct SharedFile {
     /// Its bytes; a strict mount keeps none of them.
     pub file: BufferedFile,
     /// Says to the service that it is open, and to be written if it was made or first opened so. `None` only at its end.
-    opened: Option<Unused>,
+    opened: Option<OpenAtService>,
     /// Says to the service that it is to be written, if it was first opened to be read.
-    writing: Mutex<Option<Unused>>,
+    writing: Mutex<Option<OpenAtService>>,
     written_bytes: AtomicU64,
     /// It was synced since it was opened.
     pub synced: AtomicBool,
@@ -60,17 +60,17 @@ pub struct Shared {
     pub name_synced: AtomicBool,
     state: Mutex<State>,
     /// Held by who flushes and tells the service of it: another who must have that done waits for it.
-    settling: Mutex<()>,
+    writing_back: Mutex<()>,
 }
 
 /// A file that is open at the service; whoever drops it has written nothing.
 #[derive(Debug)]
-pub struct Unused(Option<OpenFile>);
+pub(crate) struct OpenAtService(Option<OpenFile>);
 
-impl Unused {
+impl OpenAtService {
     /// Nothing was written to it yet.
-    pub fn new(opened: OpenFile) -> Unused {
-        Unused(Some(opened))
+    pub(crate) fn new(opened: OpenFile) -> OpenAtService {
+        OpenAtService(Some(opened))
     }
 
     fn file(&self) -> &OpenFile {
@@ -78,7 +78,7 @@ impl Unused {
     }
 
     /// Its attributes when it was opened.
-    pub fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &Attributes {
         &self.file().attributes
     }
 
@@ -89,7 +89,7 @@ impl Unused {
     }
 }
 
-impl Drop for Unused {
+impl Drop for OpenAtService {
     fn drop(&mut self) {
         if let Some(opened) = self.0.take() {
             opened.ended(End::Read);
@@ -100,7 +100,7 @@ impl Drop for Unused {
 #[derive(Default)]
 struct State {
     /// Where the last byte ends that was written since the service was told.
-    untold: Option<u64>,
+    unreported_end: Option<u64>,
     /// How many losses there were; and the last one's errno.
     losses: u64,
     errno: i32,
@@ -108,17 +108,22 @@ struct State {
     unseen: bool,
 }
 
-impl Shared {
+impl SharedFile {
     /// A file that was just opened, or made.
     ///
     /// # Errors
     /// A layout that this program does not know.
-    pub fn new(data: &Arc<DataClient>, opened: Unused, path: String, (strict, will_be_synced): (bool, bool)) -> Result<Shared> {
+    pub(crate) fn new(
+        data: &Arc<DataClient>,
+        opened: OpenAtService,
+        path: String,
+        (strict, will_be_synced): (bool, bool),
+    ) -> Result<SharedFile> {
         let handle = FileHandle::from_attributes(path, opened.attributes())?;
         let file = StoreFile::new(Arc::clone(data), handle);
         let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
         let file = if strict { BufferedFile::unbuffered(file) } else { BufferedFile::new(file, &BufferedOptions::default()) };
-        Ok(Shared {
+        Ok(SharedFile {
             file,
             opened: Some(opened),
             writing: Mutex::default(),
@@ -126,12 +131,12 @@ impl Shared {
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
             state: Mutex::default(),
-            settling: Mutex::default(),
+            writing_back: Mutex::default(),
         })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Somebody may write from now on: the service knows when it returns. `open` opens the file for writing; its attributes then, if
@@ -139,30 +144,30 @@ impl Shared {
     ///
     /// # Errors
     /// What `open` says.
-    pub fn begin_writing(&self, open: impl FnOnce() -> Result<OpenFile>) -> Result<Option<Attributes>> {
+    pub(crate) fn begin_writing(&self, open: impl FnOnce() -> Result<OpenFile>) -> Result<Option<Attributes>> {
         if self.opened.as_ref().is_some_and(|opened| opened.file().is_for_writing()) {
             return Ok(None);
         }
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writing = self.writing.lock();
         if writing.is_some() {
             return Ok(None);
         }
-        let opened = Unused::new(open()?);
+        let opened = OpenAtService::new(open()?);
         let attributes = opened.attributes().clone();
         *writing = Some(opened);
         Ok(Some(attributes))
     }
 
     /// Whether something was written that the service was not told of.
-    pub fn is_untold(&self) -> bool {
-        self.state().untold.is_some()
+    pub(crate) fn has_unreported_write(&self) -> bool {
+        self.state().unreported_end.is_some()
     }
 
     /// Reads; fewer bytes than asked for only at the end of the file.
     ///
     /// # Errors
     /// A server's.
-    pub fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
+    pub(crate) fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
         self.file.read(tracer, offset, length)
     }
 
@@ -170,7 +175,7 @@ impl Shared {
     ///
     /// # Errors
     /// A server's; or that of an earlier write, which had been answered.
-    pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
+    pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         self.noted(bytes, offset, || self.file.write(tracer, bytes, offset))
     }
 
@@ -178,7 +183,7 @@ impl Shared {
     ///
     /// # Errors
     /// A server's.
-    pub fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<()> {
         let offset = self.file.size(tracer)?;
         self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))
     }
@@ -192,33 +197,28 @@ impl Shared {
     }
 
     /// Bytes have changed, up to `end`: the service is told at the next flush.
-    pub fn was_written(&self, end: u64) {
+    pub(crate) fn was_written(&self, end: u64) {
         let mut state = self.state();
-        state.untold = state.untold.max(Some(end));
+        state.unreported_end = state.unreported_end.max(Some(end));
     }
 
     /// One at a time flushes and tells the service: who finds nothing to tell must not go on while another is telling it.
-    pub fn settling(&self) -> MutexGuard<'_, ()> {
-        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn writing_back(&self) -> MutexGuard<'_, ()> {
+        self.writing_back.lock()
     }
 
     /// Where the last byte ends that was written since the service was told; it is being told now.
-    pub fn take_untold(&self) -> Option<u64> {
-        self.state().untold.take()
-    }
-
-    /// It could not be told.
-    pub fn give_back_untold(&self, end: u64) {
-        self.was_written(end);
+    pub(crate) fn take_unreported(&self) -> Option<u64> {
+        self.state().unreported_end.take()
     }
 
     /// How many bytes were written since it was opened.
-    pub fn written_bytes(&self) -> u64 {
+    pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that had been answered for are lost.
-    pub fn lost(&self, error: &Error) {
+    pub(crate) fn lost(&self, error: &Error) {
         let mut state = self.state();
         state.losses += 1;
         state.errno = crate::errors::errno(error.kind());
@@ -226,7 +226,7 @@ impl Shared {
     }
 
     /// How many losses whoever opens it now is not told of.
-    pub fn losses_before(&self) -> u64 {
+    pub(crate) fn losses_before(&self) -> u64 {
         let state = self.state();
         if state.unseen { state.losses - 1 } else { state.losses }
     }
@@ -235,7 +235,7 @@ impl Shared {
     ///
     /// # Errors
     /// If there were any.
-    pub fn tell_losses(&self, told: &AtomicU64) -> Answered<()> {
+    pub(crate) fn report_losses(&self, told: &AtomicU64) -> Answered<()> {
         let mut state = self.state();
         if told.swap(state.losses, Ordering::Relaxed) < state.losses {
             state.unseen = false;
@@ -245,36 +245,12 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedFile {
     /// Tells the service how the writing has ended; what has not left yet is not known to have arrived.
     fn drop(&mut self) {
         let end = self.file.take_end();
-        let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let writing = self.writing.get_mut().take();
         writing.into_iter().chain(self.opened.take()).for_each(|opened| opened.ended(end));
-    }
-}
-
-/// A file as one program has it open.
-pub struct Handle {
-    /// Which.
-    pub node: Arc<Node>,
-    /// Its bytes.
-    pub shared: Arc<Shared>,
-    /// The kernel keeps nothing of what goes through it.
-    pub is_direct: bool,
-    /// It is open for writing.
-    pub writes: bool,
-    /// Owners of locks that were taken through it: those of an open file description are freed with it alone.
-    pub lock_owners: Mutex<Vec<u64>>,
-    /// Losses it was told of.
-    pub told: AtomicU64,
-}
-
-impl Handle {
-    /// A new one.
-    pub fn new(node: Arc<Node>, shared: Arc<Shared>, is_direct: bool, writes: bool) -> Handle {
-        let told = AtomicU64::new(shared.losses_before());
-        Handle { node, shared, is_direct, writes, lock_owners: Mutex::default(), told }
     }
 }
 

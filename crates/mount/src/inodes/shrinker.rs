@@ -1,13 +1,14 @@
-//! The kernel forgets what is more than the mount will keep.
+//! Shrinking the kernel's cache of inodes, which forgets what is more than the mount will keep.
 //!
 //! What the kernel knows is known here too, and it forgets only when its memory is short; the memory here does not count for that. So a
 //! listing of a million files would leave a million of them in both. Past a number, the kernel is asked to drop those it has known
 //! for longest: what nobody uses and nobody has opened (the pages of those that were opened are worth more), and what that is not
 //! enough for, all that nobody uses.
 
-use crate::inodes::table::{Node, Table};
+use crate::inodes::inode::Inode;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use thalweg_store::protocol::metadata::FileId;
 
 /// Files in one request to the kernel.
@@ -16,91 +17,93 @@ const BATCH: usize = 512;
 const FAR_TOO_MANY: usize = 4;
 
 /// A file, and the table's number for it: one that was forgotten and found again is another.
-type Told = (FileId, u64);
+type Listed = (FileId, u64);
 
 /// What the kernel knows, in the order in which it was told.
-pub struct Trimming {
-    most: usize,
+pub(crate) struct Shrinker {
+    limit: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    order: VecDeque<Told>,
+    order: VecDeque<Listed>,
     /// What the kernel was asked to drop: some of it may be in use.
-    asked: Vec<Told>,
+    asked: Vec<Listed>,
     /// As soon as there are more, something is done.
     due: usize,
     ended: bool,
 }
 
-impl Trimming {
+impl Shrinker {
     /// For so many at most.
-    pub fn new(most: usize) -> Trimming {
-        Trimming { most, state: Mutex::new(State { due: most, ..State::default() }), changed: Condvar::new() }
+    pub(crate) fn new(limit: usize) -> Shrinker {
+        Shrinker { limit, state: Mutex::new(State { due: limit, ..State::default() }), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The kernel is told of a file that it did not know.
-    pub fn told(&self, node: &Node) {
+    pub(crate) fn added(&self, inode: &Inode) {
         let mut state = self.state();
-        state.order.push_back((node.id, node.serial));
+        state.order.push_back((inode.id, inode.serial));
         if state.order.len() > state.due {
             self.changed.notify_one();
         }
     }
 
     /// There will be no more.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.state().ended = true;
         self.changed.notify_one();
     }
 
-    /// Calls `prune` for what should go, until [`Trimming::finish`], or an error: the kernel does not know how.
-    pub fn watch(&self, table: &Table, mut prune: impl FnMut(&[u64]) -> std::io::Result<()>) {
+    /// Calls `prune` for what should go, until [`Shrinker::finish`], or an error: the kernel does not know how. `find`: an inode, if the
+    /// kernel knows it still; `known`: how many it knows.
+    pub(crate) fn run(
+        &self,
+        find: impl Fn(FileId, u64) -> Option<Arc<Inode>>,
+        known: impl Fn() -> usize,
+        mut prune: impl FnMut(&[u64]) -> std::io::Result<()>,
+    ) {
         let mut state = self.state();
         while !state.ended {
             if state.order.len() <= state.due {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
                 continue;
             }
             let asked_before = std::mem::take(&mut state.asked);
             // Down to three quarters, so that this is not done for each.
-            let many = state.order.len() - (self.most - self.most / 4).min(state.order.len());
-            let oldest: Vec<Told> = state.order.drain(..many).collect();
+            let many = state.order.len() - (self.limit - self.limit / 4).min(state.order.len());
+            let oldest: Vec<Listed> = state.order.drain(..many).collect();
             drop(state);
-            let stays: Vec<Told> = asked_before.into_iter().filter(|told| find(table, *told).is_some()).collect();
-            let (asked, kept) = self.choose(table, oldest);
-            let nodes: Vec<u64> = asked.iter().map(|(id, _)| id.0).collect();
-            let done = nodes.chunks(BATCH).try_for_each(&mut prune);
+            let stays: Vec<Listed> = asked_before.into_iter().filter(|(id, serial)| find(*id, *serial).is_some()).collect();
+            let all = known() > self.limit.saturating_mul(FAR_TOO_MANY);
+            let (asked, kept) = choose(&find, oldest, all);
+            let numbers: Vec<u64> = asked.iter().map(|(id, _)| id.0).collect();
+            let done = numbers.chunks(BATCH).try_for_each(&mut prune);
             state = self.state();
             state.order.extend(stays.into_iter().chain(kept));
             state.asked = asked;
-            state.due = self.most.max(state.order.len()) + self.most / 8;
+            state.due = self.limit.max(state.order.len()) + self.limit / 8;
             if done.is_err() {
                 state.due = usize::MAX;
                 state.order = VecDeque::new();
             }
         }
     }
-
-    /// What of these is to go, and what is not; what has gone already is neither.
-    fn choose(&self, table: &Table, oldest: Vec<Told>) -> (Vec<Told>, Vec<Told>) {
-        let all = table.len() > self.most.saturating_mul(FAR_TOO_MANY);
-        let known = oldest.into_iter().filter_map(|told| find(table, told).map(|node| (told, node)));
-        let (go, stay): (Vec<_>, Vec<_>) = known.partition(|(_, node)| {
-            let state = node.state();
-            all || state.was_never_open() && state.open_directories == 0
-        });
-        let told = |all: Vec<(Told, _)>| all.into_iter().map(|(told, _)| told).collect();
-        (told(go), told(stay))
-    }
 }
 
-fn find(table: &Table, (id, serial): Told) -> Option<std::sync::Arc<Node>> {
-    table.get(id.0).filter(|node| node.serial == serial)
+/// What of these is to go, and what is not; what has gone already is neither. `all`: also those that were opened.
+fn choose(find: &impl Fn(FileId, u64) -> Option<Arc<Inode>>, oldest: Vec<Listed>, all: bool) -> (Vec<Listed>, Vec<Listed>) {
+    let known = oldest.into_iter().filter_map(|(id, serial)| find(id, serial));
+    let (go, stay): (Vec<_>, Vec<_>) = known.partition(|inode| {
+        let state = inode.state();
+        all || state.was_never_open() && state.open_directories == 0
+    });
+    let listed = |inodes: Vec<Arc<Inode>>| inodes.iter().map(|inode| (inode.id, inode.serial)).collect();
+    (listed(go), listed(stay))
 }

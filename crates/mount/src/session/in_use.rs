@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A process in a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct User {
+pub(crate) struct Process {
     pub pid: u32,
     pub name: String,
     /// What it does there.
@@ -19,13 +19,13 @@ pub struct User {
 const MOST: usize = 10;
 
 /// Processes that have something under `mountpoint` open, mapped, or as a directory of theirs; not the one `except`.
-pub fn users(mountpoint: &Path, except: Option<u32>) -> Vec<User> {
+pub(crate) fn processes(mountpoint: &Path, except: Option<u32>) -> Vec<Process> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = processes.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| Some(*pid) != except).filter_map(|pid| user(pid, mountpoint)).take(MOST).collect()
+    pids.filter(|pid| Some(*pid) != except).filter_map(|pid| process(pid, mountpoint)).take(MOST).collect()
 }
 
-fn user(pid: u32, mountpoint: &Path) -> Option<User> {
+fn process(pid: u32, mountpoint: &Path) -> Option<Process> {
     let base = PathBuf::from(format!("/proc/{pid}"));
     let under = |link: &Path| std::fs::read_link(link).ok().filter(|to| is_under(to, mountpoint));
     let place = |name: &str, what: &str| under(&base.join(name)).map(|to| format!("{what} {}", to.display()));
@@ -42,7 +42,7 @@ fn user(pid: u32, mountpoint: &Path) -> Option<User> {
     };
     let what = place("cwd", "works in").or_else(|| place("root", "has its root at")).or_else(open).or_else(mapped)?;
     let name = std::fs::read_to_string(base.join("comm")).unwrap_or_default().trim().to_owned();
-    Some(User { pid, name, what })
+    Some(Process { pid, name, what })
 }
 
 fn is_under(path: &Path, mountpoint: &Path) -> bool {
@@ -51,9 +51,9 @@ fn is_under(path: &Path, mountpoint: &Path) -> bool {
 
 /// How a mount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum MountState {
     /// It answers, and this is its process.
-    Serves(u32),
+    Served(u32),
     /// Its process is gone.
     Dead,
     /// It does not answer us: it is another user's, or silent.
@@ -64,27 +64,27 @@ pub enum Condition {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks a mount for its process. A mount can be silent for ever, so it is asked on a thread of its own.
-pub fn condition(mountpoint: &Path) -> Condition {
+pub fn mount_state(mountpoint: &Path) -> MountState {
     let (tell, told) = std::sync::mpsc::channel();
     let mountpoint = mountpoint.to_owned();
     std::thread::spawn(move || {
         let mut value = [0; 64 << 10];
-        let condition = match rustix::fs::lgetxattr(&mountpoint, "user.thalweg.store", &mut value) {
+        let state = match rustix::fs::lgetxattr(&mountpoint, "user.thalweg.store", &mut value) {
             Ok(length) => {
                 let document = serde_json::from_slice::<serde_json::Value>(&value[..length]).unwrap_or_default();
                 let pid = document["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-                pid.map_or(Condition::Unknown, Condition::Serves)
+                pid.map_or(MountState::Unknown, MountState::Served)
             }
-            Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => Condition::Dead,
-            Err(_) => Condition::Unknown,
+            Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => MountState::Dead,
+            Err(_) => MountState::Unknown,
         };
-        let _ = tell.send(condition);
+        let _ = tell.send(state);
     });
-    told.recv_timeout(PATIENCE).unwrap_or(Condition::Unknown)
+    told.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
 }
 
 /// A process in whose mount namespace a mount is, by its number among the kernel's devices (`MAJOR:MINOR`).
-pub fn elsewhere(device: &str) -> Option<u32> {
+pub fn namespace_holder(device: &str) -> Option<u32> {
     let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     let is_there = |pid: &u32| {
         let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
@@ -93,9 +93,14 @@ pub fn elsewhere(device: &str) -> Option<u32> {
     pids.into_iter().find(is_there)
 }
 
-/// One line for each.
-pub fn described(users: &[User]) -> String {
-    users.iter().map(|u| format!("{} {} {}", u.pid, u.name, u.what)).collect::<Vec<_>>().join("; ")
+/// What is said of a mount that cannot be taken away: which processes are in it, but the one `except`.
+pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
+    let processes = processes(mountpoint, except);
+    if processes.is_empty() {
+        return "it is in use, by a process that cannot be seen from here".to_owned();
+    }
+    let each: Vec<String> = processes.iter().map(|p| format!("{} {} {}", p.pid, p.name, p.what)).collect();
+    format!("it is in use: {}", each.join("; "))
 }
 
 #[cfg(test)]
@@ -107,9 +112,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let _open = std::fs::File::create(directory.path().join("f")).unwrap();
         let us = std::process::id();
-        let found = users(directory.path(), None);
-        assert!(found.iter().any(|u| u.pid == us && u.what.starts_with("has ")), "{found:?}");
-        assert!(!users(directory.path(), Some(us)).iter().any(|u| u.pid == us));
-        assert!(described(&found).contains("open"));
+        let found = processes(directory.path(), None);
+        assert!(found.iter().any(|p| p.pid == us && p.what.starts_with("has ")), "{found:?}");
+        assert!(!processes(directory.path(), Some(us)).iter().any(|p| p.pid == us));
+        assert!(busy_text(directory.path(), None).contains("open"));
     }
 }

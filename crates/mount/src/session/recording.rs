@@ -13,7 +13,7 @@ use thalweg_store::metadata::client::MetadataClient;
 use thalweg_trace::{About, Begun, Mode, ObjectKind, SpanKind, Time, Tracer};
 
 /// A recording that is being made.
-pub struct Recording {
+pub(super) struct Recording {
     recorder: Recorder,
 }
 
@@ -22,14 +22,19 @@ impl Recording {
     ///
     /// # Errors
     /// It cannot be made, or the metadata service cannot be asked.
-    pub fn start(to: &(PathBuf, Vec<String>), options: &Options, names: &MetadataClient, data: &Arc<DataClient>) -> Result<Recording> {
+    pub(super) fn start(
+        to: &(PathBuf, Vec<String>),
+        options: &Options,
+        names: &MetadataClient,
+        data: &Arc<DataClient>,
+    ) -> Result<Recording> {
         let store = Store { names: Arc::new(names.clone()), data: Arc::clone(data) };
         let recording = thalweg_store::copy::Recording { path: to.0.clone(), command: to.1.clone(), node: options.node.clone() };
         Ok(Recording { recorder: Recorder::start(&recording, &[&store])? })
     }
 
     /// How threads record.
-    pub fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         self.recorder.mode.clone()
     }
 
@@ -37,13 +42,13 @@ impl Recording {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn finish(self) -> Result<()> {
+    pub(super) fn finish(self) -> Result<()> {
         self.recorder.finish(Time::now(), 0, Vec::new()).map(drop).map_err(MountError::from)
     }
 }
 
 /// A request's span, begun.
-pub struct Tracing {
+pub(super) struct Tracing {
     begun: Begun,
     kind: SpanKind,
     offset_bytes: Option<u64>,
@@ -51,19 +56,19 @@ pub struct Tracing {
 }
 
 /// Begins the wait for the next request.
-pub fn wait(tracer: &mut Tracer) -> Option<Begun> {
+pub(super) fn wait(tracer: &mut Tracer) -> Option<Begun> {
     tracer.is_on().then(|| tracer.begin())
 }
 
 /// Ends it. Whoever makes requests is not recorded, so it is a pause of theirs.
-pub fn waited(tracer: &mut Tracer, begun: Option<Begun>) {
+pub(super) fn waited(tracer: &mut Tracer, begun: Option<Begun>) {
     if let Some(begun) = begun {
         tracer.end(begun, SpanKind::WaitTimer, About::default());
     }
 }
 
 /// Begins a request's span.
-pub fn begin(tracer: &mut Tracer, operation: &Operation<'_>) -> Option<Tracing> {
+pub(super) fn begin(tracer: &mut Tracer, operation: &Operation<'_>) -> Option<Tracing> {
     if !tracer.is_on() {
         return None;
     }
@@ -82,12 +87,12 @@ pub fn begin(tracer: &mut Tracer, operation: &Operation<'_>) -> Option<Tracing> 
 }
 
 /// Ends it: what came of it, and how many bytes there were.
-pub fn end(files: &FileSystem, tracer: &mut Tracer, tracing: Option<Tracing>, header: &Header, errno: i32, moved_bytes: usize) {
+pub(super) fn end(files: &FileSystem, tracer: &mut Tracer, tracing: Option<Tracing>, header: &Header, errno: i32, moved_bytes: usize) {
     let Some(Tracing { begun, kind, offset_bytes, size_bytes }) = tracing else { return };
-    let object = files.table.get(header.node).and_then(|node| {
-        let mut state = node.state();
+    let object = files.table.get(header.node).and_then(|inode| {
+        let mut state = inode.state();
         if state.object.is_none() {
-            let name = files.table.path(node.id, &state);
+            let name = files.table.path(inode.id, &state);
             state.object = files.mode.object(ObjectKind::File, &name, &[]);
         }
         state.object
