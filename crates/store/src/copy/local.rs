@@ -5,6 +5,7 @@
 use super::draft;
 use crate::client::flow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use thalweg_trace::{ObjectId, TrackId};
 
 /// A file being read.

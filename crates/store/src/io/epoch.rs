@@ -10,10 +10,9 @@ use super::target::DATAFILES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::FileId;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NAME: &str = "thalweg-epoch.toml";
@@ -93,13 +92,13 @@ impl Epoch {
 
     /// The last start that it has served.
     pub fn seen(&self) -> ServiceStart {
-        let starts = locked(&self.starts);
+        let starts = self.starts.lock();
         ServiceStart { epoch: self.highest(), start: starts.kept }
     }
 
     /// A client knows this start of the service.
     pub fn is_said(&self, service: ServiceStart) {
-        let mut starts = locked(&self.starts);
+        let mut starts = self.starts.lock();
         starts.said = starts.said.max(service);
     }
 
@@ -113,7 +112,7 @@ impl Epoch {
         if epoch <= self.highest() {
             return Ok(());
         }
-        let mut starts = locked(&self.starts);
+        let mut starts = self.starts.lock();
         if epoch > self.highest() {
             let start = if starts.said.epoch == epoch { starts.said.start } else { 0 };
             write(&self.directory, ServiceStart { epoch, start })?;

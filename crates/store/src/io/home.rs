@@ -3,7 +3,7 @@
 use super::sizes::{Since, Sizes};
 use crate::error::{Error, Result};
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -12,7 +12,6 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories that datafiles are spread over.
@@ -89,7 +88,7 @@ impl UnsyncedNames {
     fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let names = &self.directories[directory];
         let wanted = names.made.load(Ordering::Acquire);
-        let mut synced = locked(&names.synced);
+        let mut synced = names.synced.lock();
         if *synced >= wanted {
             return Ok(());
         }
@@ -114,7 +113,7 @@ impl Changed {
 
     /// This one was changed: to be said after that, and before anybody is answered.
     pub fn note(&self, id: DatafileId) {
-        let mut changed = locked(&self.0);
+        let mut changed = self.0.lock();
         if let Some(known) = &mut *changed {
             known.insert(id);
             if known.len() > Changed::MOST {
@@ -125,7 +124,7 @@ impl Changed {
 
     /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
     fn take(&self) -> Option<HashSet<DatafileId>> {
-        locked(&self.0).replace(HashSet::new())
+        self.0.lock().replace(HashSet::new())
     }
 
     /// See [`Changed::take`].
@@ -133,7 +132,7 @@ impl Changed {
         let changed = self.take();
         let synced = sync(changed.as_ref());
         if synced.is_err() {
-            *locked(&self.0) = None;
+            *self.0.lock() = None;
         }
         synced
     }

@@ -5,10 +5,10 @@ use crate::metadata::background::intents::IoServers;
 use crate::protocol::common::{CommonReply, CommonRequest};
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_trace::Tracer;
 
@@ -50,10 +50,10 @@ impl Remote {
 
     fn call(&self, server: &ServerEntry, request: &IoRequest) -> Result<IoReply> {
         let slot = {
-            let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut connections = self.connections.lock();
             Arc::clone(connections.entry(server.address.clone()).or_default())
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = slot.lock();
         // Nothing is awaited on an idle connection: what can be read is its end.
         if slot.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *slot = None;
@@ -79,7 +79,7 @@ impl Remote {
 impl Asked {
     /// The connection, if there is one that works before `deadline`; otherwise somebody is making it.
     fn take(self: &Arc<Self>, address: &str, options: &Connect, deadline: Instant) -> Option<Box<Connection>> {
-        let mut lines = locked(&self.lines);
+        let mut lines = self.lines.lock();
         loop {
             match lines.get(address) {
                 Some(Line::Ready(_)) => {
@@ -109,14 +109,14 @@ impl Asked {
                     if left.is_zero() {
                         return None;
                     }
-                    lines = self.changed.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+                    self.changed.wait_for(&mut lines, left);
                 }
             }
         }
     }
 
     fn put(&self, address: &str, line: Line) {
-        locked(&self.lines).insert(address.to_owned(), line);
+        self.lines.lock().insert(address.to_owned(), line);
         self.changed.notify_all();
     }
 }

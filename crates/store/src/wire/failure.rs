@@ -2,9 +2,9 @@
 //! goes back. Where it may have left the service half-changed, the service answers nothing more, and whoever runs it stops it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{locked, panic_text};
+use crate::sync::{Mutex, panic_text};
 use std::any::Any;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// Whether a service goes on.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Failure {
 
     /// Calls `tell` when the service answers nothing more: at once, if that is so already.
     pub fn tell(&self, tell: Box<dyn FnOnce() + Send>) {
-        let mut told = locked(&self.tell);
+        let mut told = self.tell.lock();
         match self.reason() {
             Some(_) => tell(),
             None => *told = Some(tell),
@@ -41,7 +41,7 @@ impl Failure {
         }
         let problem = format!("{bug}, and what it was to do may be done in part: the service stops; start it again");
         let reason = self.reason.get_or_init(|| Error::new(ErrorKind::Io, problem).at_server(server)).clone();
-        if let Some(tell) = locked(&self.tell).take() {
+        if let Some(tell) = self.tell.lock().take() {
             tell();
         }
         reason

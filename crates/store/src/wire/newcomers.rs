@@ -8,10 +8,10 @@
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often the acceptor looks whether there is room, while there is none.
@@ -43,13 +43,13 @@ impl Newcomers {
     /// Takes one in, and makes room for it. `false`: the server stops, or there is no room for as long as anybody may stay.
     pub fn enter(&self, number: u64, stream: &Arc<TcpStream>, from: IpAddr, most: usize, stopping: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = self.waiting.lock();
         while waiting.len() >= most {
             if stopping() || begun.elapsed() > limits::HELLO {
                 return false;
             }
             if !dismiss(&mut waiting, limits::HELLO_GRACE) {
-                waiting = self.left.wait_timeout(waiting, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+                self.left.wait_for(&mut waiting, LOOK);
             }
         }
         waiting.insert(number, Newcomer { stream: Arc::clone(stream), from: origin(from), since: Instant::now() });
@@ -58,16 +58,16 @@ impl Newcomers {
 
     /// It has said hello, or has gone. `false`: it had been dismissed.
     pub fn leave(&self, number: u64) -> bool {
-        let was_there = locked(&self.waiting).remove(&number).is_some();
+        let was_there = self.waiting.lock().remove(&number).is_some();
         self.left.notify_all();
         was_there
     }
 
     /// Descriptors are used up: one goes, and with it a descriptor comes free. Waits for that for a moment.
     pub fn make_room(&self) {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = self.waiting.lock();
         dismiss(&mut waiting, Duration::ZERO);
-        drop(self.left.wait_timeout(waiting, LOOK * 10));
+        self.left.wait_for(&mut waiting, LOOK * 10);
     }
 }
 
@@ -124,7 +124,7 @@ impl Clients {
     /// # Errors
     /// [`ErrorKind::TooMany`].
     pub fn enter(&self, client: &Client, most: usize) -> Result<()> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let too_many = |problem: String| Err(Error::new(ErrorKind::TooMany, problem));
         if state.all >= most {
             return too_many(format!("{most} connections are open here already: wait until some are closed, or start more servers"));
@@ -140,7 +140,7 @@ impl Clients {
 
     /// One fewer.
     pub fn leave(&self, client: &Client) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.all -= 1;
         let left = state.of.get_mut(client).map_or(0, |many| {
             *many -= 1;
@@ -153,7 +153,7 @@ impl Clients {
 
     /// How many connections there are.
     pub fn all(&self) -> usize {
-        locked(&self.state).all
+        self.state.lock().all
     }
 }
 

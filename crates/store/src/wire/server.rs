@@ -14,13 +14,14 @@ use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply};
+use crate::sync::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_trace::{About, Begun, Host, ObjectId, ObjectKind, RequestId, SpanKind, Time, Tracer};
@@ -193,7 +194,7 @@ impl Drop for Running {
 
 impl Shared {
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// A request panicked: what its client is told.

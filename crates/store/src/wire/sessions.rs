@@ -8,10 +8,10 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use thalweg_trace::{Event, Host, HostId, IdSpace, Loss, Mode, Role, Sink};
 
@@ -119,7 +119,7 @@ struct Events {
 
 impl Sink for Kept {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut events = locked(&self.events);
+        let mut events = self.events.lock();
         for event in batch.drain(..) {
             let bytes = memory_of(&event);
             if events.count < limits::SESSION_EVENTS && self.budget.take(bytes, &mut events.taken) {
@@ -134,7 +134,7 @@ impl Sink for Kept {
 impl Kept {
     /// The next events, whether there are more, and how many were lost that no mark tells of.
     fn page(&self) -> (Vec<Event>, bool, u64) {
-        let mut events = locked(&self.events);
+        let mut events = self.events.lock();
         let mut page = Vec::new();
         while page.len() + CHUNK_EVENTS <= limits::FETCH_EVENTS
             && let Some(chunk) = events.chunks.pop_front()
@@ -154,7 +154,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.budget.give_back(u64::MAX, &mut locked(&self.events).taken);
+        self.budget.give_back(u64::MAX, &mut self.events.lock().taken);
     }
 }
 
@@ -194,7 +194,7 @@ impl Sessions {
 
     /// Begins one; its number.
     pub fn start(&self, host: HostId, space: IdSpace) -> Result<u32> {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         if inner.by_number.len() >= limits::SESSIONS {
             return Err(Error::new(
                 ErrorKind::TooMany,
@@ -212,12 +212,12 @@ impl Sessions {
 
     /// The session, unless it has ended.
     pub fn get(&self, number: u32) -> Option<Arc<RecordingSession>> {
-        locked(&self.inner).by_number.get(&number).cloned()
+        self.inner.lock().by_number.get(&number).cloned()
     }
 
     /// Ends one.
     pub fn stop(&self, number: u32) {
-        locked(&self.inner).by_number.remove(&number);
+        self.inner.lock().by_number.remove(&number);
     }
 }
 
@@ -230,7 +230,7 @@ impl Drop for Sessions {
 impl RecordingSession {
     /// A request of it is being worked on until the guard is dropped.
     pub fn working(self: &Arc<Self>) -> Working {
-        *locked(&self.busy) += 1;
+        *self.busy.lock() += 1;
         Working(Arc::clone(self))
     }
 
@@ -238,13 +238,13 @@ impl RecordingSession {
     /// a reply reaches its client a moment before the server has noted that it sent it.
     pub fn fetch(&self) -> (Vec<Event>, bool, u64) {
         let deadline = Instant::now() + limits::SESSION_QUIET;
-        let mut busy = locked(&self.busy);
+        let mut busy = self.busy.lock();
         while *busy > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            busy = self.idle.wait_timeout(busy, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.idle.wait_for(&mut busy, left);
         }
         drop(busy);
         self.kept.page()
@@ -256,7 +256,7 @@ pub(crate) struct Working(Arc<RecordingSession>);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let mut busy = locked(&self.0.busy);
+        let mut busy = self.0.busy.lock();
         *busy -= 1;
         if *busy == 0 {
             self.0.idle.notify_all();

@@ -35,8 +35,9 @@ use crate::metadata::sizes::boots::Boots;
 use crate::metadata::sizes::writers::{Watched, Writers};
 use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
+use crate::sync::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
 const START: &[u8] = b"namespace.start";
@@ -291,7 +292,7 @@ impl Namespace {
 
     /// Who is who.
     pub fn map(&self) -> Arc<StoreMap> {
-        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.map.read())
     }
 
     /// Attributes.

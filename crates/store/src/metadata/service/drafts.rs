@@ -14,10 +14,9 @@ use crate::metadata::inode::{Entry, Node, decode, encode, id_key, id_of};
 use crate::metadata::namespace::tree::inode;
 use crate::metadata::namespace::{Namespace, Removed};
 use crate::protocol::metadata::{DraftEntry, FileId, Place};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -62,16 +61,16 @@ impl Drafts {
 
     /// Their maker is there: a draft that was abandoned is not any more.
     pub fn begin(&self, namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId]) -> Result<Vec<FileId>> {
-        locked(&self.writing).extend(files);
+        self.writing.lock().extend(files);
         let there = mark(namespace, watch, files, None);
         let kept: HashSet<FileId> = there.as_ref().map_or_else(|_| HashSet::new(), |there| there.iter().copied().collect());
-        locked(&self.writing).retain(|id| kept.contains(id) || !files.contains(id));
+        self.writing.lock().retain(|id| kept.contains(id) || !files.contains(id));
         there
     }
 
     /// A draft was made by somebody who is there.
     pub fn made(&self, id: FileId) {
-        locked(&self.writing).insert(id);
+        self.writing.lock().insert(id);
     }
 
     /// Their maker is gone, or says that it has closed them: those that are still drafts are abandoned.
@@ -81,7 +80,7 @@ impl Drafts {
         }
         // A failure leaves them as they were: abandoned after the next start.
         let _ = mark(namespace, &mut Unwatched, files, Some(namespace.now_ns()));
-        locked(&self.writing).retain(|id| !files.contains(id));
+        self.writing.lock().retain(|id| !files.contains(id));
     }
 
     /// The service stops: connections end now, and nobody is gone because of that.
@@ -91,7 +90,7 @@ impl Drafts {
 
     /// Since when a draft is abandoned; `None`: it is being written, or may be.
     fn abandoned(&self, id: FileId, row: &Row) -> Option<i64> {
-        if locked(&self.writing).contains(&id) {
+        if self.writing.lock().contains(&id) {
             return None;
         }
         row.abandoned_ns.or_else(|| (Instant::now() >= self.awaited_until).then_some(self.started_ns))
@@ -111,7 +110,7 @@ impl Drafts {
                 true
             })
         })?;
-        lost.retain(|id| !locked(&self.writing).contains(id));
+        lost.retain(|id| !self.writing.lock().contains(id));
         mark(namespace, &mut Unwatched, &lost, Some(self.started_ns)).map(drop)
     }
 

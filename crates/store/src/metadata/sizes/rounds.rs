@@ -15,10 +15,10 @@ use crate::metadata::background::intents::IoServers;
 use crate::metadata::database::{Database, Table, Unwatched, View, write};
 use crate::metadata::inode::{Settlement, decode, encode};
 use crate::metadata::namespace::Namespace;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Key in [`Table::State`].
@@ -87,18 +87,18 @@ impl Rounds {
             self.wanted();
             known
         };
-        *locked(&self.known) = Arc::new(known);
+        *self.known.lock() = Arc::new(known);
         Ok(())
     }
 
     /// The round that files are of that are settled now.
     pub fn now(&self) -> u64 {
-        locked(&self.known).now
+        self.known.lock().now
     }
 
     /// There is a file of this round.
     pub fn wanted(&self) {
-        let mut orders = locked(&self.orders);
+        let mut orders = self.orders.lock();
         if orders.since.is_none() {
             orders.since = Some(Instant::now());
             self.ordered.notify_all();
@@ -107,7 +107,7 @@ impl Rounds {
 
     /// A server's machine was found to have been restarted: since this count. What is to be kept of it.
     pub fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock();
         let changed = Arc::make_mut(&mut known);
         for (server, since) in servers {
             let ended = changed.ended.get(server).copied().unwrap_or(0);
@@ -121,24 +121,24 @@ impl Rounds {
 
     /// What is known now.
     pub fn known(&self) -> Arc<Known> {
-        Arc::clone(&locked(&self.known))
+        Arc::clone(&self.known.lock())
     }
 
     /// Ends the thread that ends rounds.
     pub fn stop(&self) {
-        locked(&self.orders).stop = true;
+        self.orders.lock().stop = true;
         self.ordered.notify_all();
     }
 
     /// Waits until a round is to end; whether there is one (and not: this stops).
     fn is_due(&self) -> bool {
-        let mut orders = locked(&self.orders);
+        let mut orders = self.orders.lock();
         loop {
             if orders.stop {
                 return false;
             }
             let Some(since) = orders.since else {
-                orders = self.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner);
+                self.ordered.wait(&mut orders);
                 continue;
             };
             let left = ROUND.saturating_sub(since.elapsed());
@@ -146,7 +146,7 @@ impl Rounds {
                 orders.since = None;
                 return true;
             }
-            orders = self.ordered.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.ordered.wait_for(&mut orders, left);
         }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
     let before = boots.ask(database, &map, io, &everybody);
     // Whoever is settled from here on is of the next one.
     let round = {
-        let mut known = locked(&rounds.known);
+        let mut known = rounds.known.lock();
         let round = known.now;
         Arc::make_mut(&mut known).now += 1;
         round
@@ -176,7 +176,7 @@ pub(crate) fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
     let after = boots.ask(database, &map, io, &everybody);
     let mut all = true;
     {
-        let mut known = locked(&rounds.known);
+        let mut known = rounds.known.lock();
         let known = Arc::make_mut(&mut known);
         for (place, server) in map.servers.iter().enumerate() {
             if synced[place] && after.is_same_start(&before, place) {
@@ -192,7 +192,7 @@ pub(crate) fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
 
 fn keep(rounds: &Rounds, database: &dyn Database) -> Result<()> {
     write(database, &mut Unwatched, |t| {
-        t.put(Table::State, ROUNDS, encode(&**locked(&rounds.known)));
+        t.put(Table::State, ROUNDS, encode(&**rounds.known.lock()));
         Ok(())
     })
 }
@@ -230,7 +230,7 @@ impl Worker {
     /// The database's.
     pub fn end(&self) -> Result<()> {
         self.join();
-        if locked(&self.namespace.boots.rounds.orders).since.take().is_some() {
+        if self.namespace.boots.rounds.orders.lock().since.take().is_some() {
             end(&self.namespace, &*self.io)?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Worker {
 
     fn join(&self) {
         self.namespace.boots.rounds.stop();
-        if let Some(thread) = locked(&self.thread).take() {
+        if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
         }
     }
