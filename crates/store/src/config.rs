@@ -20,8 +20,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::split;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use crate::protocol::names::split;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};

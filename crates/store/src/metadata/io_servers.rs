@@ -1,7 +1,6 @@
-//! The metadata service's own connections to the I/O servers: one for each, made when it is needed.
+//! What the metadata service asks of the I/O servers, and its own connections to them: one for each, made when it is needed.
 
 use crate::error::{Error, Result};
-use crate::metadata::background::intents::IoServers;
 use crate::protocol::common::{CommonReply, CommonRequest};
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
@@ -18,6 +17,37 @@ const PROMPT: Duration = Duration::from_millis(50);
 const SYNC_SILENCE: Duration = Duration::from_secs(120);
 /// How long a server that could not be connected to is left alone.
 const REST: Duration = Duration::from_millis(500);
+
+/// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
+pub trait IoServers: Send + Sync + 'static {
+    /// Removes datafiles of one server; what is not there is removed already.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails: nothing is known of any of them then.
+    fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
+
+    /// Sets the sizes of datafiles of one server, and puts that on media.
+    ///
+    /// # Errors
+    /// As for [`IoServers::remove`].
+    fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
+
+    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
+    ///
+    /// # Errors
+    /// As for [`IoServers::remove`].
+    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
+
+    /// Puts everything that was written to one server before on stable storage.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails.
+    fn sync_all(&self, server: &ServerEntry) -> Result<()>;
+
+    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
+    /// once (in about 50 ms).
+    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
+}
 
 /// I/O servers over the network.
 pub struct Remote {

@@ -3,12 +3,14 @@
 
 pub(crate) mod checked;
 pub mod common;
-mod drafts;
+mod datafiles;
+mod files;
 pub mod io;
 pub mod locks;
 pub mod many;
+mod map;
 pub mod metadata;
+pub(crate) mod names;
 mod numbers;
-mod packed;
 pub(crate) mod page;
 mod settled;

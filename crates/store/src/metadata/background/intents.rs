@@ -12,6 +12,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::inode::Intent;
+use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, ServerEntry, TargetId};
@@ -27,37 +28,6 @@ const PAGE: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long a removal waits for others.
 const GATHER: Duration = Duration::from_millis(20);
-
-/// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
-pub trait IoServers: Send + Sync + 'static {
-    /// Removes datafiles of one server; what is not there is removed already.
-    ///
-    /// # Errors
-    /// When the server is away or its disk fails: nothing is known of any of them then.
-    fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
-
-    /// Sets the sizes of datafiles of one server, and puts that on media.
-    ///
-    /// # Errors
-    /// As for [`IoServers::remove`].
-    fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
-
-    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
-    ///
-    /// # Errors
-    /// As for [`IoServers::remove`].
-    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
-
-    /// Puts everything that was written to one server before on stable storage.
-    ///
-    /// # Errors
-    /// When the server is away or its disk fails.
-    fn sync_all(&self, server: &ServerEntry) -> Result<()>;
-
-    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
-    /// once (in about 50 ms).
-    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
-}
 
 /// Does what was promised.
 pub struct Intents {

@@ -4,10 +4,10 @@
 //! Nobody waits for it. What it is told of and cannot do, because the queue is full or a server is away, is told to it again by the next
 //! list.
 
-use super::intents::IoServers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Unwatched, View, read, write};
 use crate::metadata::inode::{Inode, Node, Settlement, Sizing, id_key};
+use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::namespace::tree::{inode, put_inode};
 use crate::metadata::sizes::boots::Proof;
@@ -75,6 +75,7 @@ impl Settler {
         self.shared.ordered.notify_all();
     }
 
+    #[cfg(test)]
     /// Returns when everything that was ordered before has been tried.
     pub fn idle(&self) {
         let mut orders = self.shared.orders.lock();

@@ -12,7 +12,6 @@ mod unusual;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
-use crate::protocol::checked;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
     After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
@@ -120,7 +119,7 @@ impl MetadataClient {
     pub fn refresh_map(&self, tracer: &mut Tracer) -> Result<Arc<StoreMap>> {
         match self.ask(tracer, Operation::StoreMap)? {
             MetadataReply::Map(map) => {
-                checked::map(&map).map_err(|e| e.at_server(&self.inner.address))?;
+                map.check().map_err(|e| e.at_server(&self.inner.address))?;
                 let map = Arc::new(map);
                 *self.inner.map.lock() = Arc::clone(&map);
                 Ok(map)

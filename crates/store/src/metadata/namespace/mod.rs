@@ -16,6 +16,7 @@
 
 mod attributes;
 mod create;
+pub(super) mod draft_rows;
 pub(super) mod many;
 pub mod placement;
 mod rename;
@@ -23,6 +24,7 @@ mod rename;
 mod tests;
 pub(super) mod tree;
 mod turns;
+mod writing;
 
 use self::tree::*;
 use self::turns::Turns;

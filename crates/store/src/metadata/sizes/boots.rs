@@ -9,9 +9,9 @@
 
 use super::rounds::{Known as Stored, Rounds};
 use crate::error::Result;
-use crate::metadata::background::intents::IoServers;
 use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{Settlement, decode, encode};
+use crate::metadata::io_servers::IoServers;
 use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
 use crate::sync::{Condvar, Finally, Mutex};
 use serde::{Deserialize, Serialize};

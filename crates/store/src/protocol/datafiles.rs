@@ -1,4 +1,4 @@
-//! Long lists of datafiles and of their sizes, in few bytes.
+//! Datafiles and their sizes, and long lists of them in few bytes.
 //!
 //! A glimpse asks for thousands of datafiles in one message, and both ends work through the list, so a datafile costs as few bytes
 //! and instructions as its neighbours allow: each number is told as its difference from the one before, seven bits to a byte
@@ -9,7 +9,30 @@
 //! The list is one byte string in the body; its bytes are checked as they are read, and nothing is allocated that they could
 //! not fill.
 
-use super::io::{DatafileId, DatafileSize, FileId, TargetId};
+use super::numbers::{FileId, TargetId};
+use serde::{Deserialize, Serialize};
+
+/// The part of a file on one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DatafileId {
+    /// The file.
+    pub file: FileId,
+    /// Which of its datafiles.
+    pub index: u32,
+    /// The target it is on.
+    pub target: TargetId,
+}
+
+/// A datafile's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatafileSize {
+    /// End of its last byte.
+    pub size_bytes: u64,
+    /// Space it takes on its target.
+    pub allocated_bytes: u64,
+    /// It has not changed for a second at least, by the server's clock. (Not so: it may have, or nobody knows.)
+    pub quiet: bool,
+}
 
 /// A number in bytes of seven bits, the lowest first.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -49,7 +72,7 @@ fn add(from: u64, difference: u64) -> u64 {
 }
 
 /// For `#[serde(with)]`: datafiles.
-pub(super) mod datafiles {
+pub(super) mod packed_datafiles {
     use super::*;
 
     /// Least bytes of one.
@@ -83,7 +106,7 @@ pub(super) mod datafiles {
 }
 
 /// For `#[serde(with)]`: sizes, which are below 2^63.
-pub(super) mod sizes {
+pub(super) mod packed_sizes {
     use super::*;
 
     /// What a datafile without holes takes on most file systems: whole blocks.
