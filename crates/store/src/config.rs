@@ -25,11 +25,10 @@ use crate::protocol::names::split;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use thalweg_trace::machine;
 
 /// The environment's store, where no other is named.
 pub const STORE_VARIABLE: &str = "THALWEG_STORE";
-/// The environment's node label.
-pub const NODE_VARIABLE: &str = "THALWEG_NODE";
 /// The name under which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";
 /// A `store.toml` is at most this long.
@@ -279,7 +278,7 @@ impl Checker<'_> {
                 directories.push(directory.clone());
                 targets.push((numbers.next().expect("an endless range"), directory));
             }
-            let node = server.node.as_ref().map_or_else(|| Ok(host_name()), |n| self.label("servers.node", n))?;
+            let node = server.node.as_ref().map_or_else(|| Ok(machine::host_name()), |n| self.label("servers.node", n))?;
             servers.push(ServerConfig { name, node, address, targets });
         }
         Ok(StoreConfig { path: self.path.to_owned(), store, metadata, servers })
@@ -343,15 +342,6 @@ pub fn resolve(address: &str) -> Result<SocketAddr> {
     check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
     let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;
     found.next().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("address `{address}`: the host has no address")))
-}
-
-/// The label of this machine: `THALWEG_NODE`, or else the host name.
-pub fn node_here() -> String {
-    std::env::var(NODE_VARIABLE).ok().filter(|n| !n.is_empty()).unwrap_or_else(host_name)
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// How a store is found.

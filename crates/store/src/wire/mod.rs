@@ -28,4 +28,4 @@ pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use patience::Operation;
 pub use server::{Running, ServeOptions, Service, Session, serve};
-pub use sessions::{Budget, boot_id, host_here};
+pub use sessions::Budget;

@@ -9,7 +9,7 @@ use super::exchange::{Exchange, decode};
 use super::failure::Failure;
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::newcomers::{Client, Clients, Newcomers};
-use super::sessions::{Budget, RecordingSession, Sessions, host_here};
+use super::sessions::{Budget, RecordingSession, Sessions};
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -582,7 +582,7 @@ impl Parts<'_> {
             CommonRequest::RecordStart { host, space } => {
                 let session = self.shared.sessions.start(host, space)?;
                 self.started.push(session);
-                let host: Host = host_here(host, &self.shared.options.node);
+                let host = Host::here(host, &self.shared.options.node);
                 exchange.reply(&CommonReply::RecordStarted { session, host })
             }
             CommonRequest::RecordFetch { session } => {

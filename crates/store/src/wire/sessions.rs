@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use thalweg_trace::{Event, Host, HostId, IdSpace, Loss, Mode, Role, Sink};
+use thalweg_trace::{Event, HostId, IdSpace, Loss, Mode, Role, Sink};
 
 /// Events that are kept in one piece of memory.
 const CHUNK_EVENTS: usize = 1024;
@@ -261,23 +261,5 @@ impl Drop for Working {
         if *busy == 0 {
             self.0.idle.notify_all();
         }
-    }
-}
-
-/// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead.
-pub fn boot_id() -> String {
-    thalweg_trace::boot::boot_here()
-}
-
-/// This machine, as a row of a recording.
-pub fn host_here(host: HostId, node: &str) -> Host {
-    let uname = rustix::system::uname();
-    Host {
-        host,
-        name: uname.nodename().to_string_lossy().into_owned(),
-        node: node.to_owned(),
-        clock: thalweg_trace::boot::clock_here(),
-        kernel: uname.release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
     }
 }

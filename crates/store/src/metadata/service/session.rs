@@ -11,11 +11,11 @@ use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
-use crate::wire::{Exchange, Kind, Service, Session, VERSION, boot_id};
+use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId};
+use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId, machine};
 
 impl Service for MetadataService {
     fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
@@ -33,7 +33,7 @@ impl Service for MetadataService {
             server: self.options.name.clone(),
             service: ServiceKind::Metadata,
             node: self.options.node.clone(),
-            boot_id: boot_id(),
+            boot_id: machine::boot_id(),
             verifier: self.verifier,
             store,
             service_start: self.namespace.service_start(),

@@ -7,7 +7,7 @@
  *
  * each with "options" if they are not the usual ones, and writes an array of answers. */
 #include "json.h"
-#include "strips.h"
+#include "strips/strips.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The steps of strips.h, one function each. Ranges are kept in order and cover the cycle from 0 without holes. */
-#include "strips.h"
+#include "strips/strips.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

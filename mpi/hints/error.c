@@ -2,7 +2,7 @@
  *
  * MPICH has no text of ours for a code in one of its own classes. There, codes are made in a class of ours, and MPI_Error_class says
  * which of MPI's it stands for. Open MPI 4.1 takes the code that was made last for an invalid one: there, one more is made. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The files of mounted stores that this process has open: few, so a list. A handle's entry is the handle's own: MPI leaves it to
  * programs not to close a file while they use it. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* From what everybody writes first to strips: see strips_from_writes in strips.h. Each pattern that the first call may be the beginning of is
  * made into strips, and judged by how much of the call itself they have local. */
-#include "strips.h"
-#include "strips_where.h"
+#include "strips/strips.h"
+#include "strips/where.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * An open is, over the file's ranks: is it in a mounted store (if not, nothing more is ours); do all ranks ask the same; does rank 0
  * have to make the file, and can it; then MPI's own open, of a file that is there. Whatever fails, fails at all ranks with the
  * same text. Everything that ranks decide without asking each other follows from texts that were found equal. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

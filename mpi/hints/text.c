@@ -1,6 +1,6 @@
-/* See hints_text.h. The list of distributions and the types of their parameters is here only to tell a wrong type; which
+/* See text.h. The list of distributions and the types of their parameters is here only to tell a wrong type; which
  * distributions there are, and which values are good, is the store's to judge. A test holds the list against the store's. */
-#include "hints_text.h"
+#include "hints/text.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -2,12 +2,12 @@
 #ifndef THALWEG_RECORD_INTERNAL_H
 #define THALWEG_RECORD_INTERNAL_H
 
-#include "record.h"
+#include "record/record.h"
 #include <stddef.h>
 
 enum record_call {
 #define CALL(name) CALL_##name,
-#include "record_calls.h"
+#include "record/calls.h"
 #undef CALL
     CALLS
 };
@@ -28,7 +28,7 @@ struct group {
     int view_etype_bytes;
 };
 
-/* ---- the file (record.c) */
+/* ---- the file (file.c) */
 
 /* 0: recording is off for good; 1: it is on; -1: it is not known yet. */
 extern int record_state;
@@ -52,7 +52,7 @@ uint64_t record_next_serial(void);
 int record_class(int result);
 uint64_t record_hash(uint64_t one, uint64_t other);
 
-/* ---- communicators (record_groups.c) */
+/* ---- communicators (groups.c) */
 
 /* The communicator, told of if it was not; null: it cannot be (MPI_COMM_NULL, or no memory). */
 struct group *record_group(MPI_Comm comm);
@@ -68,7 +68,7 @@ void record_file_gone(MPI_File file);
 /* The call with this name; `CALLS`: there is none. */
 enum record_call record_call_named(const char *name);
 
-/* ---- requests (record_requests.c) */
+/* ---- requests (requests.c) */
 
 struct pending {
     uint64_t serial;

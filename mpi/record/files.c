@@ -6,7 +6,7 @@
  * system for it, so it is left out. Sizes are what was asked for, until the status says how much it was. The other half of the library
  * is told first (`hints_data`).
  */
-#include "record_internal.h"
+#include "record/internal.h"
 #include <stdatomic.h>
 
 /* What is known before the call; `how` as in wrap.h. `offset` is in etypes of the view. */

@@ -4,7 +4,7 @@
  * An open-addressed table under one spinlock: requests are added and taken out in pairs, and nearly always by one thread. Where there is
  * no memory for more, requests are not followed, and what waits for them is a wait for something that is not known.
  */
-#include "record_internal.h"
+#include "record/internal.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>

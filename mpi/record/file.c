@@ -6,7 +6,7 @@
  * anybody but the thread that makes the file larger.
  */
 #define _GNU_SOURCE
-#include "record_internal.h"
+#include "record/internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@
 
 static const char *const names[] = {
 #define CALL(name) #name,
-#include "record_calls.h"
+#include "record/calls.h"
 #undef CALL
 };
 

@@ -5,7 +5,7 @@
  * the rank in MPI_COMM_WORLD of the new one's first rank, names it: of one call, new communicators have no rank in common. What was
  * made by a function that is not wrapped has no name; its messages are recorded and not matched.
  */
-#include "record_internal.h"
+#include "record/internal.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

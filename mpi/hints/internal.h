@@ -2,9 +2,9 @@
 #ifndef THALWEG_HINTS_INTERNAL_H
 #define THALWEG_HINTS_INTERNAL_H
 
-#include "hints_store.h"
-#include "strips.h"
-#include "strips_where.h"
+#include "hints/store.h"
+#include "strips/strips.h"
+#include "strips/where.h"
 /* Here, PMPI_File_sync is MPI's own. */
 #define HINTS_HERE
 #include "wrap.h"

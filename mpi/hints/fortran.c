@@ -1,6 +1,6 @@
 /* Fortran's calls on files under Open MPI, which go past the C functions that a profiling library stands in front of: each is made
  * into the C call. (MPICH's Fortran calls the C functions.) Names are as gfortran has them: small letters and one underscore. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 
 #ifdef OPEN_MPI
 #include <dlfcn.h>

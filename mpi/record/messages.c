@@ -5,7 +5,7 @@
  * which we hand in our own where the program wants none. Messages are matched later, by reading all ranks' files: the nth message of
  * one rank to another with one tag in one communicator is taken by the nth receive, in the order of posting, that took such a one.
  */
-#include "record_internal.h"
+#include "record/internal.h"
 
 static void fill(struct record *record, MPI_Comm comm, int peer, int tag, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
-/* See strips_where.h. Every distribution deals strips out in a cycle, so that one list of strips stands for each. */
-#include "strips_where.h"
+/* See where.h. Every distribution deals strips out in a cycle, so that one list of strips stands for each. */
+#include "strips/where.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,18 +3,12 @@
 #ifndef THALWEG_HINTS_STORE_H
 #define THALWEG_HINTS_STORE_H
 
-#include "hints_text.h"
+#include "hints/text.h"
+#include "mount_description.h"
 #include <sys/types.h>
 
-#define STORE_LABEL_BYTES 256
-
-struct store {
-    char id[STORE_LABEL_BYTES];
-    char node[STORE_LABEL_BYTES]; /* the label of the mount, and so of this process */
-    uint32_t *here;               /* the targets of this node's servers, by number */
-    size_t here_count;
-    char *nodes;                  /* the labels of all servers, for errors: `a, b, c` */
-};
+#define LAYOUT_ATTRIBUTE "user.thalweg.layout"
+#define MAP_ATTRIBUTE "user.thalweg.map"
 
 /* A file's name without the prefix `thal:`; the rest is the same string. */
 const char *store_strip(const char *name);
@@ -23,7 +17,6 @@ const char *store_path(const char *name);
 
 /* Whether `path`'s directory is in a mounted store, and which. 0: yes, free with `store_forget`; -1: no. */
 int store_find(const char *path, struct store *store);
-void store_forget(struct store *store);
 
 /* The layout in force, to be freed; null: none can be read. */
 char *store_layout(const char *path);

@@ -1,7 +1,6 @@
-/* See hints_store.h. */
+/* See store.h. */
 #define _GNU_SOURCE
-#include "hints_store.h"
-#include "json.h"
+#include "hints/store.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,8 +12,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define STORE "user.thalweg.store"
-#define LAYOUT "user.thalweg.layout"
 #define ERROR "user.thalweg.error"
 
 const char *store_strip(const char *name)
@@ -53,93 +50,28 @@ static char *attribute(const char *path, const char *name)
     return value;
 }
 
-static void take_label(char *label, const struct json *value)
-{
-    snprintf(label, STORE_LABEL_BYTES, "%s", json_text(value) ? json_text(value) : "");
-}
-
-/* The server of a target: by its place in the list of servers, or by its name. */
-static const struct json *server_of(const struct json *servers, const struct json *server)
-{
-    uint64_t number;
-    const struct json *one = servers ? servers->first : NULL;
-    if (!json_number(server, &number)) {
-        while (one && number--)
-            one = one->next;
-        return one;
-    }
-    while (one && (!json_text(server) || !json_text(json_get(one, "name")) || strcmp(json_text(server), json_text(json_get(one, "name")))))
-        one = one->next;
-    return one;
-}
-
-/* Whether a server before this one is on this node, too. */
-static int is_listed(const struct json *servers, const struct json *server, const char *node)
-{
-    for (const struct json *before = servers->first; before != server; before = before->next) {
-        const char *other = json_text(json_get(before, "node"));
-        if (other && !strcmp(other, node))
-            return 1;
-    }
-    return 0;
-}
-
-static int read_map(const struct json *document, struct store *store)
-{
-    const struct json *servers = json_get(document, "servers"), *targets = json_get(document, "targets");
-    take_label(store->id, json_get(document, "store"));
-    take_label(store->node, json_get(document, "node"));
-    store->here = calloc(json_count(targets) + 1, sizeof *store->here);
-    store->nodes = calloc(json_count(servers) + 1, STORE_LABEL_BYTES + 2);
-    if (!*store->id || !store->here || !store->nodes)
-        return -1;
-    for (const struct json *target = targets ? targets->first : NULL; target; target = target->next) {
-        uint64_t number;
-        const char *node = json_text(json_get(server_of(servers, json_get(target, "server")), "node"));
-        if (node && !strcmp(node, store->node) && !json_number(json_get(target, "target"), &number))
-            store->here[store->here_count++] = (uint32_t)number;
-    }
-    for (const struct json *server = servers ? servers->first : NULL; server; server = server->next) {
-        const char *node = json_text(json_get(server, "node"));
-        if (node && strlen(node) < STORE_LABEL_BYTES && !is_listed(servers, server, node))
-            sprintf(store->nodes + strlen(store->nodes), "%s%s", *store->nodes ? ", " : "", node);
-    }
-    return 0;
-}
-
 int store_find(const char *path, struct store *store)
 {
     char directory[PATH_MAX];
     memset(store, 0, sizeof *store);
     if (directory_of(path, directory, sizeof directory))
         return -1;
-    char *text = attribute(directory, STORE);
-    struct json *document = text ? json_read(text, strlen(text)) : NULL;
-    int failed = !document || read_map(document, store);
+    char *text = attribute(directory, STORE_ATTRIBUTE);
+    int failed = !text || store_read(text, strlen(text), store);
     if (text && failed)
-        fprintf(stderr, "thalweg: %s: %s says nothing that this library understands\n", directory, STORE);
-    if (failed)
-        store_forget(store);
-    json_free(document);
+        fprintf(stderr, "thalweg: %s: %s says nothing that this library understands\n", directory, STORE_ATTRIBUTE);
     free(text);
     return failed ? -1 : 0;
 }
 
-void store_forget(struct store *store)
-{
-    free(store->here);
-    free(store->nodes);
-    memset(store, 0, sizeof *store);
-}
-
 char *store_layout(const char *path)
 {
-    return attribute(path, LAYOUT);
+    return attribute(path, LAYOUT_ATTRIBUTE);
 }
 
 int store_lay_out(const char *path, const char *layout, char *reason, size_t room)
 {
-    if (!setxattr(path, LAYOUT, layout, strlen(layout), 0))
+    if (!setxattr(path, LAYOUT_ATTRIBUTE, layout, strlen(layout), 0))
         return 0;
     int error = errno;
     char *said = error == EINVAL || error == EBUSY ? attribute(path, ERROR) : NULL;
@@ -182,7 +114,7 @@ int store_create(const char *path, mode_t mode, const struct hints_wish *wish, c
     }
     int error = 0;
     if (wish) {
-        char *inherited = attribute(temporary, LAYOUT);
+        char *inherited = attribute(temporary, LAYOUT_ATTRIBUTE);
         if (hints_layout(wish, inherited ? inherited : "", value, sizeof value)) {
             snprintf(reason, room, "the layout is longer than %d bytes", HINTS_LAYOUT_BYTES);
             error = E2BIG;

@@ -2,7 +2,7 @@
  * when not all of it is.
  *
  * What is counted is what a call asks to be written, when it is made; bytes that are written twice count twice. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * All ranks of a communicator make its collectives in one order, so their number in it is equal on all of them. The size is what this
  * rank gives and takes itself, as its arguments say; of those with a count for each rank, the sum.
  */
-#include "record_internal.h"
+#include "record/internal.h"
 #include <stdatomic.h>
 
 static void fill(struct record *record, MPI_Comm comm, int root, uint64_t bytes, int result)

@@ -1,22 +1,51 @@
-//! Which clock this process' times are on: one boot of one machine, and how far its time namespace is from that.
+//! This machine, as recordings name it: its host name, its label as a node, and which clock this process' times are on.
 //!
-//! `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
+//! A clock is that of one boot of one machine, and of a time namespace. `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
 //! ahead; where the kernel does not tell how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
+
+use crate::{Host, HostId};
+
+/// The environment variable that labels this machine as a node.
+pub const NODE_VARIABLE: &str = "THALWEG_NODE";
 
 const PREFIX: &str = "monotonic:";
 const UNKNOWN: &str = "unknown";
 
-/// What identifies the monotonic clock here, as far as [`crate::Host::clock`] says it after `monotonic:`; `unknown` where the kernel does
-/// not tell.
-pub fn boot_here() -> String {
+/// The host name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The label of this machine: `THALWEG_NODE`, else the host name.
+pub fn node() -> String {
+    std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
+}
+
+impl Host {
+    /// This machine, as a row of a recording.
+    pub fn here(host: HostId, node: &str) -> Host {
+        Host {
+            host,
+            name: host_name(),
+            node: node.to_owned(),
+            clock: clock(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+/// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead. `unknown` where the
+/// kernel does not tell. [`Host::clock`] has it after `monotonic:`.
+pub fn boot_id() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };
     format!("{}{}", boot.trim(), suffix(namespace_here()))
 }
 
-/// The monotonic clock here, for [`crate::Host::clock`].
-pub fn clock_here() -> String {
-    format!("{PREFIX}{}", boot_here())
+/// The monotonic clock here, for [`Host::clock`].
+fn clock() -> String {
+    format!("{PREFIX}{}", boot_id())
 }
 
 /// What a time namespace adds to the machine's monotonic clock.
@@ -107,6 +136,6 @@ mod tests {
         assert_eq!(offset_ns("monotonic        5000       250\nboottime            0         0\n"), Some(5_000_000_000_250));
         assert_eq!(offset_ns("monotonic   -1   500000000\n"), Some(-500_000_000));
         assert_eq!((offset_ns(""), offset_ns("monotonic x y")), (None, None));
-        assert!(clock_here().starts_with("monotonic:"));
+        assert!(clock().starts_with("monotonic:"));
     }
 }

@@ -1,5 +1,5 @@
 /* From the writers' views, or from where each of them begins, to parts of a cycle: see strips.h. */
-#include "strips.h"
+#include "strips/strips.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

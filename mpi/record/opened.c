@@ -4,8 +4,8 @@
  * A file is a group like a communicator: all ranks that opened it make its collective calls in one order. It is called on all of them what
  * the communicator, and how many collectives that had before, make of it.
  */
-#include "hints_internal.h"
-#include "record_internal.h"
+#include "hints/internal.h"
+#include "record/internal.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,9 +132,9 @@ void *record_file_closing(MPI_File file)
 {
     struct group *group = record_state == 1 ? record_file(file) : NULL;
     if (group != NULL && group->path != NULL) {
-        tell_attribute(group, CALL_store, "user.thalweg.store");
-        tell_attribute(group, CALL_layout, "user.thalweg.layout");
-        tell_attribute(group, CALL_map, "user.thalweg.map");
+        tell_attribute(group, CALL_store, STORE_ATTRIBUTE);
+        tell_attribute(group, CALL_layout, LAYOUT_ATTRIBUTE);
+        tell_attribute(group, CALL_map, MAP_ATTRIBUTE);
     }
     record_file_gone(file);
     return group;

@@ -1,7 +1,7 @@
 /*
  * Waits and tests for what was begun: the wrappers. What one of them ended is told before it, each request by a record of its own.
  */
-#include "record_internal.h"
+#include "record/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Runs are appended in the order of the type map, which for file types is the order of the file; neighbours are joined at once, so
  * that a contiguous type of a million elements is one run. Types with more than HINTS_MOST_RUNS runs are given up. */
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

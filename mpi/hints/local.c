@@ -9,7 +9,7 @@
  *
  * What the ranks see and write goes to rank 0, which computes the strips, lays the file out, and tells. */
 #define _GNU_SOURCE
-#include "hints_internal.h"
+#include "hints/internal.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
