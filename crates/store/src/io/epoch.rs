@@ -5,8 +5,8 @@
 //! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy: clients
 //! say which start they know. The epoch is on stable storage before the first datafile of it is made.
 
-use super::home::publish;
-use super::target::DATAFILES;
+use super::home::DATAFILES;
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::FileId;
@@ -126,7 +126,8 @@ impl Epoch {
 fn write(directory: &Path, service: ServiceStart) -> Result<()> {
     let start = (service.start != 0).then(|| format!("{:016x}", service.start));
     let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-    publish(directory, NAME, &text)
+    let path = directory.join(NAME);
+    durable::write(&text, &directory.join(format!(".{NAME}.{}", std::process::id())), &path).map_err(|e| Error::system(path.display(), e))
 }
 
 /// The highest epoch among the names of datafiles; what is no datafile's name is passed over.

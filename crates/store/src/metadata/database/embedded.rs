@@ -227,7 +227,7 @@ fn clear_away(directory: &Path, found: Replayed, live: &Segment) -> Result<Recov
     for path in found.applied.iter().filter(|path| **path != live.path) {
         std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
     }
-    log::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
+    crate::durable::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
     Ok(recovery)
 }
 
