@@ -1,7 +1,8 @@
 //! The two ends of a copy, opened.
 
+use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
-use super::local::{LocalSink, LocalSource, NullSink, Pattern, umask};
+use super::local::{LocalSink, LocalSource, NullSink, Pattern};
 use crate::client::engine::{Engine, EngineOptions};
 use crate::client::flow::{End, Flow, Moving, Task, Work};
 use crate::client::verifiers::Verifiers;

@@ -348,19 +348,6 @@ impl flow::Sink for NullSink {
     }
 }
 
-/// The bits that new files of this process do not get, as of the first copy: reading them costs as much as a short copy's
-/// round trip.
-pub(super) fn umask() -> u32 {
-    static UMASK: OnceLock<u32> = OnceLock::new();
-    *UMASK.get_or_init(read_umask)
-}
-
-fn read_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

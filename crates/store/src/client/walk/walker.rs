@@ -6,6 +6,7 @@
 //! next one takes its place. So a listing by one thread costs no switch between threads of this process.
 
 use super::core::{Core, STALE_NS, Taken, WalkId};
+use super::state::State;
 use super::wires::{Waker, Wires};
 use super::{Known, WalkCounters, WalkEntry, WalkOptions};
 use crate::client::DataClient;
@@ -16,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;
@@ -40,14 +41,6 @@ pub(super) struct Shared {
     wires: Mutex<Wires>,
     /// Why there is none: descriptors are used up.
     waker: Result<Waker>,
-}
-
-pub(super) struct State {
-    pub(super) core: Core,
-    /// Somebody works on the connections: on this track.
-    driver: Option<Option<TrackId>>,
-    /// Others who wait.
-    waiting: u32,
 }
 
 /// A walk through one directory. What it has asked for and nobody reads is let go when it is dropped.

@@ -1,7 +1,7 @@
 //! Connections to all servers, of a walker's own, and one turn of work on them.
 
 use super::core::{Answer, Ask, Peer, Request};
-use super::walker::State;
+use super::state::State;
 use crate::client::DataClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
