@@ -5,10 +5,10 @@
 //! that has most of them, which may stay for [`limits::HELLO_GRACE`]. So a client that speaks as soon as it is connected always gets
 //! its turn. One whose hello has arrived, and waits only for us to read it, keeps its place.
 
-use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::sync::{Condvar, Mutex};
+use crate::wire::socket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
 use std::sync::Arc;
