@@ -70,7 +70,8 @@ static int escape(struct reader *r, char **out)
             return -1;
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
-    if (!code)
+    /* Half of a pair is no character; a NUL would end the text. */
+    if (!code || (code >= 0xdc00 && code < 0xe000))
         return -1;
     int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     static const unsigned char LEAD[] = {0, 0xc0, 0xe0, 0xf0};

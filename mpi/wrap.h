@@ -1,6 +1,6 @@
 /* What the two halves of the library, hints and recording, ask of each other.
  *
- * Each function of MPI has one wrapper. Those of hints.c (MPI_File_open, _close, _set_view, _get_info, _get_amode, _delete)
+ * Each function of MPI has one wrapper. Those of hints/open.c (MPI_File_open, _close, _set_view, _get_info, _get_amode, _delete)
  * tell the recording half about the call through the functions `record_file_*`; they are weak, and a library without that half
  * does without them. The wrappers of everything else belong to the recording half; those that move data of a file tell the
  * hints half first, through `hints_data`. */
@@ -52,7 +52,7 @@ static inline void hints_data(MPI_File file, int how, MPI_Offset offset, int cou
 
 /* Open MPI's collective calls gather everything at a few ranks before it is written, and no hint keeps them from it. For a file
  * whose ranks each have their own bytes on their own node, a collective call is therefore made as each rank's own: a wrapper that calls
- * PMPI_File_write_all calls one of these. (ROMIO takes a hint instead, which hints.c gives.) */
+ * PMPI_File_write_all calls one of these. (ROMIO takes a hint instead, which hints/open.c gives.) */
 #ifdef OPEN_MPI
 extern int hints_local_files; /* open files of this process with such a layout */
 int hints_alone_slowly(MPI_File file);

@@ -1,8 +1,8 @@
 /* The runs of random types, held against where MPI itself finds their bytes: a buffer whose bytes say where they are is packed. */
 #define _GNU_SOURCE
-#include "../find.c"
+#include "find.c"
 #include "check.h"
-#include "../hints_flatten.c"
+#include "hints/flatten.c"
 
 #define BYTES 40000
 

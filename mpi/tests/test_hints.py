@@ -314,7 +314,7 @@ class Library(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
 
     def test_the_list_of_parameters_is_the_store_s(self):
-        with open(os.path.join(mounted.HERE, "..", "hints_text.c")) as file:
+        with open(os.path.join(mounted.HERE, "..", "hints", "text.c")) as file:
             here = set(re.findall(r'\{"(\w+)", "(\w+)", TYPE_(\w+)\}', file.read()))
         there = set()
         names = {"Int64": "INT64", "UnsignedInt": "UNSIGNED", "String": "STRING"}

@@ -22,7 +22,7 @@ pub struct StoreFlags {
     #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = size::duration)]
     pub timeout: Duration,
     /// The label of the machine this runs on, for --place local (default: the host name)
-    #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
+    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl StoreFlags {
 
     /// The label of this machine.
     pub fn node(&self) -> String {
-        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_store::config::node_here)
+        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_trace::machine::node)
     }
 
     /// One side of a copy: what has no `thal:` is local.

@@ -1,50 +1,31 @@
 //! The mounted stores that the recorded program worked in, as the recording's attributes `mount.POINT` describe them: which servers and
 //! targets there are, so that a change of layout can be proposed in the words that make it.
 
-use serde::Deserialize;
-use thalweg_trace::Meta;
+use thalweg_trace::{Meta, MountDescription};
 
 /// A mounted store.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Where it was mounted.
-    #[serde(skip)]
     pub point: String,
-    /// The label of the machine that mounted it.
-    #[serde(default)]
-    pub node: String,
-    /// Nothing is read ahead, written behind or kept.
-    #[serde(default)]
-    pub strict: bool,
-    /// The I/O servers.
-    #[serde(default)]
-    pub servers: Vec<Server>,
-}
-
-/// An I/O server of a mounted store.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Server {
-    /// Its name.
-    pub name: String,
-    /// The label of its machine.
-    #[serde(default)]
-    pub node: String,
-    /// `HOST:PORT`.
-    pub address: String,
+    /// What it said of itself.
+    pub store: MountDescription,
 }
 
 /// Those of a recording; what is not understood is left out.
 pub fn mounts(meta: &Meta) -> Vec<Mount> {
     let described = meta.attributes.iter().filter_map(|(name, text)| Some((name.strip_prefix("mount.")?, text)));
-    let read = described.filter_map(|(point, text)| Some(Mount { point: point.to_owned(), ..serde_json::from_str(text).ok()? }));
+    let read =
+        described.filter_map(|(point, text)| Some(Mount { point: point.to_owned(), store: MountDescription::read(text.as_bytes()).ok()? }));
     read.collect()
 }
 
 impl Mount {
     /// Whether the machine that mounted it runs some of its servers, and others do not: then it matters on which of them bytes are.
     pub fn has_local_server(&self) -> bool {
-        let local = self.servers.iter().filter(|server| !server.node.is_empty() && server.node == self.node).count();
-        local > 0 && local < self.servers.len()
+        let servers = &self.store.servers;
+        let local = servers.iter().filter(|server| !server.node.is_empty() && server.node == self.store.node).count();
+        local > 0 && local < servers.len()
     }
 }
 
@@ -71,7 +52,7 @@ mod tests {
         }
         let found = mounts(&meta);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].point.as_str(), found[0].strict, found[0].servers.len()), ("/mnt/x", true, 2));
+        assert_eq!((found[0].point.as_str(), found[0].store.strict, found[0].store.servers.len()), ("/mnt/x", true, 2));
         assert!(found[0].has_local_server());
     }
 }

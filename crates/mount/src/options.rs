@@ -55,7 +55,7 @@ impl Options {
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
             lifetime: LIFETIME,
-            node: thalweg_store::config::node_here(),
+            node: thalweg_trace::machine::node(),
             timeout: thalweg_store::limits::CLIENT_SILENCE,
             inode_limit: INODE_LIMIT,
             estimate_space: false,

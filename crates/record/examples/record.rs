@@ -118,17 +118,7 @@ mod recording {
             attributes: Vec::new(),
         };
         let writer = RecordingWriter::create(&arguments.out, meta)?;
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let name = text("/proc/sys/kernel/hostname");
-        let host = Host {
-            host: HostId(0),
-            name: name.clone(),
-            node: name,
-            clock: thalweg_trace::boot::clock_here(),
-            kernel: text("/proc/sys/kernel/osrelease"),
-            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
-        };
-        writer.take(&mut vec![Event::Host(host)]);
+        writer.take(&mut vec![Event::Host(Host::here(HostId(0), &thalweg_trace::machine::node()))]);
         let command = held.map(|(pid, _)| WatchedProcess { pid: pid.cast_unsigned(), role: Role::Client });
         let watched = Watched {
             names: Default::default(),

@@ -9,7 +9,6 @@
 
 use crate::proc::processes::{self, Process};
 use crate::{RecordError, WatchedProcess};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,16 +17,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
-use thalweg_trace::Role;
+use thalweg_trace::{MountDescription, MountedServer, Role};
 
 /// What /proc/self/mountinfo says of a mounted store.
 const FILE_SYSTEM: &str = "fuse.thalweg";
-
-/// The extended attribute in which a mount describes itself and its store.
-const DESCRIPTION: &str = "user.thalweg.store";
-
-/// What a description is at most.
-const DESCRIPTION_BYTES: usize = 1 << 20;
 
 /// How long mounts are asked.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -79,20 +72,6 @@ impl Found {
     pub fn attributes(&self) -> Vec<(String, String)> {
         self.mounts.iter().map(|mount| (format!("mount.{}", mount.point.display()), mount.description.clone())).collect()
     }
-}
-
-/// What a mount says of itself; more than this may stand there.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-struct Description {
-    pid: u32,
-    metadata: String,
-    servers: Vec<ServerDescription>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-struct ServerDescription {
-    name: String,
-    address: String,
 }
 
 /// The mounts that `command` works in: it names something within them, or begins there. What cannot be found out is a note.
@@ -247,13 +226,13 @@ fn look(points: &[&Point]) -> Found {
 }
 
 fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
-    let mut text = vec![0; DESCRIPTION_BYTES];
-    let bytes =
-        rustix::fs::getxattr(&point.at, DESCRIPTION, &mut text).map_err(|error| format!("it does not say whose it is ({error})"))?;
+    let mut text = vec![0; MountDescription::MOST_BYTES];
+    let bytes = rustix::fs::getxattr(&point.at, MountDescription::ATTRIBUTE, &mut text)
+        .map_err(|error| format!("it does not say whose it is ({error})"))?;
     text.truncate(bytes);
     let description = String::from_utf8(text).map_err(|_| "what it says of itself is no text".to_owned())?;
-    let told: Description =
-        serde_json::from_str(&description).map_err(|error| format!("what it says of itself is not understood ({error})"))?;
+    let told =
+        MountDescription::read(description.as_bytes()).map_err(|error| format!("what it says of itself is not understood ({error})"))?;
     let namespace = namespace(told.pid).ok_or_else(|| format!("its process ({}) is not here, or not yours to see", told.pid))?;
     if !serves_a_mount(told.pid) {
         return Err(format!("process {} serves no mount; it may be in another namespace", told.pid));
@@ -266,7 +245,7 @@ fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
         servers: BTreeMap::new(),
         elsewhere: Vec::new(),
     };
-    let metadata = ServerDescription { name: "metadata".to_owned(), address: told.metadata };
+    let metadata = MountedServer { name: "metadata".to_owned(), address: told.metadata, ..MountedServer::default() };
     for server in std::iter::once(metadata).chain(told.servers) {
         let here = listeners.at(&server.address, &namespace);
         if here.is_empty() {

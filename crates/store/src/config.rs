@@ -18,18 +18,18 @@
 //! Relative directories start at the file's own. Targets are numbered in the order of the file, from 0:
 //! new servers and targets go to the end.
 
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::split;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use crate::protocol::names::split;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use thalweg_trace::machine;
 
 /// The environment's store, where no other is named.
 pub const STORE_VARIABLE: &str = "THALWEG_STORE";
-/// The environment's node label.
-pub const NODE_VARIABLE: &str = "THALWEG_NODE";
 /// The name under which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";
 /// A `store.toml` is at most this long.
@@ -182,19 +182,7 @@ impl StoreConfig {
         };
         let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
         let draft = self.path.with_extension("toml.partial");
-        let put = || -> std::io::Result<()> {
-            // One that is there was left behind, or is a link that is not to be written through.
-            match std::fs::remove_file(&draft) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-            let mut file = std::fs::File::create_new(&draft)?;
-            std::io::Write::write_all(&mut file, text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&draft, &self.path)?;
-            std::fs::File::open(if base.as_os_str().is_empty() { Path::new(".") } else { base })?.sync_all()
-        };
-        put().map_err(|e| Error::system(self.path.display(), e))
+        durable::write(&text, &draft, &self.path).map_err(|e| Error::system(self.path.display(), e))
     }
 
     /// Who is who, for clients.
@@ -279,7 +267,7 @@ impl Checker<'_> {
                 directories.push(directory.clone());
                 targets.push((numbers.next().expect("an endless range"), directory));
             }
-            let node = server.node.as_ref().map_or_else(|| Ok(host_name()), |n| self.label("servers.node", n))?;
+            let node = server.node.as_ref().map_or_else(|| Ok(machine::host_name()), |n| self.label("servers.node", n))?;
             servers.push(ServerConfig { name, node, address, targets });
         }
         Ok(StoreConfig { path: self.path.to_owned(), store, metadata, servers })
@@ -343,15 +331,6 @@ pub fn resolve(address: &str) -> Result<SocketAddr> {
     check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
     let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;
     found.next().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("address `{address}`: the host has no address")))
-}
-
-/// The label of this machine: `THALWEG_NODE`, or else the host name.
-pub fn node_here() -> String {
-    std::env::var(NODE_VARIABLE).ok().filter(|n| !n.is_empty()).unwrap_or_else(host_name)
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// How a store is found.

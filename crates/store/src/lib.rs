@@ -22,6 +22,7 @@ pub mod client;
 pub mod config;
 pub mod copy;
 pub mod crc;
+mod durable;
 pub mod error;
 pub mod io;
 pub mod limits;

@@ -4,7 +4,7 @@
 //! Starting finds what is there; only a store that is new, or somebody who asks for it ([`StartOptions::initialise`]), makes targets and
 //! metadata. What is missing is far more often a file system that is not mounted.
 
-use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, node_here, resolve};
+use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use crate::metadata::database::Database;
@@ -14,11 +14,12 @@ use crate::metadata::namespace::{Namespace, Seen};
 use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Owner, TargetId};
-use crate::wire::{Connect, Connection, Running, ServeOptions, boot_id, serve as serve_on};
+use crate::wire::{Connect, Connection, Running, ServeOptions, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_trace::machine;
 
 /// The file that says what a store consists of.
 pub const STORE_FILE: &str = "store.toml";
@@ -55,7 +56,7 @@ pub struct UpOptions {
     pub host: String,
     /// The metadata service's port. Otherwise the last one, if it is free, or any.
     pub port: Option<u16>,
-    /// The label of this machine; otherwise [`node_here`].
+    /// The label of this machine; otherwise [`machine::node`].
     pub node: Option<String>,
     /// What else it may do.
     pub start: StartOptions,
@@ -259,7 +260,7 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
             }
         }
     }
-    let node = options.node.clone().unwrap_or_else(node_here);
+    let node = options.node.clone().unwrap_or_else(machine::node);
     let mut numbers = (0..).map(TargetId);
     let mut server = |(i, directory): (usize, &PathBuf)| {
         let directories = match options.targets.unwrap_or(1) {
@@ -333,7 +334,7 @@ impl RunningStore {
     fn start_metadata(&mut self, listener: TcpListener, start: StartOptions) -> Result<()> {
         let begin = || -> Result<(Running, Arc<MetadataService>)> {
             let config = &self.config;
-            let node = config.metadata.node.clone().unwrap_or_else(node_here);
+            let node = config.metadata.node.clone().unwrap_or_else(machine::node);
             let directory = &config.metadata.directory;
             if !start.initialise && !Embedded::is_in(directory) {
                 let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
@@ -358,7 +359,7 @@ impl RunningStore {
                 node: node.clone(),
                 directory: directory.clone(),
                 grace: GRACE,
-                boot_id: boot_id(),
+                boot_id: machine::boot_id(),
             };
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node);

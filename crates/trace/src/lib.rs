@@ -8,15 +8,16 @@
 
 pub mod align;
 pub mod axis;
-pub mod boot;
 pub mod codec;
 pub mod error;
 pub mod export;
 pub mod kind;
 pub mod loss;
+pub mod machine;
 pub mod memory_source;
 pub mod merge;
 pub mod model;
+mod mount_description;
 pub mod recording;
 pub mod sink;
 pub mod source;
@@ -32,6 +33,7 @@ pub use loss::Loss;
 pub use memory_source::MemorySource;
 pub use merge::{Merged, merge};
 pub use model::*;
+pub use mount_description::{MountDescription, MountedServer, MountedTarget};
 pub use recording::{Ending, Recording, RecordingWriter};
 pub use sink::{Discard, Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};

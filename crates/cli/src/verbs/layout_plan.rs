@@ -6,12 +6,12 @@
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session, size};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use thalweg_layout::plan::{Options, Part, Plan, from_parts};
 use thalweg_layout::{Layout, Spec};
-use thalweg_trace::{ObjectKind, Recording, Source, SpanKind};
+use thalweg_trace::{MountDescription, ObjectKind, Recording, Source, SpanKind};
 
 /// Arguments of `thalweg layout plan`.
 #[derive(clap::Args)]
@@ -68,30 +68,6 @@ struct Document {
     hints: BTreeMap<String, String>,
 }
 
-/// What a mounted store says of itself, as far as it matters here.
-#[derive(Default, Deserialize)]
-struct Mounted {
-    #[serde(default)]
-    node: String,
-    #[serde(default)]
-    servers: Vec<MountedServer>,
-    #[serde(default)]
-    targets: Vec<MountedTarget>,
-}
-
-#[derive(Deserialize)]
-struct MountedServer {
-    name: String,
-    #[serde(default)]
-    node: String,
-}
-
-#[derive(Deserialize)]
-struct MountedTarget {
-    target: u32,
-    server: serde_json::Value,
-}
-
 /// A file's writers: by name and node, the ranges each wrote.
 #[derive(Default)]
 struct Written {
@@ -127,11 +103,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The mounted stores of a recording, by where they were mounted.
 ///
 /// Of files that a job's ranks opened, each says it itself: a rank may see another mount at the same path.
-fn mounts(source: &dyn Source) -> Vec<(String, Mounted)> {
+fn mounts(source: &dyn Source) -> Vec<(String, MountDescription)> {
     let of_files = source.objects().iter().filter_map(|object| Some((object.name.clone(), mounted_of(object)?)));
     let said = source.meta().attributes.iter().filter_map(|(name, value)| {
         let point = name.rsplit_once("mount.").filter(|(before, _)| before.is_empty() || before.ends_with('.'))?.1;
-        Some((point.to_owned(), serde_json::from_str(value).ok()?))
+        Some((point.to_owned(), MountDescription::read(value.as_bytes()).ok()?))
     });
     of_files.chain(said).collect()
 }
@@ -140,11 +116,11 @@ fn attribute<'a>(object: &'a thalweg_trace::Object, name: &str) -> Option<&'a st
     object.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-fn mounted_of(object: &thalweg_trace::Object) -> Option<Mounted> {
-    serde_json::from_str(attribute(object, "store")?).ok()
+fn mounted_of(object: &thalweg_trace::Object) -> Option<MountDescription> {
+    MountDescription::read(attribute(object, "store")?.as_bytes()).ok()
 }
 
-fn mount_of<'a>(mounts: &'a [(String, Mounted)], path: &str) -> Option<&'a (String, Mounted)> {
+fn mount_of<'a>(mounts: &'a [(String, MountDescription)], path: &str) -> Option<&'a (String, MountDescription)> {
     mounts.iter().filter(|(point, _)| Path::new(path).starts_with(point)).max_by_key(|(point, _)| point.len())
 }
 
@@ -199,7 +175,7 @@ fn push(ranges: &mut Vec<(u64, u64)>, range: (u64, u64)) {
 }
 
 /// Who wrote what, by file. Where ranks' calls were recorded they are what counts; else the calls of processes.
-fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap<String, Written>, Failure> {
+fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result<BTreeMap<String, Written>, Failure> {
     let objects: HashMap<u64, &thalweg_trace::Object> =
         source.objects().iter().filter(|o| o.kind == ObjectKind::File).map(|o| (o.object.number(), o)).collect();
     let view = |o: &thalweg_trace::Object| View::read(attribute(o, "view")?);
@@ -257,7 +233,7 @@ fn written(source: &dyn Source, mounts: &[(String, Mounted)]) -> Result<BTreeMap
 }
 
 /// One file may be written through several mounts of one store: what it is called below them.
-fn base(mounts: &[(String, Mounted)], path: &str) -> String {
+fn base(mounts: &[(String, MountDescription)], path: &str) -> String {
     let below = mount_of(mounts, path).and_then(|(point, _)| Path::new(path).strip_prefix(point).ok());
     match below {
         Some(below) if mounts.len() > 1 && !below.as_os_str().is_empty() => format!("/{}", below.display()),
@@ -276,7 +252,7 @@ fn chosen(files: BTreeMap<String, Written>, wanted: Option<&str>) -> Result<(Str
 }
 
 /// The targets of each node: as said, as the store says, or as the recording does.
-fn targets(arguments: &Arguments, mounts: &[(String, Mounted)]) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
+fn targets(arguments: &Arguments, mounts: &[(String, MountDescription)]) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
     if !arguments.target_of_node.is_empty() {
         return Ok(arguments.target_of_node.iter().cloned().collect());
     }
@@ -292,15 +268,12 @@ fn targets(arguments: &Arguments, mounts: &[(String, Mounted)]) -> Result<BTreeM
         return Ok(targets);
     }
     for (_, mounted) in mounts {
-        for entry in &mounted.targets {
-            let server = match &entry.server {
-                serde_json::Value::String(name) => mounted.servers.iter().find(|server| server.name == *name),
-                number => number.as_u64().and_then(|n| mounted.servers.get(n as usize)),
-            };
-            let Some(server) = server else { continue };
-            let of_node = targets.entry(server.node.clone()).or_default();
-            if !of_node.contains(&entry.target) {
-                of_node.push(entry.target);
+        for (node, numbers) in mounted.targets_of_nodes() {
+            let of_node = targets.entry(node.to_owned()).or_default();
+            for number in numbers {
+                if !of_node.contains(&number) {
+                    of_node.push(number);
+                }
             }
         }
     }
@@ -374,7 +347,7 @@ fn then(source: &dyn Source, path: &str) -> Option<(Layout, Vec<u32>)> {
 }
 
 /// What the job said of a file's bytes that are not local.
-fn said(source: &dyn Source, path: &str, mounts: &[(String, Mounted)]) -> Option<String> {
+fn said(source: &dyn Source, path: &str, mounts: &[(String, MountDescription)]) -> Option<String> {
     let of_file = |object: &&thalweg_trace::Object| object.kind == ObjectKind::File && base(mounts, &object.name) == path;
     source.objects().iter().filter(of_file).find_map(|object| Some(attribute(object, "local")?.to_owned()))
 }

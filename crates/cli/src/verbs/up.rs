@@ -31,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     missing: Missing,
     /// The label of this machine, for --place local (default: the host name)
-    #[arg(long, env = "THALWEG_NODE", value_name = "LABEL")]
+    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
     /// Print the address and nothing else
     #[arg(long)]

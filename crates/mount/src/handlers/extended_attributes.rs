@@ -8,13 +8,14 @@ use crate::inodes::inode::Inode;
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, SetAttributes, SetExtended};
+use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry};
+use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
 
 /// What is made up here begins so.
 const OURS: &[u8] = b"user.thalweg.";
 const LAYOUT: &[u8] = b"user.thalweg.layout";
 const MAP: &[u8] = b"user.thalweg.map";
-const STORE: &[u8] = b"user.thalweg.store";
+const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
 const ERROR: &[u8] = b"user.thalweg.error";
 const COUNTERS: &[u8] = b"user.thalweg.counters";
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
@@ -137,21 +138,22 @@ impl FileSystem {
 
     fn store_document(&self) -> String {
         let map = self.names.map();
-        let server = |s: &thalweg_store::protocol::metadata::ServerEntry| serde_json::json!({ "name": s.name, "node": s.node, "address": s.address });
-        let target = |t: &thalweg_store::protocol::metadata::TargetEntry| {
-            let server = map.servers.get(t.server as usize).map(|s| s.name.clone());
-            serde_json::json!({ "target": t.target.0, "server": server, "directory": t.directory })
+        let server = |s: &ServerEntry| MountedServer { name: s.name.clone(), node: s.node.clone(), address: s.address.clone() };
+        let target = |t: &TargetEntry| MountedTarget {
+            target: t.target.0,
+            server: map.servers.get(t.server as usize).map(|s| s.name.clone()),
+            directory: t.directory.clone(),
         };
-        let document = serde_json::json!({
-            "store": format!("{:016x}", map.store),
-            "metadata": self.names.address(),
-            "servers": map.servers.iter().map(server).collect::<Vec<_>>(),
-            "targets": map.targets.iter().map(target).collect::<Vec<_>>(),
-            "node": self.options.node,
-            "pid": std::process::id(),
-            "strict": self.options.strict,
-        });
-        document.to_string()
+        let description = MountDescription {
+            store: format!("{:016x}", map.store),
+            metadata: self.names.address().to_owned(),
+            servers: map.servers.iter().map(server).collect(),
+            targets: map.targets.iter().map(target).collect(),
+            node: self.options.node.clone(),
+            pid: std::process::id(),
+            strict: self.options.strict,
+        };
+        serde_json::json!(description).to_string()
     }
 
     /// What the kernel has asked so far, and what listings have asked of the servers.

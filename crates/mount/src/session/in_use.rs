@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_trace::MountDescription;
 
 /// A process in a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +69,12 @@ pub fn mount_state(mountpoint: &Path) -> MountState {
     let (tell, told) = std::sync::mpsc::channel();
     let mountpoint = mountpoint.to_owned();
     std::thread::spawn(move || {
-        let mut value = [0; 64 << 10];
-        let state = match rustix::fs::lgetxattr(&mountpoint, "user.thalweg.store", &mut value) {
-            Ok(length) => {
-                let document = serde_json::from_slice::<serde_json::Value>(&value[..length]).unwrap_or_default();
-                let pid = document["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-                pid.map_or(MountState::Unknown, MountState::Served)
-            }
+        let mut value = [0; MountDescription::MOST_BYTES];
+        let state = match rustix::fs::lgetxattr(&mountpoint, MountDescription::ATTRIBUTE, &mut value) {
+            Ok(length) => match MountDescription::read(&value[..length]) {
+                Ok(description) if description.pid != 0 => MountState::Served(description.pid),
+                _ => MountState::Unknown,
+            },
             Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => MountState::Dead,
             Err(_) => MountState::Unknown,
         };

@@ -58,8 +58,7 @@ impl Out {
         }
     }
 
-    pub(super) fn host(&mut self, name: &str, clock: String, kernel: String, cpus: u32) {
-        let host = Host { host: self.host, name: name.to_owned(), node: name.to_owned(), clock, kernel, cpus };
+    pub(super) fn host(&mut self, host: Host) {
         self.push(Event::Host(host));
     }
 

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{Sink, Time};
+use thalweg_trace::{Host, Sink, Time, machine};
 
 /// The ring: 32 blocks of 2 MiB. A block holds some thirty of the largest packets there are, and the ring a tenth of a second
 /// of 5 Gb/s.
@@ -150,10 +150,7 @@ impl Live {
     /// Says where events go; before anything is captured.
     pub fn begin(&mut self, options: &Options, sink: &Arc<dyn Sink>) {
         let mut out = Out::new(Arc::clone(sink), options.host, options.space);
-        let read = |path: &str| std::fs::read_to_string(path).map(|t| t.trim().to_owned()).unwrap_or_default();
-        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        let clock = thalweg_trace::boot::clock_here();
-        out.host(&read("/proc/sys/kernel/hostname"), clock, read("/proc/sys/kernel/osrelease"), cpus);
+        out.host(Host::here(options.host, &machine::node()));
         self.table = Some(Table::new(out, options));
     }
 

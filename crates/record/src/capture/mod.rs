@@ -34,7 +34,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
-use thalweg_trace::{HostId, IdSpace, Sink, Time};
+use thalweg_trace::{Host, HostId, IdSpace, Sink, Time};
 
 /// What of a capture is taken, and how it is numbered.
 #[derive(Clone, Debug)]
@@ -229,7 +229,8 @@ impl Capture {
     pub fn read(mut self, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
         let mut out = emit::Out::new(Arc::clone(sink), options.host, options.space);
         let name = self.path.file_name().map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        out.host(&name, format!("capture:{name}"), String::new(), 1);
+        let clock = format!("capture:{name}");
+        out.host(Host { host: options.host, name: name.clone(), node: name, clock, kernel: String::new(), cpus: 1 });
         let mut table = Table::new(out, options);
         loop {
             let position = self.packets.position();

@@ -1,4 +1,4 @@
-//! Reading a rank's file: `mpi/record.h` says what is in it. Everything is checked: a killed rank leaves half of it.
+//! Reading a rank's file: `mpi/record/record.h` says what is in it. Everything is checked: a killed rank leaves half of it.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -37,7 +37,7 @@ pub struct Header {
     pub calls: Vec<String>,
 }
 
-/// A record; flags as in `mpi/record.h`.
+/// A record; flags as in `mpi/record/record.h`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Record {

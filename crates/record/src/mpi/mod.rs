@@ -1,7 +1,7 @@
 //! MPI jobs: what each rank called, beside whatever else is recorded of its threads.
 //!
 //! A library that stands in front of MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes what it
-//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record.h`). When the command
+//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record/record.h`). When the command
 //! has ended the files become `mpi.*` spans on the tracks that the other recorders gave those threads ([`Threads`] remembers them),
 //! and ranks give their tracks their names. Messages and collectives are matched here, rank by rank: a number that all ranks arrive
 //! at by themselves ([`matching`]), so that it does not matter which recording a rank is in.
@@ -168,7 +168,7 @@ impl MpiRecording {
 
     /// The ranks' files of this machine, by job and rank.
     fn ranks(&self, notes: &mut Vec<String>) -> std::io::Result<Vec<Rank>> {
-        let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let here = thalweg_trace::machine::host_name();
         let mut ranks = Vec::new();
         let mut elsewhere: BTreeMap<String, usize> = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {

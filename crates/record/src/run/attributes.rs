@@ -7,27 +7,6 @@ use crate::{RecordError, Tier};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use thalweg_trace::{Host, HostId};
-
-/// This machine, as a row of a recording.
-pub fn host_here(host: HostId, node: &str) -> Host {
-    let uname = rustix::system::uname();
-    Host {
-        host,
-        name: uname.nodename().to_string_lossy().into_owned(),
-        node: node.to_owned(),
-        clock: thalweg_trace::boot::clock_here(),
-        kernel: uname.release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-    }
-}
-
-/// The label of this machine: as given, else `THALWEG_NODE`, else its host name.
-pub(super) fn node(given: Option<&str>) -> String {
-    let environment = || std::env::var("THALWEG_NODE").ok().filter(|node| !node.is_empty());
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    given.map(str::to_owned).or_else(environment).unwrap_or_else(host)
-}
 
 /// Reads a file of measured ceilings as attributes `ceiling.NAME`.
 pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {

@@ -17,8 +17,6 @@ mod active;
 mod attributes;
 mod signals;
 
-pub use attributes::host_here;
-
 use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
 use crate::mpi::{Mpi, MpiRecording};
@@ -32,7 +30,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Ending, Event, FORMAT_VERSION, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time};
+use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, machine};
 
 /// Identifiers of what ranks recorded themselves.
 const MPI_SPACE: IdSpace = IdSpace(9);
@@ -207,7 +205,8 @@ impl Session {
     fn start(options: &Options, active: &mut Active, others: Others, writer: &Arc<RecordingWriter>) -> Result<Session, RecordError> {
         let signals = Signals::catch()?;
         let sink = Arc::clone(writer) as Arc<dyn Sink>;
-        sink.take(&mut vec![Event::Host(host_here(HostId(0), &attributes::node(options.node.as_deref())))]);
+        let node = options.node.clone().unwrap_or_else(machine::node);
+        sink.take(&mut vec![Event::Host(Host::here(HostId(0), &node))]);
         let prepare = |mpi| MpiRecording::prepare(mpi, &options.command, &options.output, options.limit_bytes, Arc::clone(&sink));
         let mpi = options.mpi.map(prepare).transpose()?;
         let sink = mpi.as_ref().map_or(sink, MpiRecording::sink);

@@ -18,11 +18,11 @@ use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::FileId;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thalweg_trace::{About, Mode, SpanKind, Tracer};
 
@@ -110,24 +110,24 @@ impl Queue {
 impl Lane {
     /// The next task, without waiting.
     pub fn next(&self) -> Option<Work> {
-        locked(&self.queue).pop()
+        self.queue.lock().pop()
     }
 
     /// A task once more, before all others.
     pub fn again(&self, work: Work) {
-        locked(&self.queue).push(Work { again: true, ..work }, true);
+        self.queue.lock().push(Work { again: true, ..work }, true);
     }
 
     /// Everything that waits.
     pub fn all(&self) -> Vec<Work> {
-        let mut queue = locked(&self.queue);
+        let mut queue = self.queue.lock();
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
     /// The next task. `None`: there will be no more, or there was none for so long that the thread is to end.
     pub fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
         let waiting = tracer.begin();
-        let mut queue = locked(&self.queue);
+        let mut queue = self.queue.lock();
         let mut slept = false;
         let work = loop {
             if let Some(work) = queue.pop() {
@@ -140,20 +140,17 @@ impl Lane {
                 // A recording may end while a thread that files share sleeps: what it did by then is to be in it.
                 drop(queue);
                 tracer.flush();
-                queue = locked(&self.queue);
+                queue = self.queue.lock();
                 slept = true;
                 continue;
             }
             slept = true;
             queue.idle += 1;
-            let timed_out;
-            (queue, timed_out) = match is_shared {
-                true => {
-                    let (queue, out) = self.ready.wait_timeout(queue, limits::IDLE_THREAD).unwrap_or_else(PoisonError::into_inner);
-                    (queue, out.timed_out())
-                }
-                false => (self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner), false),
-            };
+            let mut timed_out = false;
+            match is_shared {
+                true => timed_out = self.ready.wait_for(&mut queue, limits::IDLE_THREAD).timed_out(),
+                false => self.ready.wait(&mut queue),
+            }
             queue.idle -= 1;
             if timed_out && queue.waiting == 0 {
                 break None;
@@ -183,7 +180,7 @@ impl Engine {
         if !engine.shared.options.is_shared {
             for lane in engine.lanes.values() {
                 for _ in 0..engine.shared.options.streams.max(1) {
-                    engine.threads.push(engine.spawn(lane, &mut locked(&lane.queue))?);
+                    engine.threads.push(engine.spawn(lane, &mut lane.queue.lock())?);
                 }
             }
         }
@@ -205,7 +202,7 @@ impl Engine {
             let error = Error::new(ErrorKind::NotFound, "no thread for this server: a bug");
             return work.flow.done(Err(error), None);
         };
-        let mut queue = locked(&lane.queue);
+        let mut queue = lane.queue.lock();
         queue.push(work, false);
         let mut failed = None;
         if self.shared.options.is_shared && queue.idle < queue.waiting && queue.threads < self.shared.options.streams.max(1) {
@@ -224,7 +221,7 @@ impl Engine {
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::SeqCst);
         self.shared.fail(Error::new(ErrorKind::Cancelled, "stopped on request"));
-        for stream in locked(&self.shared.open).iter() {
+        for stream in self.shared.open.lock().iter() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -233,7 +230,7 @@ impl Engine {
     /// be one of them.)
     pub fn finish(&mut self) {
         for lane in self.lanes.values() {
-            locked(&lane.queue).closed = true;
+            lane.queue.lock().closed = true;
             lane.ready.notify_all();
         }
         for thread in self.threads.drain(..) {
@@ -251,12 +248,12 @@ impl Drop for Engine {
 impl Shared {
     pub fn fail(&self, error: Error) {
         if !self.options.is_shared {
-            locked(&self.failed).get_or_insert(error);
+            self.failed.lock().get_or_insert(error);
         }
     }
 
     pub fn failure(&self) -> Option<Error> {
-        locked(&self.failed).clone()
+        self.failed.lock().clone()
     }
 
     /// An error that the connection's end caused because we cancelled it is no error of the server's.

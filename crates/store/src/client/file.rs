@@ -13,12 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, Seek, TargetId};
 use crate::protocol::metadata::{Attributes, End};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::unexpected;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use thalweg_layout::{Distribution, FlowBuffer, Layout};
 use thalweg_trace::Tracer;
 
@@ -194,7 +194,7 @@ impl StoreFile {
     /// How what was written through this has ended, since the last time this was asked: what to tell the metadata service when
     /// it is closed.
     pub fn take_end(&self) -> End {
-        let mut changes = locked(&self.changes);
+        let mut changes = self.changes.lock();
         let in_flight = changes.in_flight;
         let now = std::mem::replace(&mut *changes, Changes { in_flight, failed: in_flight > 0, ..Changes::default() });
         match now {
@@ -211,12 +211,12 @@ impl StoreFile {
 
     /// Bytes are about to be changed; [`StoreFile::changed`] follows, or nobody knows what has become of it.
     pub(crate) fn changing(&self) {
-        locked(&self.changes).in_flight += 1;
+        self.changes.lock().in_flight += 1;
     }
 
     /// These bytes were changed, or nobody knows how many of them. An empty range does not make the file longer.
     pub(crate) fn changed(&self, ranges: &[Range<u64>], done: bool) {
-        let mut changes = locked(&self.changes);
+        let mut changes = self.changes.lock();
         changes.in_flight -= 1;
         changes.arrived = true;
         changes.arrivals += 1;
@@ -276,11 +276,11 @@ impl StoreFile {
     pub fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
         let name = |server: usize| self.data.links()[server].name().to_owned();
         let before = self.verifiers.begin_sync();
-        let arrivals = locked(&self.changes).arrivals;
+        let arrivals = self.changes.lock().arrivals;
         match self.data.sync(tracer, &self.handle) {
             Ok(by) => {
                 self.verifiers.synced(&before, &by, name).map_err(|e| e.on_file(self.handle.path()))?;
-                let mut changes = locked(&self.changes);
+                let mut changes = self.changes.lock();
                 changes.synced_arrivals = changes.synced_arrivals.max(arrivals);
                 Ok(())
             }

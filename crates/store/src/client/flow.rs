@@ -5,11 +5,11 @@ use super::memory::RequestMemory;
 use super::verifiers::Verifiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, Durability};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use crate::wire::patience;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::{About, ObjectId, SpanId, SpanKind, Tracer, TrackId};
 
@@ -125,7 +125,7 @@ impl Flow {
 
     /// One task is done; `by` did it.
     pub fn done(&self, result: Result<u64>, by: Option<TrackId>) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         match result {
             Ok(bytes) => {
                 self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -150,17 +150,17 @@ impl Flow {
 
     /// Whether a task of it has failed: the rest is of no use.
     pub fn error(&self) -> Option<Error> {
-        locked(&self.state).error.clone()
+        self.state.lock().error.clone()
     }
 
     /// It is of no more use: what is not under way is not begun.
     pub fn cancel(&self) {
-        locked(&self.state).error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "of no more use"));
+        self.state.lock().error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "of no more use"));
     }
 
     /// Whether every task is done.
     pub fn has_ended(&self) -> bool {
-        locked(&self.state).left == 0
+        self.state.lock().left == 0
     }
 
     /// A datafile had fewer bytes than were asked for.
@@ -175,11 +175,11 @@ impl Flow {
 
     /// Waits until every task is done. From here on its memory is the request's again.
     pub fn wait(&self, tracer: &mut Tracer) -> Result<()> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.left > 0 {
             let waiting = tracer.begin();
             while state.left > 0 {
-                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.ended.wait(&mut state);
             }
             let about = About { parent: self.request, waker_track: state.last, ..About::default() };
             tracer.end(waiting, SpanKind::WaitLock, about);

@@ -10,8 +10,7 @@ use super::file::FileHandle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileSize;
 use crate::protocol::metadata::{Attributes, Lengths, Settled};
-use crate::sync::locked;
-use std::sync::Mutex;
+use crate::sync::Mutex;
 use thalweg_layout::{Distribution, Layout};
 use thalweg_trace::Tracer;
 
@@ -53,12 +52,12 @@ impl Expected {
     }
 
     fn told(&self) -> Option<Told> {
-        locked(&self.0).clone()
+        self.0.lock().clone()
     }
 
     /// Whether a datafile that ends here may be whole.
     pub fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
-        locked(&self.0).as_ref().is_none_or(|told| least(layout, &told.settled, index) <= end_bytes)
+        self.0.lock().as_ref().is_none_or(|told| least(layout, &told.settled, index) <= end_bytes)
     }
 }
 
@@ -120,7 +119,7 @@ impl DataClient {
             Err(error) if matches!(error.kind(), ErrorKind::Stale | ErrorKind::NotFound) => None,
             Err(error) => return Err(error.on_file(file.path())),
         };
-        locked(&file.expected().0).clone_from(&told);
+        file.expected().0.lock().clone_from(&told);
         Ok(told)
     }
 

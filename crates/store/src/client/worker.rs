@@ -10,7 +10,6 @@ use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
 use crate::protocol::io::{IoReply, IoRequest};
-use crate::sync::locked;
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -123,7 +122,7 @@ impl<'a> Worker<'a> {
         if !self.is_shared()
             && let Ok(stream) = connection.stream().try_clone()
         {
-            locked(&self.shared.open).push(stream);
+            self.shared.open.lock().push(stream);
         }
         if self.shared.cancelled.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
@@ -310,9 +309,9 @@ fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, 
     }
     let waiting = tracer.begin();
     let mut turn = sink.turn().map(|turn| match turn.try_lock() {
-        Ok(turn) => turn,
-        Err(_) => {
-            let turn = locked(turn);
+        Some(turn) => turn,
+        None => {
+            let turn = turn.lock();
             tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *turn, parent: flow.request, ..About::default() });
             turn
         }

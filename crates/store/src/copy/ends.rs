@@ -1,7 +1,8 @@
 //! The two ends of a copy, opened.
 
+use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
-use super::local::{LocalSink, LocalSource, NullSink, Pattern, umask};
+use super::local::{LocalSink, LocalSource, NullSink, Pattern};
 use crate::client::engine::{Engine, EngineOptions};
 use crate::client::flow::{End, Flow, Moving, Task, Work};
 use crate::client::verifiers::Verifiers;
@@ -9,9 +10,10 @@ use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
 use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_layout::FlowBuffers;
 use thalweg_trace::{Mode, ObjectId, ObjectKind, SpanId, Tracer};
 
@@ -211,12 +213,12 @@ impl StoreEnd {
             is_shared: false,
         };
         let engine = Engine::start(self.store.data.links(), self.servers()?.into_keys(), options)?;
-        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        *self.engine.lock() = Some(engine);
         Ok(())
     }
 
     fn with_engine<T>(&self, work: impl FnOnce(&Engine) -> T) -> Option<T> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+        self.engine.lock().as_ref().map(work)
     }
 
     /// Ends the threads, after what they were asked for, or at once.
@@ -224,7 +226,7 @@ impl StoreEnd {
         if at_once {
             self.with_engine(Engine::cancel);
         }
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let engine = self.engine.lock().take();
         drop(engine);
     }
 

@@ -5,6 +5,7 @@
 use super::draft;
 use crate::client::flow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use thalweg_trace::{ObjectId, TrackId};
 
 /// A file being read.
@@ -345,19 +346,6 @@ impl flow::Sink for NullSink {
     fn object(&self) -> Option<ObjectId> {
         None
     }
-}
-
-/// The bits that new files of this process do not get, as of the first copy: reading them costs as much as a short copy's
-/// round trip.
-pub(super) fn umask() -> u32 {
-    static UMASK: OnceLock<u32> = OnceLock::new();
-    *UMASK.get_or_init(read_umask)
-}
-
-fn read_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use super::clock::{Reading, clock};
 use super::job::Recording;
 use crate::client::{SessionOf, Store};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::{Connection, boot_id, host_here};
+use crate::wire::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time, machine};
 
 /// A recording being made.
 pub struct Recorder {
@@ -71,8 +71,9 @@ impl Recorder {
     /// # Errors
     /// The recording cannot be made; a metadata service cannot be asked. (An I/O server that cannot is named in the recording.)
     pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
-        let here = host_here(HostId(0), &recording.node);
-        let mut numbers = Numbers { hosts: vec![(boot_id(), recording.node.clone())], rows: vec![here], clocks: Vec::new(), last_space: 1 };
+        let here = Host::here(HostId(0), &recording.node);
+        let mut numbers =
+            Numbers { hosts: vec![(machine::boot_id(), recording.node.clone())], rows: vec![here], clocks: Vec::new(), last_space: 1 };
         let (mut sessions, mut at_names, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let mut at_links = Vec::new();
         for store in stores {

@@ -5,10 +5,10 @@ use super::job::{Chosen, Control};
 use crate::client::RequestMemory;
 use crate::client::flow::{End, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the requests of a copy share.
@@ -87,41 +87,38 @@ impl<'a> Requests<'a> {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
                 while started < wanted && !self.is_stopping() && !self.is_at_end() {
                     let number = started;
-                    locked(&self.running).threads += 1;
+                    self.running.lock().threads += 1;
                     let thread = std::thread::Builder::new().name(format!("request {number}"));
                     if let Err(e) = thread.spawn_scoped(scope, move || self.thread(number)) {
-                        locked(&self.running).threads -= 1;
+                        self.running.lock().threads -= 1;
                         self.stop(Some(Error::system("starting a thread", e)));
                         break;
                     }
                     started += 1;
                 }
-                let running = locked(&self.running);
-                let (running, _) = self
-                    .ended
-                    .wait_timeout_while(running, std::time::Duration::from_millis(100), |r| r.threads > 0)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut running = self.running.lock();
+                self.ended.wait_while_for(&mut running, |r| r.threads > 0, std::time::Duration::from_millis(100));
                 let (over, waker_track) = (running.threads == 0, running.last);
                 drop(running);
                 if tick() {
                     self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
                 }
-                if over && (self.is_stopping() || locked(&self.reading).at_end) {
+                if over && (self.is_stopping() || self.reading.lock().at_end) {
                     tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
                     return Ok(());
                 }
             }
         })?;
-        match locked(&self.running).error.take() {
+        match self.running.lock().error.take() {
             Some(error) => Err(error),
-            None => Ok(locked(&self.reading).offset),
+            None => Ok(self.reading.lock().offset),
         }
     }
 
     /// Whether everything was given out; not yet, while somebody is at it. (Whoever reads a pipe may be at it forever, and
     /// must not keep the thread that looks after everything.)
     fn is_at_end(&self) -> bool {
-        self.reading.try_lock().is_ok_and(|reading| reading.at_end)
+        self.reading.try_lock().is_some_and(|reading| reading.at_end)
     }
 
     fn is_stopping(&self) -> bool {
@@ -129,7 +126,7 @@ impl<'a> Requests<'a> {
     }
 
     fn stop(&self, error: Option<Error>) {
-        let mut running = locked(&self.running);
+        let mut running = self.running.lock();
         let first = running.error.is_none();
         if let Some(error) = error {
             running.error.get_or_insert(error);
@@ -167,7 +164,7 @@ impl<'a> Requests<'a> {
         }
         let track = tracer.track();
         drop(tracer);
-        let mut running = locked(&self.running);
+        let mut running = self.running.lock();
         running.threads -= 1;
         running.last = track;
         self.ended.notify_all();
@@ -202,10 +199,10 @@ impl<'a> Requests<'a> {
     /// The next part of a source of known size; a pipe is read into `fill`, whose turn it is.
     fn next_part(&self, tracer: &mut Tracer, fill: Option<(&RequestMemory, Option<SpanId>)>) -> Result<Option<Part>> {
         let mut reading = match self.reading.try_lock() {
-            Ok(reading) => reading,
-            Err(_) => {
+            Some(reading) => reading,
+            None => {
                 let waiting = tracer.begin();
-                let reading = locked(&self.reading);
+                let reading = self.reading.lock();
                 let about = About { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..About::default() };
                 tracer.end(waiting, SpanKind::WaitLock, about);
                 reading
@@ -310,7 +307,7 @@ impl<'a> Requests<'a> {
                 let written = out.write_all(bytes).and_then(|()| out.flush());
                 written.map_err(|e| Error::system("writing to standard output", e))?;
                 tracer.end(writing, SpanKind::FileWrite, about);
-                let mut turn = locked(&self.writing);
+                let mut turn = self.writing.lock();
                 turn.sequence = part.sequence + 1;
                 turn.last = tracer.track();
                 self.turn.notify_all();
@@ -321,7 +318,7 @@ impl<'a> Requests<'a> {
 
     fn wait_for_turn(&self, tracer: &mut Tracer, sequence: u64, parent: Option<SpanId>) -> Result<()> {
         let waiting = tracer.begin();
-        let mut turn = locked(&self.writing);
+        let mut turn = self.writing.lock();
         let mut waited = false;
         while turn.sequence != sequence {
             if self.is_stopping() {
@@ -329,7 +326,7 @@ impl<'a> Requests<'a> {
             }
             waited = true;
             // With a limit, since whoever stops does not hold this lock.
-            turn = self.turn.wait_timeout(turn, std::time::Duration::from_millis(100)).unwrap_or_else(PoisonError::into_inner).0;
+            self.turn.wait_for(&mut turn, std::time::Duration::from_millis(100));
         }
         let waker_track = turn.last;
         drop(turn);

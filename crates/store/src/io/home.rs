@@ -1,22 +1,23 @@
 //! Where a target's datafiles are: their names, which of those are on the medium, and what is known of their sizes.
 
 use super::sizes::{Since, Sizes};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories that datafiles are spread over.
 const PARTS: usize = 256;
+/// The directory of the datafiles.
+pub(super) const DATAFILES: &str = "datafiles";
 
 /// A datafile's name below `datafiles/`, made without an allocation: it is needed for each of thousands of glimpses.
 pub(super) struct Name {
@@ -89,7 +90,7 @@ impl UnsyncedNames {
     fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let names = &self.directories[directory];
         let wanted = names.made.load(Ordering::Acquire);
-        let mut synced = locked(&names.synced);
+        let mut synced = names.synced.lock();
         if *synced >= wanted {
             return Ok(());
         }
@@ -114,7 +115,7 @@ impl Changed {
 
     /// This one was changed: to be said after that, and before anybody is answered.
     pub fn note(&self, id: DatafileId) {
-        let mut changed = locked(&self.0);
+        let mut changed = self.0.lock();
         if let Some(known) = &mut *changed {
             known.insert(id);
             if known.len() > Changed::MOST {
@@ -125,7 +126,7 @@ impl Changed {
 
     /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
     fn take(&self) -> Option<HashSet<DatafileId>> {
-        locked(&self.0).replace(HashSet::new())
+        self.0.lock().replace(HashSet::new())
     }
 
     /// See [`Changed::take`].
@@ -133,7 +134,7 @@ impl Changed {
         let changed = self.take();
         let synced = sync(changed.as_ref());
         if synced.is_err() {
-            *locked(&self.0) = None;
+            *self.0.lock() = None;
         }
         synced
     }
@@ -156,7 +157,7 @@ pub(super) struct Home {
 impl Home {
     /// Of a target's directory, in which `datafiles/` exists.
     pub fn open(directory: &Path, is_new: bool) -> Result<Home> {
-        let path = directory.join("datafiles");
+        let path = directory.join(DATAFILES);
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
         Ok(Home {
@@ -170,7 +171,7 @@ impl Home {
 
     /// Where a datafile is, for messages.
     pub fn path(&self, id: DatafileId) -> PathBuf {
-        self.directory.join("datafiles").join(Name::of(id).as_c_str().to_string_lossy().as_ref())
+        self.directory.join(DATAFILES).join(Name::of(id).as_c_str().to_string_lossy().as_ref())
     }
 
     /// Makes the directory that a datafile is in.
@@ -185,14 +186,18 @@ impl Home {
 
     /// Puts a datafile's name on the medium, unless it is there.
     pub fn sync_name(&self, id: DatafileId) -> Result<()> {
-        let datafiles = self.directory.join("datafiles");
-        self.names.sync(Name::of(id).part(), || sync_directory(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
-        self.names.sync(PARTS, || sync_directory(&datafiles))
+        let datafiles = self.directory.join(DATAFILES);
+        let sync = |directory: &Path| {
+            let failed = |e| Error::system(format!("{}: syncing the directory", directory.display()), e);
+            durable::sync_directory(directory).map_err(failed)
+        };
+        self.names.sync(Name::of(id).part(), || sync(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
+        self.names.sync(PARTS, || sync(&datafiles))
     }
 
     /// Puts everything on the target's file system on stable storage, other people's files too.
     pub fn sync_file_system(&self) -> Result<()> {
-        let path = self.directory.join("datafiles");
+        let path = self.directory.join(DATAFILES);
         let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
         synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
     }
@@ -223,28 +228,6 @@ impl Home {
             Err(e) => Err(Error::system(self.path(id).display(), e)),
         }
     }
-}
-
-/// Makes the file `name` in `directory` whole or not at all, in place of one that is there, and durable.
-pub(super) fn publish(directory: &Path, name: &str, text: &str) -> Result<()> {
-    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.{}", std::process::id())));
-    let made = File::create(&draft)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&draft, &path));
-    if let Err(e) = made {
-        // It may not even have been made.
-        let _ = std::fs::remove_file(&draft);
-        return Err(Error::system(path.display(), e));
-    }
-    sync_directory(directory)
-}
-
-/// Puts the names in a directory on the medium.
-pub(super) fn sync_directory(path: &Path) -> Result<()> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::system(format!("{}: syncing the directory", path.display()), e))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! that are used again. (Given back to the allocator each time, they would be cleared again each time, and how much the
 //! allocator keeps would be its own affair.)
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// So many bytes, shared by all connections.
 pub struct Pool {
@@ -25,7 +25,7 @@ impl Pool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A buffer with room for `bytes` (not more than the whole), waiting until there is one.
@@ -43,7 +43,7 @@ impl Pool {
             }
             match state.free.pop() {
                 Some(too_small) => state.bytes -= too_small.capacity() as u64,
-                None => state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.given_back.wait(&mut state),
             }
         }
     }

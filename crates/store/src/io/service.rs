@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
-use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, boot_id, serve};
+use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -66,7 +66,7 @@ impl IoServer {
         let serve_options = options.serve.clone();
         let server = IoServer {
             options,
-            boot_id: boot_id(),
+            boot_id: thalweg_trace::machine::boot_id(),
             verifier: BootVerifier::random(),
             targets: by_number,
             memory: Pool::new(limits::SERVER_MEMORY_BYTES),

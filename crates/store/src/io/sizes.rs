@@ -17,8 +17,7 @@
 
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::sync::locked;
-use std::sync::Mutex;
+use crate::sync::Mutex;
 
 /// Parts of the table, each with a lock of its own.
 const PARTS: usize = 64;
@@ -116,7 +115,7 @@ impl Sizes {
     /// The size, if it is known; otherwise what it takes to hand it in.
     pub fn look(&self, id: DatafileId) -> Result<DatafileSize, Ticket> {
         let (part, group) = spot(id);
-        let part = locked(&self.parts[part]);
+        let part = self.parts[part].lock();
         match part.groups.get(group).and_then(|group| group.iter().find(|place| place.is_of(id))) {
             Some(place) => Ok(DatafileSize {
                 size_bytes: place.size_bytes,
@@ -131,7 +130,7 @@ impl Sizes {
     /// and it may have been the last one to be removed here. Whether it is quiet.
     pub fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
         let (part, group) = spot(id);
-        let mut part = locked(&self.parts[part]);
+        let mut part = self.parts[part].lock();
         if ticket.0 != Some(part.changes) {
             // A stamp is true in any case, but which of them was removed nobody knows.
             return since.is_some_and(Since::is_quiet);
@@ -147,7 +146,7 @@ impl Sizes {
     /// The datafile is being changed from now on until the returned guard is dropped.
     pub fn changing(&self, id: DatafileId) -> Changing<'_> {
         let (part, group) = spot(id);
-        let mut locked_part = locked(&self.parts[part]);
+        let mut locked_part = self.parts[part].lock();
         locked_part.changing += 1;
         locked_part.changes += 1;
         if let Some(place) = locked_part.groups.get_mut(group).and_then(|group| group.iter_mut().find(|place| place.is_of(id))) {
@@ -176,7 +175,7 @@ impl Part {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        let mut part = locked(self.part);
+        let mut part = self.part.lock();
         part.changing -= 1;
         part.changes += 1;
         part.changed = Since::now();

@@ -15,8 +15,9 @@
 
 use super::datafile::{Datafile, Make};
 use super::epoch::Epoch;
-use super::home::{Home, publish};
+use super::home::{DATAFILES, Home};
 use super::open::OpenDatafiles;
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
@@ -29,8 +30,6 @@ use std::sync::Arc;
 /// The version of a target's layout on disk.
 const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
-/// The directory of the datafiles.
-pub(super) const DATAFILES: &str = "datafiles";
 
 /// What a target's directory says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +150,8 @@ impl Target {
                 Epoch::make(directory)?;
                 // The identity comes last: what has one is whole.
                 let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-                publish(directory, IDENTITY, &text)?;
+                let (path, draft) = (directory.join(IDENTITY), directory.join(format!(".{IDENTITY}.{}", std::process::id())));
+                durable::write(&text, &draft, &path).map_err(|e| Error::system(path.display(), e))?;
                 is_new = true;
             }
         }

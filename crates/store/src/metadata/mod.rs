@@ -18,10 +18,8 @@ pub mod database;
 mod inode;
 pub mod io_servers;
 pub mod locks;
-pub(crate) mod names;
 pub mod namespace;
 pub mod service;
 pub mod sizes;
 
 pub use inode::Intent;
-pub use names::{shown, split};

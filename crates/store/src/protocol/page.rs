@@ -4,8 +4,11 @@
 //! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
 //! bytes in one piece.
 
-use super::checked::{self, Name};
-use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Settled};
+use super::checked;
+use super::files::{Attributes, DirectoryEntry, FileKind, FileLayout, LayoutChoice};
+use super::names::Name;
+use super::numbers::FileId;
+use super::settled::{Lengths, Settled};
 use serde::de::{self, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashMap;

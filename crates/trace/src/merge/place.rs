@@ -2,7 +2,7 @@
 
 use super::{ClockFrom, Part, last_instant};
 use crate::align::{align, connections, largest_error_ns, seen_by_both};
-use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, boot};
+use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
@@ -99,7 +99,7 @@ fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result
 /// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
 fn same_boot<'a>(reference: &'a dyn Source, source: &dyn Source) -> Option<(&'a Host, i64)> {
     let own = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first())?;
-    reference.hosts().iter().find_map(|host| Some((host, boot::between(&host.clock, &own.clock)?)))
+    reference.hosts().iter().find_map(|host| Some((host, machine::between(&host.clock, &own.clock)?)))
 }
 
 /// Whether two clocks that ought to be one are.

@@ -118,7 +118,7 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
         let gathered = parts.cast.things.iter().zip(&parts.seen.stream(way).by_object);
         for (thing, gathered) in gathered.filter_map(|(thing, gathered)| Some((thing, gathered.as_ref()?))) {
             let server = thing.name.split_once(" > ").map_or("", |(_, server)| server);
-            if let Some(server) = mounts.iter().flat_map(|mount| &mount.servers).find(|known| known.address == server) {
+            if let Some(server) = mounts.iter().flat_map(|mount| &mount.store.servers).find(|known| known.address == server) {
                 *moved.entry(&server.address).or_default() += gathered.bytes;
             }
         }

@@ -8,7 +8,6 @@
 use super::Walker;
 use super::core::{Core, WalkId};
 use crate::protocol::metadata::{FileId, Place};
-use crate::sync::locked;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,7 +53,7 @@ impl Ahead {
     /// This directory has no turn.
     pub fn let_go(&mut self, id: FileId) {
         if let Some(begun) = self.begun.remove(&id) {
-            locked(&self.walker.shared.state).core.close(begun.walk);
+            self.walker.shared.state.lock().core.close(begun.walk);
         }
     }
 
@@ -65,7 +64,7 @@ impl Ahead {
             return;
         }
         let shared = Arc::clone(&self.walker.shared);
-        let mut state = locked(&shared.state);
+        let mut state = shared.state.lock();
         let core = &mut state.core;
         let (mut unanswered, mut held) = (0, 0);
         for begun in self.begun.values_mut() {
@@ -143,7 +142,7 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        let mut state = locked(&self.walker.shared.state);
+        let mut state = self.walker.shared.state.lock();
         self.begun.values().for_each(|begun| state.core.close(begun.walk));
     }
 }

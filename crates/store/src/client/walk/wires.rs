@@ -1,18 +1,17 @@
 //! Connections to all servers, of a walker's own, and one turn of work on them.
 
 use super::core::{Answer, Ask, Peer, Request};
-use super::walker::State;
+use super::state::State;
 use crate::client::DataClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::pipe::{Arrived, Pipe, body, wait};
 use crate::wire::{Kind, unexpected};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_trace::{About, Begun, SpanId, SpanKind, Tracer};
@@ -97,7 +96,7 @@ impl Wires {
             tracer.end(waited, SpanKind::WaitNetwork, About { parent, ..About::default() });
         }
         if !(came.answers.is_empty() && came.failures.is_empty()) {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             let now_ns = now_ns();
             for (token, answer) in came.answers.drain(..) {
                 core.answered(token, answer, now_ns);
@@ -108,7 +107,7 @@ impl Wires {
         }
         self.post(state, tracer, &now_ns, parent, &mut came);
         if !came.failures.is_empty() {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             came.failures.iter().for_each(|(peer, error, did_work)| core.peer_failed(*peer, error, *did_work, now_ns()));
         }
     }
@@ -117,7 +116,7 @@ impl Wires {
     fn post(&mut self, state: &Mutex<State>, tracer: &mut Tracer, now_ns: &dyn Fn() -> u64, parent: Option<SpanId>, came: &mut Came) {
         let mut requests: Vec<Request> = Vec::new();
         {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             while let Some(request) = core.next_request(now_ns()) {
                 requests.push(request);
             }

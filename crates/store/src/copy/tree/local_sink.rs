@@ -11,7 +11,7 @@ use crate::copy::draft::{self, exists};
 use crate::copy::local::LocalPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// A directory to be made, and filled.
@@ -56,7 +56,7 @@ impl<'a> LocalTarget<'a> {
             Err(e) => return Err(failure(e)),
         }
         if self.context.job.preserve || wanted & 0o700 != 0o700 {
-            locked(&self.directories).push((path.to_vec(), kept));
+            self.directories.lock().push((path.to_vec(), kept));
         }
         Ok(())
     }
@@ -300,7 +300,7 @@ impl TreeSink for LocalTarget<'_> {
 
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()> {
         // What is below comes first: its parent may not let us in any more.
-        let mut directories = std::mem::take(&mut *locked(&self.directories));
+        let mut directories = std::mem::take(&mut *self.directories.lock());
         directories.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (path, kept) in directories {
             let done = self.finish_directory(&path, kept);

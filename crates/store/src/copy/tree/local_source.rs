@@ -11,13 +11,12 @@ use crate::copy::beneath::{self, failure};
 use crate::copy::local::LocalSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// Names of one directory that are taken at a time, and put in order.
@@ -194,7 +193,7 @@ impl Level {
 
 impl TreeSource for LocalTree {
     fn next(&self, _: &mut Tracer, batch: &mut Batch) -> Result<bool> {
-        let mut levels = locked(&self.walk);
+        let mut levels = self.walk.lock();
         while !batch.is_full() {
             let Some(level) = levels.last_mut() else { return Ok(false) };
             match level.next() {

@@ -163,7 +163,7 @@ impl Context<'_> {
 
     /// The bits that a file or directory is made with.
     fn mode_of(&self, mode: u32) -> u32 {
-        if self.job.preserve { mode & 0o7777 } else { mode & 0o777 & !super::local::umask() }
+        if self.job.preserve { mode & 0o7777 } else { mode & 0o777 & !super::draft::umask() }
     }
 }
 

@@ -6,11 +6,10 @@ use crate::client::{DataClient, FileHandle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::time::Instant;
 use thalweg_trace::{SpanId, Tracer};
 
@@ -118,7 +117,7 @@ impl<'a> Servers<'a> {
     }
 
     fn why_away(&self, server: usize) -> Option<Error> {
-        let mut away = locked(&self.away);
+        let mut away = self.away.lock();
         match away.get(&server) {
             Some((_, Some(until))) if Instant::now() >= *until => {
                 away.remove(&server);
@@ -150,7 +149,7 @@ impl<'a> Servers<'a> {
                         ErrorKind::Refused | ErrorKind::Reset => Some(Instant::now() + LEFT_ALONE),
                         _ => return reply,
                     };
-                    locked(&self.away).insert(server, (error.clone(), until));
+                    self.away.lock().insert(server, (error.clone(), until));
                 }
                 reply
             }

@@ -12,12 +12,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::inode::Intent;
+use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, ServerEntry, TargetId};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_layout::Layout;
 
@@ -27,37 +28,6 @@ const PAGE: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long a removal waits for others.
 const GATHER: Duration = Duration::from_millis(20);
-
-/// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
-pub trait IoServers: Send + Sync + 'static {
-    /// Removes datafiles of one server; what is not there is removed already.
-    ///
-    /// # Errors
-    /// When the server is away or its disk fails: nothing is known of any of them then.
-    fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
-
-    /// Sets the sizes of datafiles of one server, and puts that on media.
-    ///
-    /// # Errors
-    /// As for [`IoServers::remove`].
-    fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
-
-    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
-    ///
-    /// # Errors
-    /// As for [`IoServers::remove`].
-    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
-
-    /// Puts everything that was written to one server before on stable storage.
-    ///
-    /// # Errors
-    /// When the server is away or its disk fails.
-    fn sync_all(&self, server: &ServerEntry) -> Result<()>;
-
-    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
-    /// once (in about 50 ms).
-    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
-}
 
 /// Does what was promised.
 pub struct Intents {
@@ -93,15 +63,15 @@ struct Claim<'a>(&'a Claims, FileId);
 
 impl Claims {
     fn claim(&self, id: FileId) -> Claim<'_> {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         while !taken.insert(id) {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut taken);
         }
         Claim(self, id)
     }
 
     fn try_claim(&self, id: FileId) -> Option<Claim<'_>> {
-        let free = locked(&self.taken).insert(id);
+        let free = self.taken.lock().insert(id);
         // Made only when it is ours: dropping a claim gives it up.
         if free { Some(Claim(self, id)) } else { None }
     }
@@ -109,7 +79,7 @@ impl Claims {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        locked(&self.0.taken).remove(&self.1);
+        self.0.taken.lock().remove(&self.1);
         self.0.freed.notify_all();
     }
 }
@@ -144,13 +114,13 @@ impl Intents {
 
     /// A client has these open: their datafiles stay until it closes them.
     pub fn opened(&self, id: FileId) {
-        *locked(&self.shared.open).entry(id).or_insert(0) += 1;
+        *self.shared.open.lock().entry(id).or_insert(0) += 1;
     }
 
     /// The same for a file without names: only while somebody else has it open, or while those who had may still say so,
     /// are its datafiles certainly there. Whether it counts as open now.
     pub fn opened_orphan(&self, id: FileId) -> bool {
-        let mut open = locked(&self.shared.open);
+        let mut open = self.shared.open.lock();
         let there = open.contains_key(&id) || Instant::now() < self.shared.removals_from;
         if there {
             *open.entry(id).or_insert(0) += 1;
@@ -160,7 +130,7 @@ impl Intents {
 
     /// A client has closed it.
     pub fn closed(&self, id: FileId) {
-        let mut open = locked(&self.shared.open);
+        let mut open = self.shared.open.lock();
         let Some(count) = open.get_mut(&id) else { return };
         *count -= 1;
         if *count == 0 {
@@ -174,7 +144,7 @@ impl Intents {
 
     /// Files open at clients.
     pub fn open_files(&self) -> usize {
-        locked(&self.shared.open).len()
+        self.shared.open.lock().len()
     }
 
     /// Does this file's truncation now, on this thread, if it is not done yet.
@@ -218,7 +188,7 @@ impl Intents {
     pub fn relayout(&self, id: FileId, choice: &LayoutChoice, node: &str, watch: &mut dyn Watch) -> Result<Attributes> {
         let shared = &self.shared;
         let _claim = shared.claims.claim(id);
-        if locked(&shared.open).contains_key(&id) {
+        if shared.open.lock().contains_key(&id) {
             return Err(Error::new(ErrorKind::Busy, "somebody has it open: a layout is chosen before a file is opened"));
         }
         if shared.namespace.intent(id)?.is_some() {
@@ -232,9 +202,9 @@ impl Intents {
 
 impl Drop for Intents {
     fn drop(&mut self) {
-        locked(&self.shared.orders).stop = true;
+        self.shared.orders.lock().stop = true;
         self.shared.ordered.notify_all();
-        if let Some(worker) = locked(&self.worker).take() {
+        if let Some(worker) = self.worker.lock().take() {
             let _ = worker.join();
         }
     }
@@ -242,7 +212,7 @@ impl Drop for Intents {
 
 impl Shared {
     fn look(&self) {
-        locked(&self.orders).look = true;
+        self.orders.lock().look = true;
         self.ordered.notify_all();
     }
 
@@ -251,24 +221,24 @@ impl Shared {
         let mut resting: HashMap<String, Instant> = HashMap::new();
         let mut left = false;
         loop {
-            let mut orders = locked(&self.orders);
+            let mut orders = self.orders.lock();
             let pause_ends = Instant::now() + PAUSE;
             while !orders.look && !orders.stop {
                 let pause = pause_ends.saturating_duration_since(Instant::now());
                 if left && pause.is_zero() {
                     break;
                 }
-                orders = if left {
-                    self.ordered.wait_timeout(orders, pause).unwrap_or_else(PoisonError::into_inner).0
+                if left {
+                    self.ordered.wait_for(&mut orders, pause);
                 } else {
-                    self.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner)
-                };
+                    self.ordered.wait(&mut orders);
+                }
             }
             if orders.stop {
                 return;
             }
             // What is promised at the same time shares a sync.
-            orders = self.ordered.wait_timeout_while(orders, GATHER, |o| !o.stop).unwrap_or_else(PoisonError::into_inner).0;
+            self.ordered.wait_while_for(&mut orders, |o| !o.stop, GATHER);
             if orders.stop {
                 return;
             }
@@ -280,7 +250,7 @@ impl Shared {
     }
 
     fn stopping(&self) -> bool {
-        locked(&self.orders).stop
+        self.orders.lock().stop
     }
 
     /// Works on every intent once. Whether something is left that only time can mend.
@@ -385,7 +355,7 @@ impl Shared {
             return Ok(false);
         }
         let files: Vec<_> = {
-            let open = locked(&self.open);
+            let open = self.open.lock();
             // A file that is open is looked at again when it is closed.
             files.into_iter().filter(|(id, _)| !open.contains_key(id)).collect()
         };

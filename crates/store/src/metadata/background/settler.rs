@@ -4,18 +4,18 @@
 //! Nobody waits for it. What it is told of and cannot do, because the queue is full or a server is away, is told to it again by the next
 //! list.
 
-use super::intents::IoServers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Unwatched, View, read, write};
 use crate::metadata::inode::{Inode, Node, Settlement, Sizing, id_key};
+use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::namespace::tree::{inode, put_inode};
 use crate::metadata::sizes::boots::Proof;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{FileId, FileLayout, Lengths, StoreMap};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_layout::{Distribution, Layout};
 
 /// Files that wait to be asked for at most.
@@ -65,7 +65,7 @@ impl Settler {
 
     /// Nobody writes these, and their sizes are not settled.
     pub fn look_at(&self, files: impl IntoIterator<Item = FileId>) {
-        let mut orders = locked(&self.shared.orders);
+        let mut orders = self.shared.orders.lock();
         for id in files {
             if orders.queue.len() < QUEUE && orders.queued.insert(id) {
                 orders.queue.push_back(id);
@@ -75,20 +75,21 @@ impl Settler {
         self.shared.ordered.notify_all();
     }
 
+    #[cfg(test)]
     /// Returns when everything that was ordered before has been tried.
     pub fn idle(&self) {
-        let mut orders = locked(&self.shared.orders);
+        let mut orders = self.shared.orders.lock();
         while !orders.stop && (orders.is_at_work || !orders.queue.is_empty()) {
-            orders = self.shared.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner);
+            self.shared.ordered.wait(&mut orders);
         }
     }
 }
 
 impl Drop for Settler {
     fn drop(&mut self) {
-        locked(&self.shared.orders).stop = true;
+        self.shared.orders.lock().stop = true;
         self.shared.ordered.notify_all();
-        if let Some(worker) = locked(&self.worker).take() {
+        if let Some(worker) = self.worker.lock().take() {
             let _ = worker.join();
         }
     }
@@ -97,11 +98,11 @@ impl Drop for Settler {
 impl Shared {
     fn run(&self) {
         loop {
-            let mut orders = locked(&self.orders);
+            let mut orders = self.orders.lock();
             orders.is_at_work = false;
             self.ordered.notify_all();
             while orders.queue.is_empty() && !orders.stop {
-                orders = self.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner);
+                self.ordered.wait(&mut orders);
             }
             if orders.stop {
                 return;

@@ -21,11 +21,12 @@ use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
 use super::replay::{Replayed, replay};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
-use crate::sync::{Finally, locked, panic_text};
+use crate::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Condvar, Finally, Mutex, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
 pub use super::replay::Recovery;
@@ -226,18 +227,18 @@ fn clear_away(directory: &Path, found: Replayed, live: &Segment) -> Result<Recov
     for path in found.applied.iter().filter(|path| **path != live.path) {
         std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
     }
-    log::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
+    crate::durable::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
     Ok(recovery)
 }
 
 impl Drop for Embedded {
     /// Leaves the files as a kill would, but for a checkpoint that is under way.
     fn drop(&mut self) {
-        let mut work = locked(&self.shared.work);
+        let mut work = self.shared.work.lock();
         work.stop = true;
         self.shared.worked.notify_all();
         drop(work);
-        if let Some(thread) = locked(&self.checkpointer).take() {
+        if let Some(thread) = self.checkpointer.lock().take() {
             let _ = thread.join();
         }
     }
@@ -314,7 +315,7 @@ impl Shared {
     /// Waits until `batch` is in the log, or writes it there.
     fn commit(&self, batch: &Batch, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         let mut waiting = false;
-        let mut turn = locked(&self.turn);
+        let mut turn = self.turn.lock();
         let (result, leader) = loop {
             if let Some(outcome) = batch.outcome.get() {
                 break outcome.clone();
@@ -332,13 +333,13 @@ impl Shared {
                 let leading = self.leading();
                 self.write_batch(watch);
                 drop(leading);
-                turn = locked(&self.turn);
+                turn = self.turn.lock();
                 continue;
             }
             if !std::mem::replace(&mut waiting, true) {
                 watch.begin();
             }
-            turn = self.turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            self.turned.wait(&mut turn);
         };
         drop(turn);
         if waiting {
@@ -349,9 +350,9 @@ impl Shared {
 
     /// Runs `work` while nobody writes the log.
     fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut turn = locked(&self.turn);
+        let mut turn = self.turn.lock();
         while turn.leading {
-            turn = self.turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            self.turned.wait(&mut turn);
         }
         turn.leading = true;
         drop(turn);
@@ -365,7 +366,7 @@ impl Shared {
             if std::thread::panicking() {
                 self.write_state().broken.get_or_insert_with(|| self.cut_short());
             }
-            locked(&self.turn).leading = false;
+            self.turn.lock().leading = false;
             self.turned.notify_all();
         })
     }
@@ -400,7 +401,7 @@ impl Shared {
                 let rotate = long && state.frozen.is_none();
                 drop(guard);
                 if rotate && let Err(e) = self.rotate() {
-                    locked(&self.work).failed = Some(e);
+                    self.work.lock().failed = Some(e);
                 }
             }
             Err(failure) => {
@@ -440,7 +441,7 @@ impl Shared {
         let mut state = self.write_state();
         state.segments.push(next);
         state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));
-        locked(&self.work).checkpoint = true;
+        self.work.lock().checkpoint = true;
         self.worked.notify_all();
         Ok(())
     }
@@ -448,9 +449,9 @@ impl Shared {
     /// The checkpointer's thread.
     fn checkpoints(&self) {
         loop {
-            let mut work = locked(&self.work);
+            let mut work = self.work.lock();
             while !work.checkpoint && !work.stop {
-                work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
+                self.worked.wait(&mut work);
             }
             if work.stop {
                 return;
@@ -462,7 +463,7 @@ impl Shared {
                 self.write_state().broken = Some(error.clone());
                 Err(error)
             });
-            let mut work = locked(&self.work);
+            let mut work = self.work.lock();
             work.checkpoint = false;
             work.failed = done.err();
             self.worked.notify_all();
@@ -487,9 +488,9 @@ impl Shared {
 
     /// Waits until no checkpoint is under way; its error, if it failed.
     fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
-        let mut work = locked(&self.work);
+        let mut work = self.work.lock();
         while work.checkpoint && !work.stop {
-            work = self.worked.wait(work).unwrap_or_else(PoisonError::into_inner);
+            self.worked.wait(&mut work);
         }
         work.failed.clone().map_or(Ok(()), Err)
     }
@@ -503,7 +504,7 @@ impl Shared {
         if bytes < self.options.segment_bytes.saturating_mul(SEGMENTS_BEHIND) {
             return Ok(());
         }
-        let mut work = locked(&self.work);
+        let mut work = self.work.lock();
         if work.failed.is_some() {
             work.checkpoint = true;
             self.worked.notify_all();
@@ -516,21 +517,21 @@ impl Shared {
         let target = self.logged.load(Ordering::Acquire);
         let mut waiting = false;
         let mut leader = None;
-        let mut syncing = locked(&self.syncing);
+        let mut syncing = self.syncing.lock();
         while syncing.sequence < target {
             if syncing.leading {
                 leader = syncing.leader;
                 if !std::mem::replace(&mut waiting, true) {
                     watch.begin();
                 }
-                syncing = self.synced.wait(syncing).unwrap_or_else(PoisonError::into_inner);
+                self.synced.wait(&mut syncing);
                 continue;
             }
             syncing.leading = true;
             syncing.leader = watch.track();
             drop(syncing);
             let leading = Finally(|| {
-                locked(&self.syncing).leading = false;
+                self.syncing.lock().leading = false;
                 self.synced.notify_all();
             });
             if std::mem::take(&mut waiting) {
@@ -538,12 +539,12 @@ impl Shared {
             }
             let (reached, result) = self.sync_segments(watch);
             if result.is_ok() {
-                let mut syncing = locked(&self.syncing);
+                let mut syncing = self.syncing.lock();
                 syncing.sequence = syncing.sequence.max(reached);
             }
             drop(leading);
             result?;
-            syncing = locked(&self.syncing);
+            syncing = self.syncing.lock();
         }
         drop(syncing);
         if waiting {

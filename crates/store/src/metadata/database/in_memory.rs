@@ -2,7 +2,7 @@
 
 use super::layers::{Base, Layer, Pairs, Stack, Working};
 use crate::metadata::database::{Database, DatabaseError, Table, Transaction, Verdict, View, Watch};
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;

@@ -27,6 +27,8 @@
 
 use super::DatabaseError;
 use super::layers::Layer;
+use crate::crc::crc32c;
+use crate::durable;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -72,9 +74,8 @@ impl Segment {
             let crc = crc32c(&header[..32]);
             header[32..36].copy_from_slice(&crc.to_le_bytes());
             file.write_all(&header)?;
-            file.sync_data()?;
-            std::fs::rename(&begun, &path)?;
-            sync_directory(directory).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+            // One that had the name before has no records either.
+            durable::publish(&file, &begun, &path).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
             Ok(file)
         };
         let file = make().map_err(|e| {
@@ -190,15 +191,6 @@ pub(super) fn put_aside(path: &Path) -> Result<PathBuf, DatabaseError> {
     let free = names.into_iter().find(|path| !path.exists()).expect("one of so many names is free");
     std::fs::rename(path, &free).map_err(|e| DatabaseError::io(path, "cannot put the damaged log aside", &e))?;
     Ok(free)
-}
-
-/// Makes names created and removed in `directory` survive power loss.
-pub(super) fn sync_directory(directory: &Path) -> std::io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 use crate::protocol::metadata::FileId;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks.
@@ -85,13 +85,13 @@ impl Locks {
 
     /// Nobody waits here any longer.
     pub fn stop(&self) {
-        locked(&self.state).stopping = true;
+        self.state.lock().stopping = true;
         self.changed.notify_all();
     }
 
     /// Locked ranges, and requests that wait.
     pub fn counts(&self) -> (usize, usize) {
-        locked(&self.state).table.counts()
+        self.state.lock().table.counts()
     }
 
     /// A client says hello: its life is what is answered.
@@ -103,7 +103,7 @@ impl Locks {
             return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
         }
         let life = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             state.next += 1;
             let life = state.next;
             state.lives.entry(client).or_default().life = life;
@@ -126,7 +126,7 @@ impl Locks {
     /// [`ErrorKind::NotFound`] for a client that is not alive.
     pub fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
         let until = Instant::now() + wait.min(GRANTS_PATIENCE);
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         loop {
             let now = Instant::now();
             state = self.after_courtesy(state, client, now);
@@ -147,7 +147,7 @@ impl Locks {
     /// # Errors
     /// [`ErrorKind::Busy`] when it does not come in time.
     pub fn turn(&self, file: FileId) -> Result<Turn<'_>> {
-        let mut state = self.after_grace(locked(&self.state));
+        let mut state = self.after_grace(self.state.lock());
         state.next += 1;
         let (owner, until) = (state.next, Instant::now() + TURN_PATIENCE);
         let range = LockRange::whole(file, LockSpace::Append, owner);
@@ -181,7 +181,7 @@ impl Locks {
                 // Those who come later have lost what they had, and say hello anew.
                 self.forget_rows(&late);
                 self.changed.notify_all();
-                return locked(&self.state);
+                return self.state.lock();
             }
             let left = state.grace_ends - now;
             state = self.wait(state, left);
@@ -196,8 +196,9 @@ impl Locks {
         state
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_for(&mut state, time);
+        state
     }
 
     /// Notes for their clients what was granted.
@@ -228,7 +229,7 @@ impl Life {
     /// # Errors
     /// As [`Table::lock`].
     pub fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
-        let mut state = self.locks.after_grace(locked(&self.locks.state));
+        let mut state = self.locks.after_grace(self.locks.state.lock());
         let mut granted = Vec::new();
         let outcome = if ticket.is_some() && state.table.has(self.client, request) {
             // Asked again after an answer was lost.
@@ -245,7 +246,7 @@ impl Life {
     /// # Errors
     /// [`ErrorKind::TooMany`].
     pub fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
-        let mut state = locked(&self.locks.state);
+        let mut state = self.locks.state.lock();
         let in_grace = state.awaited.contains(&self.client) && Instant::now() < state.grace_ends;
         let mut refused = Vec::new();
         for request in claims {
@@ -264,7 +265,7 @@ impl Life {
 
     /// A request waits no longer. Whether it had been granted before: then the lock is held.
     pub fn cancel(&self, number: u64, request: &LockRequest) -> bool {
-        let mut state = locked(&self.locks.state);
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
         self.locks.tell(&mut state, granted);
@@ -279,7 +280,7 @@ impl Life {
     /// # Errors
     /// As [`Table::unlock`].
     pub fn unlock(&self, range: &LockRange) -> Result<()> {
-        let mut state = locked(&self.locks.state);
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let done = state.table.unlock(self.client, range, Instant::now(), &mut granted);
         self.locks.tell(&mut state, granted);
@@ -297,14 +298,14 @@ impl Life {
 
     /// Who is in the way of a lock.
     pub fn test(&self, request: &LockRequest) -> Option<HeldLock> {
-        self.locks.after_grace(locked(&self.locks.state)).table.test(self.client, request)
+        self.locks.after_grace(self.locks.state.lock()).table.test(self.client, request)
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
         let locks = &self.locks;
-        let mut state = locked(&locks.state);
+        let mut state = locks.state.lock();
         // A younger life goes on with what this one had.
         if state.lives.get(&self.client).is_none_or(|lively| lively.life != self.life) {
             return;
@@ -326,7 +327,7 @@ impl Drop for Life {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.locks.state);
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         // Whole ranges are never divided: this cannot fail.
         let _ = state.table.unlock(SERVICE, &self.range, Instant::now(), &mut granted);

@@ -261,7 +261,7 @@ fn extended<V: View + ?Sized>(view: &V, id: FileId, name: &[u8]) -> Result<Optio
 }
 
 fn no_attribute(name: &[u8]) -> Error {
-    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute `{}`", crate::metadata::names::shown(name)))
+    Error::new(ErrorKind::NoAttribute, format!("there is no extended attribute `{}`", crate::protocol::names::shown(name)))
 }
 
 fn check_extended_name(name: &[u8]) -> Result<()> {

@@ -3,16 +3,16 @@
 //! In a directory with the set-group-identifier bit, whatever is made gets the directory's group, and a directory also
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
+use super::draft_rows;
 use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Table, Transaction, Watch, write};
 use crate::metadata::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
-use crate::metadata::names::split;
 use crate::metadata::namespace::{Namespace, Removed};
-use crate::metadata::service::drafts;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
+use crate::protocol::names::split;
 
 /// In a directory's mode: what is made in it is of its group.
 const SET_GROUP: u32 = 0o2000;
@@ -129,7 +129,7 @@ impl Namespace {
                 Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
                 Some(_) if existing == Existing::Refuse => return Err(exists()),
                 Some(found) if existing == Existing::Draft => {
-                    drafts::gives_way(t, found, name)?;
+                    draft_rows::gives_way(t, found, name)?;
                     drop_name(t, found.id, now_ns)?
                 }
                 Some(found) => drop_name(t, found.id, now_ns)?,
@@ -150,7 +150,7 @@ impl Namespace {
             put_inode(t, id, &made);
             t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::File }));
             if existing == Existing::Draft {
-                drafts::put(t, id, parent, name);
+                draft_rows::put(t, id, parent, name);
             }
             Ok((made.attributes(id), Removed(old)))
         };
@@ -218,7 +218,7 @@ impl Namespace {
                 return on(file, Err(refused));
             }
             // What has another name is more than a draft.
-            drafts::forget(t, id)?;
+            draft_rows::forget(t, id)?;
             linked.links += 1;
             linked.changed(now_ns);
             put_inode(t, id, &linked);

@@ -16,6 +16,7 @@
 
 mod attributes;
 mod create;
+pub(super) mod draft_rows;
 pub(super) mod many;
 pub mod placement;
 mod rename;
@@ -23,6 +24,7 @@ mod rename;
 mod tests;
 pub(super) mod tree;
 mod turns;
+mod writing;
 
 use self::tree::*;
 use self::turns::Turns;
@@ -35,8 +37,9 @@ use crate::metadata::sizes::boots::Boots;
 use crate::metadata::sizes::writers::{Watched, Writers};
 use crate::protocol::common::{ServiceStart, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
+use crate::sync::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 const EPOCH: &[u8] = b"namespace.epoch";
 const START: &[u8] = b"namespace.start";
@@ -291,7 +294,7 @@ impl Namespace {
 
     /// Who is who.
     pub fn map(&self) -> Arc<StoreMap> {
-        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.map.read())
     }
 
     /// Attributes.

@@ -1,12 +1,12 @@
 //! What moves names and takes them away.
 
+use super::draft_rows;
 use super::placement;
 use super::tree::*;
 use crate::error::Result;
 use crate::metadata::database::{Table, Transaction, Watch, write};
 use crate::metadata::inode::{Node, encode, entry_key};
 use crate::metadata::namespace::{Namespace, Removed};
-use crate::metadata::service::drafts;
 use crate::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
 
 impl Namespace {
@@ -68,7 +68,7 @@ impl Namespace {
         }
         if moved.kind == FileKind::File {
             // Its copy has ended, or somebody wants to keep it as it is.
-            drafts::forget(t, moved.id)?;
+            draft_rows::forget(t, moved.id)?;
         }
         t.delete(Table::Entries, &entry_key(from_parent, from_name));
         t.put(Table::Entries, &entry_key(to_parent, to_name), encode(&moved));
@@ -154,7 +154,7 @@ impl Namespace {
                 }
             }
             for (entry, new_parent) in [(of_one, other_parent), (of_other, one_parent)] {
-                drafts::forget(t, entry.id)?;
+                draft_rows::forget(t, entry.id)?;
                 let mut moved = inode(t, entry.id)?;
                 if let Node::Directory { parent, .. } = &mut moved.node {
                     *parent = new_parent;

@@ -4,10 +4,10 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Table, Transaction, View};
 use crate::metadata::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
-use crate::metadata::names::{shown, split};
 use crate::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
 };
+use crate::protocol::names::{shown, split};
 use thalweg_layout::Spec;
 
 /// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
@@ -133,7 +133,7 @@ pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Res
             Ok(None)
         }
         Node::File(layout) => {
-            crate::metadata::service::drafts::forget(t, id)?;
+            super::draft_rows::forget(t, id)?;
             if t.get(Table::Intents, &id_key(id))?.is_none() {
                 t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets.clone() }));
             }

@@ -5,10 +5,10 @@
 //! processors' number at a time, in the order of asking, for a short piece of work each.
 
 use crate::metadata::database::{Stage, Watch};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 
 /// Who may work, and who waits to.
@@ -50,7 +50,7 @@ impl Turns {
     /// Waits for a turn.
     pub fn take(&self, watch: &mut dyn Watch) -> Turn<'_> {
         let waiter = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             if state.busy < self.most {
                 state.busy += 1;
                 return Turn(self);
@@ -71,7 +71,7 @@ impl Turns {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let next = {
-            let mut state = locked(&self.0.state);
+            let mut state = self.0.state.lock();
             let next = state.waiting.pop_front();
             if next.is_none() {
                 state.busy -= 1;
@@ -109,7 +109,7 @@ mod tests {
             }
         });
         assert_eq!(worked.load(Ordering::SeqCst), 16 * 200);
-        assert_eq!(locked(&turns.state).busy, 0);
+        assert_eq!(turns.state.lock().busy, 0);
     }
 
     #[test]
@@ -121,14 +121,14 @@ mod tests {
                 let (turns, order) = (&turns, &order);
                 scope.spawn(move || {
                     let _turn = turns.take(&mut Unwatched);
-                    locked(order).push(number);
+                    order.lock().push(number);
                 });
-                while locked(&turns.state).waiting.len() <= number {
+                while turns.state.lock().waiting.len() <= number {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
             drop(first);
         });
-        assert_eq!(*locked(&order), (0..8).collect::<Vec<_>>());
+        assert_eq!(*order.lock(), (0..8).collect::<Vec<_>>());
     }
 }

@@ -9,15 +9,14 @@
 //! earlier start are waited for (the grace) before they count as abandoned.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::{Table, Transaction, Unwatched, View, Watch, read, write};
-use crate::metadata::inode::{Entry, Node, decode, encode, id_key, id_of};
+use crate::metadata::database::{Table, Unwatched, View, Watch, read, write};
+use crate::metadata::inode::{Entry, Node, decode, encode, id_key};
+use crate::metadata::namespace::draft_rows::{Row, each_row, row};
 use crate::metadata::namespace::tree::inode;
 use crate::metadata::namespace::{Namespace, Removed};
 use crate::protocol::metadata::{DraftEntry, FileId, Place};
-use crate::sync::locked;
-use serde::{Deserialize, Serialize};
+use crate::sync::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,15 +25,6 @@ const PAGE: usize = 512;
 /// Names of a directory among which the name of one in it is looked for, to show a path, and the deepest path shown.
 const LOOKED_AT: usize = 1 << 16;
 const DEPTH: usize = 128;
-
-/// What is remembered of a draft.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Row {
-    parent: FileId,
-    name: Vec<u8>,
-    /// Since when nobody writes it; `None`: somebody does, or did when the service was stopped.
-    abandoned_ns: Option<i64>,
-}
 
 /// Which drafts are being written, as far as this start of the service knows.
 #[derive(Debug)]
@@ -62,16 +52,16 @@ impl Drafts {
 
     /// Their maker is there: a draft that was abandoned is not any more.
     pub fn begin(&self, namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId]) -> Result<Vec<FileId>> {
-        locked(&self.writing).extend(files);
+        self.writing.lock().extend(files);
         let there = mark(namespace, watch, files, None);
         let kept: HashSet<FileId> = there.as_ref().map_or_else(|_| HashSet::new(), |there| there.iter().copied().collect());
-        locked(&self.writing).retain(|id| kept.contains(id) || !files.contains(id));
+        self.writing.lock().retain(|id| kept.contains(id) || !files.contains(id));
         there
     }
 
     /// A draft was made by somebody who is there.
     pub fn made(&self, id: FileId) {
-        locked(&self.writing).insert(id);
+        self.writing.lock().insert(id);
     }
 
     /// Their maker is gone, or says that it has closed them: those that are still drafts are abandoned.
@@ -81,7 +71,7 @@ impl Drafts {
         }
         // A failure leaves them as they were: abandoned after the next start.
         let _ = mark(namespace, &mut Unwatched, files, Some(namespace.now_ns()));
-        locked(&self.writing).retain(|id| !files.contains(id));
+        self.writing.lock().retain(|id| !files.contains(id));
     }
 
     /// The service stops: connections end now, and nobody is gone because of that.
@@ -91,7 +81,7 @@ impl Drafts {
 
     /// Since when a draft is abandoned; `None`: it is being written, or may be.
     fn abandoned(&self, id: FileId, row: &Row) -> Option<i64> {
-        if locked(&self.writing).contains(&id) {
+        if self.writing.lock().contains(&id) {
             return None;
         }
         row.abandoned_ns.or_else(|| (Instant::now() >= self.awaited_until).then_some(self.started_ns))
@@ -111,7 +101,7 @@ impl Drafts {
                 true
             })
         })?;
-        lost.retain(|id| !locked(&self.writing).contains(id));
+        lost.retain(|id| !self.writing.lock().contains(id));
         mark(namespace, &mut Unwatched, &lost, Some(self.started_ns)).map(drop)
     }
 
@@ -150,58 +140,13 @@ impl Drafts {
             let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no partial copy any more")))?;
             let since = self.abandoned(id, &row);
             if since.is_none_or(|since| (now_ns.saturating_sub(since).max(0) as u64) < abandoned_for_ns) {
-                let problem = format!("`{}` is being written, or was until lately", crate::metadata::names::shown(&row.name));
+                let problem = format!("`{}` is being written, or was until lately", crate::protocol::names::shown(&row.name));
                 return Err(Error::new(ErrorKind::Busy, problem));
             }
             let place = Place { from: row.parent, path: row.name };
             namespace.unlink_in(t, &place, Some(id))
         })
     }
-}
-
-/// In a transaction: this file was made as a draft.
-pub(crate) fn put(t: &mut dyn Transaction, id: FileId, parent: FileId, name: &[u8]) {
-    t.put(Table::Drafts, &id_key(id), encode(&Row { parent, name: name.to_vec(), abandoned_ns: None }));
-}
-
-/// In a transaction: this file is no draft, whatever it was.
-pub(crate) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
-    let key = id_key(id);
-    if t.get(Table::Drafts, &key)?.is_some() {
-        t.delete(Table::Drafts, &key);
-    }
-    Ok(())
-}
-
-/// Whether a file may give way to a draft of its name: only another draft may.
-pub(crate) fn gives_way(t: &dyn Transaction, found: Entry, name: &[u8]) -> Result<()> {
-    if t.get(Table::Drafts, &id_key(found.id))?.is_some() {
-        return Ok(());
-    }
-    let name = crate::metadata::names::shown(name);
-    let problem = format!("`{name}` is there already and was not made by a copy: rename or remove it, then copy again");
-    Err(Error::new(ErrorKind::Exists, problem))
-}
-
-fn row<V: View + ?Sized>(view: &V, id: FileId) -> Result<Option<Row>> {
-    let key = id_key(id);
-    view.get(Table::Drafts, &key)?.map(|value| decode(Table::Drafts, &key, &value)).transpose()
-}
-
-fn each_row(view: &dyn View, after: Option<FileId>, each: &mut dyn FnMut(FileId, Row) -> bool) -> Result<()> {
-    let (after, mut failed) = (after.map(id_key), None);
-    view.scan(Table::Drafts, &[], after.as_ref().map(|key| &key[..]), &mut |key, value| match (
-        id_of(key),
-        decode(Table::Drafts, key, value),
-    ) {
-        (Some(id), Ok(row)) => each(id, row),
-        (_, Err(error)) => {
-            failed = Some(error);
-            false
-        }
-        (None, _) => true,
-    })?;
-    failed.map_or(Ok(()), Err)
 }
 
 /// Notes since when these are abandoned; those that are drafts.

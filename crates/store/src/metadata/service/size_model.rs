@@ -3,14 +3,16 @@
 //! file did not have at some moment of the request is a failure; so are a file that has lost bytes and passes for whole, and one that has lost
 //! none and does not.
 
-use crate::metadata::background::intents::IoServers;
+use super::session::ClientSession;
+use super::{MetadataOptions, MetadataService};
+use crate::metadata::database::Unwatched;
 use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::{Namespace, Seen};
-use crate::metadata::service::{LocalClient, MetadataOptions, MetadataService};
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::*;
+use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, ErrorKind, Result};
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +185,7 @@ struct Use {
 
 #[derive(Default)]
 struct Client {
-    session: Option<LocalClient>,
+    session: Option<ClientSession>,
     open: Vec<Use>,
     closed: Vec<Closed>,
 }
@@ -295,15 +297,15 @@ impl World {
         let service = Arc::clone(self.service.as_ref().unwrap());
         let one = &mut self.clients[client];
         if one.session.is_none() {
-            let mut session = service.client();
+            let mut session = ClientSession::new(service);
             let files: Vec<_> = one.open.iter().map(|u| (u.id, u.write)).collect();
             if !files.is_empty() {
-                session.request(MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files } })?;
+                session.request(MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files } }, &mut Unwatched)?;
             }
             one.session = Some(session);
         }
         let closed = std::mem::take(&mut one.closed);
-        one.session.as_mut().unwrap().request(MetadataRequest { closed, operation })
+        one.session.as_mut().unwrap().request(MetadataRequest { closed, operation }, &mut Unwatched)
     }
 
     fn learn(&self, attributes: &Attributes) {
@@ -540,7 +542,7 @@ impl World {
                 let mut bytes = self.bytes.lock();
                 bytes.datafiles.values_mut().for_each(|sizes| sizes.1 = sizes.0);
             }
-            98 => self.service.as_ref().unwrap().sizes_are_looked_at(),
+            98 => self.service.as_ref().unwrap().settler.idle(),
             _ => drop(self.request(client, Operation::Sync)),
         }
     }

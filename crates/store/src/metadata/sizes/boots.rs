@@ -9,15 +9,15 @@
 
 use super::rounds::{Known as Stored, Rounds};
 use crate::error::Result;
-use crate::metadata::background::intents::IoServers;
 use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{Settlement, decode, encode};
+use crate::metadata::io_servers::IoServers;
 use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
-use crate::sync::{Finally, locked};
+use crate::sync::{Condvar, Finally, Mutex};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Key in [`Table::State`].
@@ -174,7 +174,7 @@ impl Boots {
             Ok::<_, crate::Error>(known)
         })?;
         database.sync(&mut Unwatched)?;
-        *locked(&self.known) = known;
+        *self.known.lock() = known;
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Boots {
 
     /// The count that sizes are settled at.
     pub fn now(&self) -> u32 {
-        locked(&self.known).now
+        self.known.lock().now
     }
 
     /// What can be said without asking any server.
@@ -201,7 +201,7 @@ impl Boots {
     }
 
     fn service(&self) -> u32 {
-        match locked(&self.known).service.1 {
+        match self.known.lock().service.1 {
             0 => u32::MAX,
             since => since,
         }
@@ -218,7 +218,7 @@ impl Boots {
         if self.met.load(Ordering::Acquire) {
             return;
         }
-        let known = locked(&self.known).clone();
+        let known = self.known.lock().clone();
         let strangers = map.servers.iter().enumerate().filter(|(_, server)| !known.servers.contains_key(&server.name));
         let strangers: BTreeSet<usize> = strangers.map(|(place, _)| place).collect();
         let proof = if strangers.is_empty() { None } else { Some(self.ask(database, map, io, &strangers)) };
@@ -233,7 +233,7 @@ impl Boots {
             return;
         }
         let places: BTreeSet<usize> = targets.iter().filter_map(|target| Some(map.target(*target)?.0.server as usize)).collect();
-        let heard = locked(&self.heard).clone();
+        let heard = self.heard.lock().clone();
         let is_due = |place: &usize| heard.get(place).is_none_or(|when| when.elapsed() >= LATELY);
         let due: BTreeSet<usize> = places.into_iter().filter(is_due).collect();
         if !due.is_empty() {
@@ -243,7 +243,7 @@ impl Boots {
 
     /// Asks the servers at these places in the map, together with whoever else waits for them, after this was called.
     pub fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
-        let mut asking = locked(&self.asking);
+        let mut asking = self.asking.lock();
         asking.wanted.extend(servers);
         let round = Arc::clone(&asking.next);
         loop {
@@ -251,7 +251,7 @@ impl Boots {
                 return Arc::clone(outcome);
             }
             if asking.is_under_way {
-                asking = self.done.wait(asking).unwrap_or_else(PoisonError::into_inner);
+                self.done.wait(&mut asking);
                 continue;
             }
             asking.is_under_way = true;
@@ -261,13 +261,13 @@ impl Boots {
             let over = Finally(|| {
                 // After a panic: nothing was learned.
                 ours.outcome.get_or_init(|| Arc::new(self.unasked(map)));
-                locked(&self.asking).is_under_way = false;
+                self.asking.lock().is_under_way = false;
                 self.done.notify_all();
             });
             let proof = self.round(database, map, io, &wanted);
             let _ = ours.outcome.set(Arc::new(proof));
             drop(over);
-            asking = locked(&self.asking);
+            asking = self.asking.lock();
         }
     }
 
@@ -282,7 +282,7 @@ impl Boots {
             .collect();
         let mut proof = self.unasked(map);
         let has_changed = |known: &Known| told.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
-        let before = locked(&self.known).clone();
+        let before = self.known.lock().clone();
         let known = if has_changed(&before) {
             let mut after = before;
             after.now += 1;
@@ -309,13 +309,13 @@ impl Boots {
                 // Nothing is settled at a count that is not kept, and nothing is proved meanwhile.
                 return proof;
             }
-            *locked(&self.known) = after.clone();
+            *self.known.lock() = after.clone();
             after
         } else {
             before
         };
         let now = Instant::now();
-        let mut heard = locked(&self.heard);
+        let mut heard = self.heard.lock();
         for (place, server, _) in &told {
             proof.servers[*place] = known.servers[&server.name].1;
             heard.insert(*place, now);

@@ -6,9 +6,8 @@
 use super::boots::Standing;
 use crate::metadata::inode::Settlement;
 use crate::protocol::metadata::{End, FileId, Lengths};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// Parts of a file that its writers say they have written whole, and that do not touch, at most: more are not told apart.
 const PARTS: usize = 64;
@@ -59,7 +58,7 @@ pub(crate) enum Settles {
 
 impl Writers {
     fn with<T>(&self, id: FileId, work: impl FnOnce(&mut Writing) -> T) -> T {
-        let mut files = locked(&self.files);
+        let mut files = self.files.lock();
         let writing = files.entry(id).or_default();
         let answer = work(writing);
         if writing.writers == 0 && writing.watchers == 0 {
@@ -93,7 +92,7 @@ impl Writers {
 
     /// A writer has ended; whether it was the last, and a transaction should ask [`Writers::settles`].
     pub fn ended(&self, id: FileId, end: End) -> bool {
-        let mut files = locked(&self.files);
+        let mut files = self.files.lock();
         let Some(w) = files.get_mut(&id) else { return false };
         w.writers = w.writers.saturating_sub(1);
         w.touches += 1;
@@ -115,7 +114,7 @@ impl Writers {
     /// In the transaction after the last writer has ended; what it wrote is put on stable storage by this round. `standing`: of what was
     /// there before.
     pub fn settles(&self, id: FileId, round: u64, standing: impl FnOnce(&Settlement) -> Standing) -> Settles {
-        match locked(&self.files).get(&id) {
+        match self.files.lock().get(&id) {
             Some(w @ Writing { writers: 0, ours: true, lost: false, .. }) => match &w.base {
                 Some(base) => {
                     let settlement = w.settlement(base, round, standing(base));
@@ -146,7 +145,7 @@ impl Writers {
 
     /// What was known of a file before those who write it now.
     pub fn base(&self, id: FileId) -> Option<Settlement> {
-        locked(&self.files).get(&id)?.base.clone()
+        self.files.lock().get(&id)?.base.clone()
     }
 
     /// From now on, [`Watched::is_quiet`] says whether the file may have been changed.
@@ -201,7 +200,7 @@ pub(crate) struct Watched<'a> {
 impl Watched<'_> {
     /// Whether nobody can have changed it since it is watched, by an open or a truncation that was answered.
     pub fn is_quiet(&self) -> bool {
-        locked(&self.writers.files).get(&self.id).is_some_and(|w| w.writers == 0 && Some(w.touches) == self.touches)
+        self.writers.files.lock().get(&self.id).is_some_and(|w| w.writers == 0 && Some(w.touches) == self.touches)
     }
 }
 

@@ -19,7 +19,7 @@ fn how(mount: &Mount, layout: &str) -> String {
 /// The busiest server's disk is one of as many as there are servers, not of as many as carried the file.
 fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let data = [Class::Read, Class::Write, Class::Sync];
-    let (used, all) = (run.servers_used, mount.servers.len());
+    let (used, all) = (run.servers_used, mount.store.servers.len());
     let (device, ns) = run.stages.device_most_in(&data)?;
     if used == 0 || used >= all || !run.matters(ns) {
         return None;
@@ -39,6 +39,6 @@ fn local(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let data = [Class::Read, Class::Write, Class::Sync];
     let scale = Scale::none().services(&all, 0.0).rooms(&all, Rooms::Endless).devices(&data, run.servers_used as f64);
     let scale = Scale { latency: 0.0, ..scale };
-    let change = format!("the file on this machine's own server ({})", mount.node);
+    let change = format!("the file on this machine's own server ({})", mount.store.node);
     Some(Proposal::replay("layout.local", change, how(mount, "simple_stripe datafiles=1 place=local"), scale))
 }

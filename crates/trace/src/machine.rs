@@ -1,0 +1,141 @@
+//! This machine, as recordings name it: its host name, its label as a node, and which clock this process' times are on.
+//!
+//! A clock is that of one boot of one machine, and of a time namespace. `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
+//! ahead; where the kernel does not tell how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
+
+use crate::{Host, HostId};
+
+/// The environment variable that labels this machine as a node.
+pub const NODE_VARIABLE: &str = "THALWEG_NODE";
+
+const PREFIX: &str = "monotonic:";
+const UNKNOWN: &str = "unknown";
+
+/// The host name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The label of this machine: `THALWEG_NODE`, else the host name.
+pub fn node() -> String {
+    std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
+}
+
+impl Host {
+    /// This machine, as a row of a recording.
+    pub fn here(host: HostId, node: &str) -> Host {
+        Host {
+            host,
+            name: host_name(),
+            node: node.to_owned(),
+            clock: clock(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+/// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead. `unknown` where the
+/// kernel does not tell. [`Host::clock`] has it after `monotonic:`.
+pub fn boot_id() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };
+    format!("{}{}", boot.trim(), suffix(namespace_here()))
+}
+
+/// The monotonic clock here, for [`Host::clock`].
+fn clock() -> String {
+    format!("{PREFIX}{}", boot_id())
+}
+
+/// What a time namespace adds to the machine's monotonic clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Namespace {
+    /// So many nanoseconds; 0: it is the machine's own.
+    Ahead(i64),
+    /// It is not told; its name.
+    Untold(String),
+}
+
+fn suffix(namespace: Namespace) -> String {
+    match namespace {
+        Namespace::Ahead(0) => String::new(),
+        Namespace::Ahead(ns) => format!("@{ns:+}"),
+        Namespace::Untold(name) => format!("@{name}"),
+    }
+}
+
+/// How far the monotonic clock here is ahead of the machine's own (and of what the kernel stamps its events with), in nanoseconds; 0
+/// where that is not told.
+pub fn ahead_ns() -> i64 {
+    match namespace_here() {
+        Namespace::Ahead(ns) => ns,
+        Namespace::Untold(_) => 0,
+    }
+}
+
+fn namespace_here() -> Namespace {
+    let link = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok().map(|link| link.display().to_string());
+    // A kernel without time namespaces has one clock.
+    let Some(here) = link("time") else { return Namespace::Ahead(0) };
+    let told = std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| offset_ns(&text));
+    match told {
+        // The offsets are those of the namespace that children are born into.
+        Some(ns) if link("time_for_children").is_none_or(|children| children == here) => Namespace::Ahead(ns),
+        _ => Namespace::Untold(here),
+    }
+}
+
+/// The line `monotonic SECONDS NANOSECONDS`.
+fn offset_ns(text: &str) -> Option<i64> {
+    let mut words = text.lines().find(|line| line.starts_with("monotonic"))?.split_ascii_whitespace().skip(1);
+    let (seconds, ns) = (words.next()?.parse::<i64>().ok()?, words.next()?.parse::<i64>().ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+/// How far `other` is ahead of `reference`, in nanoseconds, where both are clocks of one boot of one machine.
+pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
+    let ((boot, reference_ns), (other_boot, other_ns)) = (parts(reference)?, parts(other)?);
+    if boot != other_boot || boot.len() < 8 || boot == UNKNOWN {
+        return None;
+    }
+    if reference == other { Some(0) } else { other_ns?.checked_sub(reference_ns?) }
+}
+
+/// The boot, and what its time namespace adds where that is told.
+fn parts(clock: &str) -> Option<(&str, Option<i64>)> {
+    let name = clock.strip_prefix(PREFIX)?;
+    Some(match name.split_once('@') {
+        None => (name, Some(0)),
+        Some((boot, ahead)) => (boot, ahead.parse().ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: &str = "monotonic:d2f1a9b0-0000-4000-8000-000000000001";
+
+    #[test]
+    fn clocks_of_one_boot_differ_by_what_their_namespaces_add() {
+        let ahead = |ns: i64| format!("{BOOT}{}", suffix(Namespace::Ahead(ns)));
+        assert_eq!(between(BOOT, BOOT), Some(0));
+        assert_eq!(between(BOOT, &ahead(5_000)), Some(5_000));
+        assert_eq!(between(&ahead(5_000), &ahead(-2_000)), Some(-7_000));
+        let untold = format!("{BOOT}{}", suffix(Namespace::Untold("time:[4026532277]".into())));
+        assert_eq!((between(BOOT, &untold), between(&untold, &untold)), (None, Some(0)));
+        assert_eq!(between(BOOT, "monotonic:d2f1a9b0-0000-4000-8000-000000000002"), None);
+        for nobodys in ["monotonic:unknown", "monotonic:", "capture:a.pcapng", "monotonic:boot"] {
+            assert_eq!(between(nobodys, nobodys), None, "{nobodys}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_offsets_are_read() {
+        assert_eq!(offset_ns("monotonic        5000       250\nboottime            0         0\n"), Some(5_000_000_000_250));
+        assert_eq!(offset_ns("monotonic   -1   500000000\n"), Some(-500_000_000));
+        assert_eq!((offset_ns(""), offset_ns("monotonic x y")), (None, None));
+        assert!(clock().starts_with("monotonic:"));
+    }
+}
