@@ -1,10 +1,10 @@
 //! What read-ahead and write-behind have in common: which ranges go to which servers, in which order, and how large their
 //! pieces of memory are.
 
-use super::data::DataClient;
-use super::engine::Engine;
-use super::file::FileHandle;
-use super::flow::{Flow, Task, Work};
+use crate::client::data::DataClient;
+use crate::client::engine::Engine;
+use crate::client::engine::flow::{Flow, Task, Work};
+use crate::client::handle::FileHandle;
 use crate::error::Result;
 use crate::limits;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use thalweg_layout::FlowBuffer;
 use thalweg_trace::TrackId;
 
 /// A flow buffer and the server it goes to.
-pub(super) type Sent = (usize, FlowBuffer);
+pub(in crate::client) type Sent = (usize, FlowBuffer);
 
 /// Flow buffers of several logical ranges: all servers get their first before any gets its second.
-pub(super) fn spread(data: &DataClient, file: &FileHandle, ranges: &[Range<u64>]) -> Result<Vec<Sent>> {
+pub(in crate::client) fn spread(data: &DataClient, file: &FileHandle, ranges: &[Range<u64>]) -> Result<Vec<Sent>> {
     let mut by_datafile: Vec<(usize, Vec<FlowBuffer>)> = Vec::new();
     for id in file.datafiles() {
         let buffers = |range: &Range<u64>| {
@@ -33,20 +33,20 @@ pub(super) fn spread(data: &DataClient, file: &FileHandle, ranges: &[Range<u64>]
 }
 
 /// Asks an engine's threads for a flow's tasks.
-pub(super) fn ask(engine: &Engine, flow: &Arc<Flow>, tasks: Vec<Sent>, asked_by: Option<TrackId>) {
+pub(in crate::client) fn ask(engine: &Engine, flow: &Arc<Flow>, tasks: Vec<Sent>, asked_by: Option<TrackId>) {
     for (server, buffer) in tasks {
         engine.ask(server, Work { flow: Arc::clone(flow), task: Task::Move(buffer), again: false, asked_by });
     }
 }
 
 /// Bytes of a file that are moved as one: enough for a full flow buffer at each of a few servers.
-pub(super) fn chunk_bytes(data: &DataClient, file: &FileHandle) -> u64 {
+pub(in crate::client) fn chunk_bytes(data: &DataClient, file: &FileHandle) -> u64 {
     let servers = file.targets().len().min(data.links().len()).clamp(1, 8) as u64;
     (servers * limits::CONNECTION_MEMORY_BYTES).next_power_of_two()
 }
 
 /// What both ends of the range have in common.
-pub(super) fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+pub(in crate::client) fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     let start = one.start.max(other.start);
     start..one.end.min(other.end).max(start)
 }

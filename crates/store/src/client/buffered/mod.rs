@@ -7,9 +7,15 @@
 //!
 //! An *unbuffered* file keeps nothing: every read and write takes its round trip.
 
-use super::ahead::{AheadCounters, AheadOptions, ReadAhead, View};
-use super::behind::{BehindOptions, WriteBehind};
-use super::file::StoreFile;
+mod read_ahead;
+mod streams;
+mod window;
+mod write_behind;
+
+pub use read_ahead::{AheadCounters, AheadOptions, ReadAhead, View};
+pub use write_behind::{BehindOptions, WriteBehind};
+
+use crate::client::file::StoreFile;
 use crate::error::Result;
 use crate::protocol::io::{Allocate, Seek};
 use crate::protocol::metadata::End;

@@ -1,11 +1,11 @@
 //! One connection's thread. It fetches, checksums and sends (or receives, verifies and stores) each flow buffer itself, in
 //! memory that stays in the processor's cache, so that a flow buffer passes through one thread at each end.
 
-use super::engine::{Lane, Shared};
-use super::file::gather;
-use super::flow::{End, Flow, Sink, Source, Task, Work};
+use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
+use super::lanes::{Lane, Shared};
 use super::memory::RequestMemory;
-use super::request;
+use crate::client::payload;
+use crate::client::payload::gather;
 use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
@@ -18,7 +18,7 @@ use thalweg_layout::{FlowBuffer, Piece};
 use thalweg_trace::{About, SpanKind, Tracer};
 
 /// One connection's thread.
-pub(super) struct Worker<'a> {
+pub(in crate::client) struct Worker<'a> {
     shared: &'a Shared,
     lane: &'a Lane,
     tracer: Tracer,
@@ -141,11 +141,11 @@ impl<'a> Worker<'a> {
             Task::Sync(datafiles) => IoRequest::Sync { datafiles: datafiles.clone() },
             Task::Move(buffer) => {
                 let datafile = flow.file.datafile(buffer.datafile);
-                match &flow.end {
-                    End::ToMemory(..) | End::ToSink(_) => {
+                match &flow.endpoint {
+                    Endpoint::ToMemory(..) | Endpoint::ToSink(_) => {
                         IoRequest::Read { datafile, offset: buffer.physical_offset, length: buffer.length }
                     }
-                    End::FromMemory(..) | End::FromSource(_) => {
+                    Endpoint::FromMemory(..) | Endpoint::FromSource(_) => {
                         let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability: flow.durability };
                         return send(connection, tracer, flow, *buffer, &request, memory);
                     }
@@ -192,25 +192,25 @@ impl<'a> Worker<'a> {
                 other => Err(unexpected(&other)),
             };
         };
-        match &flow.end {
-            End::FromMemory(..) | End::FromSource(_) => match connection.completed(tracer, reply, Some(buffer.length)) {
+        match &flow.endpoint {
+            Endpoint::FromMemory(..) | Endpoint::FromSource(_) => match connection.completed(tracer, reply, Some(buffer.length)) {
                 IoReply::Written { verifier } => self.note(flow, verifier).map(|()| buffer.length),
                 other => Err(unexpected(&other)),
             },
-            End::ToMemory(to, base) => {
+            Endpoint::ToMemory(to, base) => {
                 if reply.header.payload_bytes < buffer.length {
                     flow.came_short();
                     check_end(flow, buffer, reply.header.payload_bytes)?;
                 }
                 // SAFETY: the flow owns its memory until it has ended, and this buffer's pieces of it are no other's.
                 let mut pieces = unsafe { pieces_of(to, flow, buffer, *base) };
-                request::receive(connection, tracer, flow.request, buffer, reply, &mut pieces)?;
+                payload::receive(connection, tracer, flow.request, buffer, reply, &mut pieces)?;
                 Ok(buffer.length)
             }
-            End::ToSink(sink) => {
+            Endpoint::ToSink(sink) => {
                 check_end(flow, buffer, reply.header.payload_bytes)?;
                 memory.resize(reply.header.payload_bytes.min(buffer.length) as usize, 0);
-                request::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
+                payload::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
                 store(&**sink, tracer, flow, buffer, memory)?;
                 Ok(buffer.length)
             }
@@ -243,8 +243,8 @@ fn send(
     memory: &mut Vec<u8>,
 ) -> Result<()> {
     let layout = flow.file.layout();
-    let (pieces, crc) = match &flow.end {
-        End::FromMemory(from, base) => {
+    let (pieces, crc) = match &flow.endpoint {
+        Endpoint::FromMemory(from, base) => {
             // SAFETY: the flow has the request's memory until it has ended; in this direction nobody writes it.
             let all = unsafe { from.part(0..from.len()) };
             let checking = tracer.begin();
@@ -253,8 +253,8 @@ fn send(
             tracer.end(checking, SpanKind::AppChecksum, about);
             gathered
         }
-        End::FromSource(source) => fetch(&**source, tracer, flow, buffer, memory)?,
-        End::ToMemory(..) | End::ToSink(_) => unreachable!("the caller has looked"),
+        Endpoint::FromSource(source) => fetch(&**source, tracer, flow, buffer, memory)?,
+        Endpoint::ToMemory(..) | Endpoint::ToSink(_) => unreachable!("the caller has looked"),
     };
     connection.post(tracer, flow.request, Kind::Io, request, &pieces, crc)?;
     Ok(())

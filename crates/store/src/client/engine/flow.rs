@@ -1,8 +1,8 @@
 //! A flow: one request's bytes, moving between the client and the servers in flow buffers.
 
-use super::file::FileHandle;
 use super::memory::RequestMemory;
-use super::verifiers::Verifiers;
+use crate::client::handle::FileHandle;
+use crate::client::verifiers::Verifiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, Durability};
 use crate::sync::{Condvar, Mutex};
@@ -42,8 +42,8 @@ pub(crate) trait Sink: Send + Sync {
     fn object(&self) -> Option<ObjectId>;
 }
 
-/// The client's end of a flow, and so its direction.
-pub(crate) enum End {
+/// The client's endpoint of a flow, and so its direction.
+pub(crate) enum Endpoint {
     /// Into the store, out of a request's memory, which begins at logical offset `base`.
     FromMemory(Arc<RequestMemory>, u64),
     /// Into the store, fetched by the connections' threads.
@@ -78,7 +78,7 @@ pub(crate) type Ended = Box<dyn FnOnce(Result<()>, Option<TrackId>) + Send>;
 /// What is moved.
 pub(crate) struct Moving {
     pub file: Arc<FileHandle>,
-    pub end: End,
+    pub endpoint: Endpoint,
     /// What is asked of the servers for each flow buffer written.
     pub durability: Durability,
     /// The starts of the servers that take it.

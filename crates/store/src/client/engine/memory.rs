@@ -1,6 +1,5 @@
 //! The memory of one request, worked on by several connections' threads at a time.
 
-use super::budget::Lender;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
@@ -10,11 +9,17 @@ use std::ops::Range;
 pub struct RequestMemory {
     bytes: Bytes,
     /// Who has it back when nobody needs it any more.
-    lender: Option<Lender>,
+    lender: Option<Box<dyn Lender>>,
+}
+
+/// Who lends memory, and has it back.
+pub(in crate::client) trait Lender: Send + Sync {
+    /// Nobody needs it any more.
+    fn give_back(&self, bytes: Bytes);
 }
 
 /// Bytes that several threads have parts of.
-pub(super) type Bytes = Box<[UnsafeCell<u8>]>;
+pub(in crate::client) type Bytes = Box<[UnsafeCell<u8>]>;
 
 // SAFETY: the only ways to the bytes are the two unsafe functions below, whose callers see to it that no two threads
 // have a part of it at a time when one of them writes.
@@ -30,12 +35,12 @@ impl RequestMemory {
     }
 
     /// Memory of a budget's, with whatever is in it.
-    pub(super) fn lent(bytes: Bytes, lender: Lender) -> RequestMemory {
+    pub(in crate::client) fn lent(bytes: Bytes, lender: Box<dyn Lender>) -> RequestMemory {
         RequestMemory { bytes, lender: Some(lender) }
     }
 
     /// Memory for a budget to lend.
-    pub(super) fn to_lend(length: usize) -> Bytes {
+    pub(in crate::client) fn to_lend(length: usize) -> Bytes {
         std::mem::take(&mut RequestMemory::new(length).bytes)
     }
 

@@ -13,20 +13,20 @@
 //! not tried again. Bytes that a server may have lost by starting anew (it has answered under another boot verifier) are
 //! such an error too, for the next flush or [`StoreFile::sync`], whichever comes first.
 //!
-//! **Memory** is of the budget that all windows share ([`super::budget`]); when there is none, a write is written through.
+//! **Memory** is of the budget that all windows share ([`crate::client::budget`]); when there is none, a write is written through.
 
-use super::budget::{Share, Window};
-use super::file::StoreFile;
-use super::flow::{End, Flow, Moving};
-use super::memory::RequestMemory;
 use super::window::{Sent, ask, chunk_bytes, overlap, spread};
+use crate::client::budget::{Share, Window};
+use crate::client::engine::flow::{Endpoint, Flow, Moving};
+use crate::client::engine::memory::RequestMemory;
+use crate::client::file::StoreFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::patience;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_trace::{About, SpanKind, Tracer, TrackId};
 
@@ -74,7 +74,7 @@ struct State {
     /// Being filled, by their start.
     open: BTreeMap<u64, Extent>,
     /// On their way, or waiting for what they overlap, oldest first.
-    sent: VecDeque<OnItsWay>,
+    sent: VecDeque<SentExtent>,
     /// Memory of all of these.
     held_bytes: u64,
     /// Sent so far.
@@ -98,7 +98,7 @@ struct Extent {
 }
 
 /// An extent that has left.
-struct OnItsWay {
+struct SentExtent {
     number: u64,
     start: u64,
     pieces: Vec<Range<u64>>,
@@ -124,7 +124,7 @@ impl Extent {
     }
 }
 
-impl OnItsWay {
+impl SentExtent {
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.pieces.iter().any(|piece| !overlap(piece, range).is_empty())
     }
@@ -178,7 +178,7 @@ impl WriteBehind {
             return Err(Error::new(ErrorKind::TooLarge, problem).on_file(path));
         }
         let whole = tracer.begin();
-        let mut state = locked(&inner.state);
+        let mut state = inner.state.lock();
         let is_sequential = offset == state.last_end;
         let (mut rest, mut at) = (bytes, offset);
         while !rest.is_empty() {
@@ -207,7 +207,7 @@ impl WriteBehind {
             } else {
                 drop(state);
                 inner.file.write_traced(tracer, rest, at)?;
-                state = locked(&inner.state);
+                state = inner.state.lock();
                 rest = &[];
             }
         }
@@ -226,7 +226,7 @@ impl WriteBehind {
     pub fn flush(&self, tracer: &mut Tracer) -> Result<()> {
         let inner = &*self.inner;
         let whole = tracer.begin();
-        let mut state = locked(&inner.state);
+        let mut state = inner.state.lock();
         state.send_all(inner);
         let last = state.number;
         state = inner.let_go(state, tracer);
@@ -245,7 +245,7 @@ impl WriteBehind {
     /// tell.
     pub fn flush_range(&self, tracer: &mut Tracer, range: &Range<u64>) {
         let inner = &*self.inner;
-        let mut state = locked(&inner.state);
+        let mut state = inner.state.lock();
         let open = state.open.values().filter(|e| e.pieces.iter().any(|p| !overlap(p, range).is_empty()));
         for start in open.map(|extent| extent.start).collect::<Vec<_>>() {
             state.send(inner, start);
@@ -259,20 +259,20 @@ impl WriteBehind {
 
     /// The end of the last byte that is not known to be on a server. A file's size is at least that.
     pub fn dirty_end(&self) -> Option<u64> {
-        let state = locked(&self.inner.state);
+        let state = self.inner.state.lock();
         let ends = state.each().filter_map(|(pieces, ..)| pieces.last()).map(|piece| piece.end);
         ends.max()
     }
 
     /// Whether a byte of the range is not known to be on a server.
     pub fn is_dirty(&self, range: &Range<u64>) -> bool {
-        let state = locked(&self.inner.state);
+        let state = self.inner.state.lock();
         state.each().any(|(pieces, ..)| pieces.iter().any(|piece| !overlap(piece, range).is_empty()))
     }
 
     /// Forgets what has not left yet.
     pub fn discard(&self) {
-        let mut state = locked(&self.inner.state);
+        let mut state = self.inner.state.lock();
         let forgotten: u64 = state.open.values().map(|extent| extent.memory.len() as u64).sum();
         state.held_bytes -= forgotten;
         state.open.clear();
@@ -287,7 +287,7 @@ impl WriteBehind {
     pub fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64, known_size: Option<u64>) -> Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
         // Copied before servers are asked: what arrives meanwhile is in their answer too.
-        let (own, end) = locked(&self.inner.state).own(&range);
+        let (own, end) = self.inner.state.lock().own(&range);
         if let [(start, bytes)] = &own[..]
             && *start == offset
             && bytes.len() == buffer.len()
@@ -311,7 +311,7 @@ impl WriteBehind {
 
 impl Drop for WriteBehind {
     fn drop(&mut self) {
-        let mut state = locked(&self.inner.state);
+        let mut state = self.inner.state.lock();
         state.send_all(&self.inner);
         drop(self.inner.let_go(state, &mut Tracer::off()));
     }
@@ -390,7 +390,7 @@ impl State {
         }
         self.number += 1;
         inner.file.changing();
-        self.sent.push_back(OnItsWay { number: self.number, start, pieces, memory, has_left: false });
+        self.sent.push_back(SentExtent { number: self.number, start, pieces, memory, has_left: false });
         self.leave(inner);
     }
 
@@ -412,7 +412,7 @@ impl State {
             };
             let moving = Moving {
                 file: Arc::clone(file.handle()),
-                end: End::FromMemory(Arc::clone(&extent.memory), extent.start),
+                endpoint: Endpoint::FromMemory(Arc::clone(&extent.memory), extent.start),
                 durability: file.durability(),
                 verifiers: Arc::clone(file.verifiers()),
                 request: None,
@@ -443,7 +443,7 @@ impl Inner {
                 }
                 ask(self.file.data().writing(), &flow, tasks, tracer.track());
             }
-            state = locked(&self.state);
+            state = self.state.lock();
         }
         state
     }
@@ -455,14 +455,14 @@ impl Inner {
             return state;
         }
         let waiting = tracer.begin();
-        state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        self.arrived.wait(&mut state);
         tracer.end(waiting, SpanKind::WaitLock, About { waker_track: state.last, ..About::default() });
         state
     }
 
     /// An extent is on its servers, or has failed.
     fn arrived(&self, number: u64, how: Result<()>, by: Option<TrackId>) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let place = state.sent.iter().position(|extent| extent.number == number);
         let gone = place.and_then(|place| state.sent.remove(place));
         if let Some(extent) = &gone {
@@ -481,11 +481,7 @@ impl Inner {
 
     /// Sends what is open and old enough, if nobody is at work on it.
     fn send_idle(&self, is_old: impl Fn(&Extent) -> bool) {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut state) = self.state.try_lock() else { return };
         let old: Vec<u64> = state.open.values().filter(|extent| is_old(extent)).map(|extent| extent.start).collect();
         for start in old {
             state.send(self, start);
@@ -540,11 +536,11 @@ mod tests {
         for offset in [0, 0, chunk.len() as u64, 0] {
             behind.write(&mut off, &chunk, offset).unwrap();
         }
-        let has_left: Vec<bool> = locked(&behind.inner.state).sent.iter().map(|extent| extent.has_left).collect();
+        let has_left: Vec<bool> = behind.inner.state.lock().sent.iter().map(|extent| extent.has_left).collect();
         assert_eq!(has_left, [true, false, true, false]);
-        let first = locked(&behind.inner.state).sent[0].number;
+        let first = behind.inner.state.lock().sent[0].number;
         behind.inner.arrived(first, Ok(()), None);
-        let has_left: Vec<bool> = locked(&behind.inner.state).sent.iter().map(|extent| extent.has_left).collect();
+        let has_left: Vec<bool> = behind.inner.state.lock().sent.iter().map(|extent| extent.has_left).collect();
         assert_eq!(has_left, [true, true, false]);
     }
 }

@@ -17,7 +17,7 @@ const SLACK_BYTES: u64 = 4 << 20;
 const PIECES: u64 = 32;
 
 /// Streams of one file.
-pub(super) struct Streams {
+pub(in crate::client) struct Streams {
     streams: Vec<Stream>,
     recent: VecDeque<(u64, u64)>,
     most_window_bytes: u64,
@@ -41,7 +41,7 @@ struct Stream {
 
 /// A part of the file that a stream will need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(in crate::client) struct Wish {
     pub range: Range<u64>,
     pub stream: u64,
 }

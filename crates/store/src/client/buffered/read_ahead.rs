@@ -15,22 +15,22 @@
 //! **What is in memory may be old** when somebody else has written. Whoever needs it newer forgets it: after own writes, after a
 //! truncation, when opening.
 //!
-//! Memory is of the budget that all windows share ([`super::budget`]); when there is none, nothing is fetched ahead.
+//! Memory is of the budget that all windows share ([`crate::client::budget`]); when there is none, nothing is fetched ahead.
 
-use super::behind::WriteBehind;
-use super::budget::{Share, Window};
-use super::file::StoreFile;
-use super::flow::{End, Flow, Moving};
-use super::memory::RequestMemory;
 use super::streams::{Streams, Wish};
 use super::window::{Sent, ask, chunk_bytes, overlap, spread};
+use super::write_behind::WriteBehind;
+use crate::client::budget::{Share, Window};
+use crate::client::engine::flow::{Endpoint, Flow, Moving};
+use crate::client::engine::memory::RequestMemory;
+use crate::client::file::StoreFile;
 use crate::error::Result;
 use crate::protocol::io::Durability;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_trace::{About, CounterName, SpanKind, Tracer};
 
@@ -200,7 +200,7 @@ impl ReadAhead {
 
     /// What is in memory of this range is of no more use: it was written.
     pub fn forget(&self, range: &Range<u64>) {
-        let mut state = locked(&self.inner.state);
+        let mut state = self.inner.state.lock();
         let stale: Vec<u64> =
             state.chunks.values().filter(|c| !overlap(&c.range, range).is_empty()).map(|chunk| chunk.range.start).collect();
         for start in stale {
@@ -211,7 +211,7 @@ impl ReadAhead {
 
     /// Nothing in memory is of any more use.
     pub fn forget_all(&self) {
-        let mut state = locked(&self.inner.state);
+        let mut state = self.inner.state.lock();
         self.inner.drop_all(&mut state);
         state.size_bytes = self.inner.known_size;
     }
@@ -239,13 +239,13 @@ impl Chunk {
 impl Inner {
     /// Sorts a read into a stream, and sends for what that stream will need.
     fn notice(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Result<()> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.last_read = Instant::now();
         let Some(stream) = state.streams.notice(offset, length) else { return Ok(()) };
         if state.size_bytes.is_none() {
             drop(state);
             let size = self.file.size_traced(tracer)?;
-            state = locked(&self.state);
+            state = self.state.lock();
             state.size_bytes.get_or_insert(size);
         }
         self.drop_of_gone(&mut state);
@@ -275,7 +275,7 @@ impl Inner {
         let tasks = spread(file.data(), file.handle(), std::slice::from_ref(&wish.range)).ok().filter(|tasks| !tasks.is_empty())?;
         let moving = Moving {
             file: Arc::clone(file.handle()),
-            end: End::ToMemory(Arc::clone(&memory), wish.range.start),
+            endpoint: Endpoint::ToMemory(Arc::clone(&memory), wish.range.start),
             durability: Durability::Returned,
             verifiers: Arc::clone(file.verifiers()),
             // Nobody has asked for it yet; who does will be seen to wait for the thread that fetches it.
@@ -297,7 +297,7 @@ impl Inner {
     /// The chunk with the byte at `offset` when it has arrived; `None`: there is none, or it is of no use.
     fn chunk(&self, tracer: &mut Tracer, offset: u64) -> Option<Arc<Chunk>> {
         let chunk = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             let chunk = state.chunks.range(..=offset).next_back().map(|(_, chunk)| Arc::clone(chunk));
             let chunk = chunk.filter(|chunk| offset < chunk.range.end)?;
             if !chunk.flow.has_ended() {
@@ -333,7 +333,7 @@ impl Inner {
     fn whole_piece(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Option<View> {
         let end = offset.checked_add(length)?;
         {
-            let state = locked(&self.state);
+            let state = self.state.lock();
             let (_, chunk) = state.chunks.range(..=offset).next_back()?;
             if end > chunk.range.end {
                 return None;
@@ -360,12 +360,12 @@ impl Inner {
                 have += many;
                 continue;
             }
-            let next = locked(&self.state).chunks.range(at..).next().map_or(u64::MAX, |(start, _)| *start);
+            let next = self.state.lock().chunks.range(at..).next().map_or(u64::MAX, |(start, _)| *start);
             let many = rest.len().min(usize::try_from(next - at).unwrap_or(usize::MAX));
             let got = self.file.read(tracer, &mut rest[..many], at, self.known_size)?;
             self.miss_bytes.fetch_add(got as u64, Ordering::Relaxed);
             have += got;
-            if let Some(size) = &mut locked(&self.state).size_bytes {
+            if let Some(size) = &mut self.state.lock().size_bytes {
                 // It may have grown.
                 *size = at.saturating_add(got as u64).max(*size);
             }
@@ -378,7 +378,7 @@ impl Inner {
 
     /// A chunk goes, if it is still there.
     fn go(&self, chunk: &Arc<Chunk>) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.chunks.get(&chunk.range.start).is_some_and(|there| Arc::ptr_eq(there, chunk)) {
             self.drop_chunk(&mut state, chunk.range.start);
         }
@@ -412,7 +412,7 @@ impl Inner {
     }
 
     fn forget_idle(&self, age: Duration, now: Instant) {
-        let Ok(mut state) = self.state.try_lock() else { return };
+        let Some(mut state) = self.state.try_lock() else { return };
         if now.saturating_duration_since(state.last_read) >= age && !state.chunks.is_empty() {
             self.drop_all(&mut state);
         }
@@ -428,7 +428,7 @@ fn there(chunks: &BTreeMap<u64, Arc<Chunk>>, range: &Range<u64>) -> Option<Range
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        let mut state = locked(&self.inner.state);
+        let mut state = self.inner.state.lock();
         self.inner.drop_all(&mut state);
     }
 }
