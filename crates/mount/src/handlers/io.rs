@@ -55,7 +55,7 @@ impl FileSystem {
         Ok(self.locks.append(&mut w.tracer, handle.inode.id, |tracer| shared.append(tracer, bytes))?)
     }
 
-    /// Puts a file's bytes on media, and its name and attributes.
+    /// Makes a file's bytes durable, and its name and attributes.
     pub(crate) fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> Answered<Answer> {
         self.sync_handle(&mut w.tracer, &*self.handles.get(handle)?, data_only)?;
         Ok(Answer::Done)
@@ -77,13 +77,13 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Puts names on media.
+    /// Makes names durable.
     pub(crate) fn sync_names(&self, w: &mut Worker) -> Answered<Answer> {
         self.names.sync(&mut w.tracer)?;
         Ok(Answer::Done)
     }
 
-    /// Puts everything that was written here on media.
+    /// Makes everything that was written here durable.
     pub(crate) fn sync_all(&self, w: &mut Worker) -> Answered<Answer> {
         let mut all = Ok(());
         for handle in self.handles.all() {

@@ -1,13 +1,13 @@
-//! Open files: what is shared by all who have one open here.
+//! An open file: what all programs here that have it open share.
 //!
 //! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
-//! place here, so that whoever writes is seen by whoever reads, at once. A write that failed after it was answered is told to
+//! place here, so that a write is seen by every reader at once. A write that fails after it was acknowledged is reported to
 //! each that had the file open then, once: at its next flush (`close`) or sync.
 //!
 //! The service is told who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
 //! open any more. Then it is told how that has ended, and if every byte is at the servers it knows the file's size.
 //!
-//! Servers can begin to put bytes on media when they arrive, so that a sync at the end finds most of it done, at the price of
+//! Servers can begin to make bytes durable when they arrive, so that a sync at the end finds most of it done, at the price of
 //! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
 //! ([`SyncHabit`]).
 
@@ -21,7 +21,7 @@ use thalweg_store::protocol::metadata::{Attributes, End};
 use thalweg_store::{Error, Result};
 use thalweg_trace::Tracer;
 
-/// Less than this is soon on media, whenever it is begun.
+/// Less than this is soon durable, whenever it is begun.
 const LARGE_BYTES: u64 = 1 << 20;
 /// How many files decide what the next one is taken for.
 const HABIT: i32 = 4;
@@ -56,7 +56,7 @@ pub(crate) struct SharedFile {
     written_bytes: AtomicU64,
     /// It was synced since it was opened.
     pub synced: AtomicBool,
-    /// Its name has been on media since it was opened: a sync of data alone need not ask again.
+    /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
     /// Held by who flushes and tells the service of it: another who must have that done waits for it.
@@ -104,7 +104,7 @@ struct State {
     /// How many losses there were; and the last one's errno.
     losses: u64,
     errno: i32,
-    /// Nobody was told of the last loss yet.
+    /// The last loss was reported to nobody yet.
     unseen: bool,
 }
 
@@ -225,19 +225,19 @@ impl SharedFile {
         state.unseen = true;
     }
 
-    /// How many losses whoever opens it now is not told of.
+    /// How many losses are not reported to a program that opens it now.
     pub(crate) fn losses_before(&self) -> u64 {
         let state = self.state();
         if state.unseen { state.losses - 1 } else { state.losses }
     }
 
-    /// Tells of losses since the `told`th, once.
+    /// Reports losses since the `reported`th, once.
     ///
     /// # Errors
     /// If there were any.
-    pub(crate) fn report_losses(&self, told: &AtomicU64) -> Answered<()> {
+    pub(crate) fn report_losses(&self, reported: &AtomicU64) -> Answered<()> {
         let mut state = self.state();
-        if told.swap(state.losses, Ordering::Relaxed) < state.losses {
+        if reported.swap(state.losses, Ordering::Relaxed) < state.losses {
             state.unseen = false;
             return Err(Refusal::plain(state.errno));
         }

@@ -95,7 +95,7 @@ impl StoreFile {
         }
     }
 
-    /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
+    /// Asks the servers to begin making each write durable, for a caller that will sync at the end: disks then work while bytes
     /// still arrive.
     #[must_use]
     pub fn to_be_synced(mut self) -> StoreFile {
@@ -183,7 +183,7 @@ impl StoreFile {
         self.durability
     }
 
-    /// Puts what was written on media.
+    /// Makes what was written durable.
     ///
     /// # Errors
     /// Names server and file; [`crate::ErrorKind::Stale`], once, when a server has started anew since it took what is to be
