@@ -109,23 +109,23 @@ impl Queue {
 
 impl Lane {
     /// The next task, without waiting.
-    pub fn next(&self) -> Option<Work> {
+    pub(super) fn next(&self) -> Option<Work> {
         self.queue.lock().pop()
     }
 
     /// A task once more, before all others.
-    pub fn again(&self, work: Work) {
+    pub(super) fn again(&self, work: Work) {
         self.queue.lock().push(Work { again: true, ..work }, true);
     }
 
     /// Everything that waits.
-    pub fn all(&self) -> Vec<Work> {
+    pub(super) fn all(&self) -> Vec<Work> {
         let mut queue = self.queue.lock();
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
     /// The next task. `None`: there will be no more, or there was none for so long that the thread is to end.
-    pub fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
+    pub(super) fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
         let waiting = tracer.begin();
         let mut queue = self.queue.lock();
         let mut slept = false;
@@ -170,7 +170,7 @@ impl Lane {
 
 impl Engine {
     /// An engine for these servers of `links`. Its threads connect when they have something to do.
-    pub fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
+    pub(crate) fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
         let shared = Arc::new(Shared { options, failed: Mutex::new(None), cancelled: AtomicBool::new(false), open: Mutex::default() });
         let mut engine = Engine { lanes: HashMap::new(), threads: Vec::new(), shared };
         for server in servers {
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// Puts a task into a server's queue.
-    pub fn ask(&self, server: usize, work: Work) {
+    pub(crate) fn ask(&self, server: usize, work: Work) {
         let Some(lane) = self.lanes.get(&server) else {
             let error = Error::new(ErrorKind::NotFound, "no thread for this server: a bug");
             return work.flow.done(Err(error), None);
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Ends everything as soon as possible: what is under way fails.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::SeqCst);
         self.shared.fail(Error::new(ErrorKind::Cancelled, "stopped on request"));
         for stream in self.shared.open.lock().iter() {
@@ -228,7 +228,7 @@ impl Engine {
 
     /// Finishes what was asked for, and ends the threads. (A shared engine's end by themselves: the last to let go of it may
     /// be one of them.)
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for lane in self.lanes.values() {
             lane.queue.lock().closed = true;
             lane.ready.notify_all();
@@ -246,18 +246,18 @@ impl Drop for Engine {
 }
 
 impl Shared {
-    pub fn fail(&self, error: Error) {
+    pub(super) fn fail(&self, error: Error) {
         if !self.options.is_shared {
             self.failed.lock().get_or_insert(error);
         }
     }
 
-    pub fn failure(&self) -> Option<Error> {
+    pub(super) fn failure(&self) -> Option<Error> {
         self.failed.lock().clone()
     }
 
     /// An error that the connection's end caused because we cancelled it is no error of the server's.
-    pub fn explain(&self, error: Error) -> Error {
+    pub(super) fn explain(&self, error: Error) -> Error {
         if self.cancelled.load(Ordering::SeqCst) { Error::new(ErrorKind::Cancelled, "stopped on request") } else { error }
     }
 }

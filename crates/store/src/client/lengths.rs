@@ -46,7 +46,7 @@ struct Misfit {
 }
 
 impl Expected {
-    pub fn of(attributes: &Attributes) -> Expected {
+    pub(super) fn of(attributes: &Attributes) -> Expected {
         let settled = attributes.settled.clone();
         Expected(Mutex::new(settled.map(|settled| Told { settled, change: attributes.change })))
     }
@@ -56,7 +56,7 @@ impl Expected {
     }
 
     /// Whether a datafile that ends here may be whole.
-    pub fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
+    pub(super) fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
         self.0.lock().as_ref().is_none_or(|told| least(layout, &told.settled, index) <= end_bytes)
     }
 }
