@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`wire`] | messages on a connection: header, checksums, bounds; both ends |
 //! | [`protocol`] | what the messages say |
-//! | [`io`] | the I/O server |
+//! | `io` | the I/O server |
 //! | [`client`] | connections, files, flows |
 //! | [`metadata`] | the metadata service, and calls on names |
 //! | [`config`] | `store.toml`, and addresses |
@@ -18,13 +18,15 @@
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
+#![warn(unreachable_pub)]
+
 pub mod client;
 pub mod config;
 pub mod copy;
-pub mod crc;
+mod crc;
 mod durable;
-pub mod error;
-pub mod io;
+mod error;
+mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;

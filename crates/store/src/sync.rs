@@ -44,12 +44,12 @@ struct Turns {
 }
 
 impl<T> Fair<T> {
-    pub fn new(value: T) -> Fair<T> {
+    pub(crate) fn new(value: T) -> Fair<T> {
         Fair { turns: Mutex::default(), turned: Condvar::new(), value: Mutex::new(value) }
     }
 
     /// Waits for its turn.
-    pub fn lock(&self) -> Held<'_, T> {
+    pub(crate) fn lock(&self) -> Held<'_, T> {
         let mut turns = self.turns.lock();
         let ours = turns.next;
         turns.next += 1;
@@ -61,7 +61,7 @@ impl<T> Fair<T> {
     }
 
     /// Nothing, where it is held or waited for.
-    pub fn try_lock(&self) -> Option<Held<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
         let mut turns = self.turns.lock();
         if turns.next != turns.now {
             return None;
@@ -72,7 +72,7 @@ impl<T> Fair<T> {
     }
 
     /// Without a lock, for who has it alone.
-    pub fn get_mut(&mut self) -> &mut T {
+    pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }

@@ -121,7 +121,7 @@ fn keep(budget: &Weak<Budget>) {
 
 impl Share {
     /// Memory of `bytes` bytes, with whatever is in it; `None`: there is none to be had now.
-    pub fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
         if let Some(memory) = self.try_take(bytes) {
             return Some(memory);
         }

@@ -180,7 +180,7 @@ impl StoreEnd {
     }
 
     /// A file that somebody else has opened, names and closes.
-    pub fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
+    pub(super) fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
         StoreEnd {
             store: store.clone(),
             path: handle.path().to_owned(),
@@ -194,7 +194,7 @@ impl StoreEnd {
     }
 
     /// Servers that have a part of it.
-    pub fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
+    pub(super) fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
         let mut servers: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for id in self.handle.datafiles() {
             servers.entry(self.store.data.server_of(id.target)?).or_default().push(id.index);
@@ -203,7 +203,7 @@ impl StoreEnd {
     }
 
     /// Starts the threads.
-    pub fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
+    pub(super) fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
         let options = EngineOptions {
             name: "connection",
             depth,
@@ -222,7 +222,7 @@ impl StoreEnd {
     }
 
     /// Ends the threads, after what they were asked for, or at once.
-    pub fn stop(&self, at_once: bool) {
+    pub(super) fn stop(&self, at_once: bool) {
         if at_once {
             self.with_engine(Engine::cancel);
         }
@@ -231,12 +231,12 @@ impl StoreEnd {
     }
 
     /// Interrupts the threads; what they are doing fails.
-    pub fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         self.with_engine(Engine::cancel);
     }
 
     /// Moves a range in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
-    pub fn flow(
+    pub(super) fn flow(
         &self,
         endpoint: Endpoint,
         (offset, length): (u64, u64),
@@ -277,7 +277,7 @@ impl StoreEnd {
     }
 
     /// Puts the file on media, on all its servers at a time, and then its name.
-    pub fn sync(&self, tracer: &mut Tracer) -> Result<()> {
+    pub(super) fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
         // Direction does not matter: there is nothing to move.
         let endpoint = Endpoint::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
@@ -296,7 +296,7 @@ impl StoreEnd {
     }
 
     /// Everything is there, `size_bytes` and nothing in flight: gives the file its name, and closes it in the same message.
-    pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
+    pub(super) fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
         let whole = Some(metadata::End::whole(size_bytes, sync));
         let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force, whole);
@@ -316,7 +316,7 @@ impl StoreEnd {
     }
 
     /// Takes away what is not whole.
-    pub fn discard(&mut self) {
+    pub(super) fn discard(&mut self) {
         if let (false, Some(partial)) = (self.kept, &self.partial) {
             // Nothing more can be done: the `.partial` stays, and is not taken for a file.
             let _ = self.store.names.unlink(&mut Tracer::off(), self.handle.id(), partial);

@@ -261,7 +261,7 @@ pub(crate) const FAR_DEPTH: u32 = 8;
 impl Chosen {
     /// Checks what was asked for, and chooses the rest. `direct_possible`: exactly one end is a store and the other one
     /// takes bytes at any offset.
-    pub fn new(job: &CopyJob, direct_possible: bool) -> Result<Chosen> {
+    pub(super) fn new(job: &CopyJob, direct_possible: bool) -> Result<Chosen> {
         let store = match (&job.source, &job.sink) {
             (Source::Store(store, _), _) | (_, Sink::Store(store, ..)) => Some(store),
             _ => None,

@@ -60,7 +60,7 @@ struct Part {
 }
 
 impl<'a> Requests<'a> {
-    pub fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: Mode) -> Requests<'a> {
+    pub(super) fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: Mode) -> Requests<'a> {
         Requests {
             source,
             sink,
@@ -78,7 +78,7 @@ impl<'a> Requests<'a> {
 
     /// Runs all requests; `tick` is called ten times a second on the calling thread and says whether to stop. How many
     /// bytes the source had.
-    pub fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
+    pub(super) fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
         std::thread::scope(|scope| -> Result<()> {
             let mut started = 0;
             // One wait, however often this thread looks up meanwhile.

@@ -54,12 +54,12 @@ struct Starts {
 
 impl Epoch {
     /// Of a target that is being made.
-    pub fn make(directory: &Path) -> Result<()> {
+    pub(super) fn make(directory: &Path) -> Result<()> {
         write(directory, ServiceStart::default())
     }
 
     /// Of a target that is there. One that was made by an earlier release has its datafiles looked through, once.
-    pub fn open(directory: &Path) -> Result<Epoch> {
+    pub(super) fn open(directory: &Path) -> Result<Epoch> {
         let path = directory.join(NAME);
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) => {
@@ -86,28 +86,28 @@ impl Epoch {
         Ok(Epoch { directory: directory.to_owned(), highest: AtomicU64::new(kept.epoch), starts, adopted })
     }
 
-    pub fn highest(&self) -> u64 {
+    pub(super) fn highest(&self) -> u64 {
         self.highest.load(Ordering::Acquire)
     }
 
     /// The last start that it has served.
-    pub fn seen(&self) -> ServiceStart {
+    pub(super) fn seen(&self) -> ServiceStart {
         let starts = self.starts.lock();
         ServiceStart { epoch: self.highest(), start: starts.kept }
     }
 
     /// A client knows this start of the service.
-    pub fn is_said(&self, service: ServiceStart) {
+    pub(super) fn is_said(&self, service: ServiceStart) {
         let mut starts = self.starts.lock();
         starts.said = starts.said.max(service);
     }
 
-    pub fn is_adopted(&self) -> bool {
+    pub(super) fn is_adopted(&self) -> bool {
         self.adopted
     }
 
     /// A datafile of this file may be made.
-    pub fn serves(&self, file: FileId) -> Result<()> {
+    pub(super) fn serves(&self, file: FileId) -> Result<()> {
         let epoch = file.epoch();
         if epoch <= self.highest() {
             return Ok(());

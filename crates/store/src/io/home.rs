@@ -29,7 +29,7 @@ impl Name {
     /// `xx/`, 16 digits, a dot, at most 10 digits, and the byte that ends it.
     const MOST: usize = 3 + 16 + 1 + 10 + 1;
 
-    pub fn of(id: DatafileId) -> Name {
+    pub(super) fn of(id: DatafileId) -> Name {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0; Name::MOST];
         let hexadecimal = |bytes: &mut [u8], number: u64| {
@@ -51,12 +51,12 @@ impl Name {
         Name { bytes, part: id.file.0 as u8 }
     }
 
-    pub fn as_c_str(&self) -> &CStr {
+    pub(super) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).expect("its last byte is 0")
     }
 
     /// Which of the directories it is in.
-    pub fn part(&self) -> usize {
+    pub(super) fn part(&self) -> usize {
         self.part.into()
     }
 }
@@ -82,7 +82,7 @@ impl UnsyncedNames {
     }
 
     /// A name was made in this directory.
-    pub fn made(&self, directory: usize) {
+    pub(super) fn made(&self, directory: usize) {
         self.directories[directory].made.fetch_add(1, Ordering::Release);
     }
 
@@ -114,7 +114,7 @@ impl Changed {
     const MOST: usize = 1 << 14;
 
     /// This one was changed: to be said after that, and before anybody is answered.
-    pub fn note(&self, id: DatafileId) {
+    pub(super) fn note(&self, id: DatafileId) {
         let mut changed = self.0.lock();
         if let Some(known) = &mut *changed {
             known.insert(id);
@@ -130,7 +130,7 @@ impl Changed {
     }
 
     /// See [`Changed::take`].
-    pub fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
+    pub(super) fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
         let changed = self.take();
         let synced = sync(changed.as_ref());
         if synced.is_err() {
@@ -156,7 +156,7 @@ pub(super) struct Home {
 
 impl Home {
     /// Of a target's directory, in which `datafiles/` exists.
-    pub fn open(directory: &Path, is_new: bool) -> Result<Home> {
+    pub(super) fn open(directory: &Path, is_new: bool) -> Result<Home> {
         let path = directory.join(DATAFILES);
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
@@ -170,12 +170,12 @@ impl Home {
     }
 
     /// Where a datafile is, for messages.
-    pub fn path(&self, id: DatafileId) -> PathBuf {
+    pub(super) fn path(&self, id: DatafileId) -> PathBuf {
         self.directory.join(DATAFILES).join(Name::of(id).as_c_str().to_string_lossy().as_ref())
     }
 
     /// Makes the directory that a datafile is in.
-    pub fn make_part(&self, id: DatafileId) -> rustix::io::Result<()> {
+    pub(super) fn make_part(&self, id: DatafileId) -> rustix::io::Result<()> {
         match rustix::fs::mkdirat(&self.datafiles, format!("{:02x}", id.file.0 & 0xff), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e),
@@ -185,7 +185,7 @@ impl Home {
     }
 
     /// Puts a datafile's name on the medium, unless it is there.
-    pub fn sync_name(&self, id: DatafileId) -> Result<()> {
+    pub(super) fn sync_name(&self, id: DatafileId) -> Result<()> {
         let datafiles = self.directory.join(DATAFILES);
         let sync = |directory: &Path| {
             let failed = |e| Error::system(format!("{}: syncing the directory", directory.display()), e);
@@ -196,14 +196,14 @@ impl Home {
     }
 
     /// Puts everything on the target's file system on stable storage, other people's files too.
-    pub fn sync_file_system(&self) -> Result<()> {
+    pub(super) fn sync_file_system(&self) -> Result<()> {
         let path = self.directory.join(DATAFILES);
         let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
         synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
     }
 
     /// A datafile's size; 0 if it does not exist.
-    pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
+    pub(super) fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         let ticket = match self.sizes.look(id) {
             Ok(known) => return Ok(known),
             Err(ticket) => ticket,
@@ -221,7 +221,7 @@ impl Home {
     }
 
     /// Removes a datafile; one that does not exist is removed already.
-    pub fn remove(&self, id: DatafileId) -> Result<()> {
+    pub(super) fn remove(&self, id: DatafileId) -> Result<()> {
         let _changing = self.sizes.changing(id);
         match rustix::fs::unlinkat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -5,7 +5,7 @@
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// So many bytes, shared by all connections.
-pub struct Pool {
+pub(super) struct Pool {
     state: Mutex<State>,
     given_back: Condvar,
     whole: u64,
@@ -20,7 +20,7 @@ struct State {
 
 impl Pool {
     /// `bytes` in all.
-    pub fn new(bytes: u64) -> Pool {
+    pub(super) fn new(bytes: u64) -> Pool {
         Pool { state: Mutex::default(), given_back: Condvar::new(), whole: bytes }
     }
 
@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// A buffer with room for `bytes` (not more than the whole), waiting until there is one.
-    pub fn take(&self, bytes: u64) -> Vec<u8> {
+    pub(super) fn take(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.whole);
         let mut state = self.state();
         loop {
@@ -49,7 +49,7 @@ impl Pool {
     }
 
     /// Gives a buffer back.
-    pub fn give(&self, buffer: Vec<u8>) {
+    pub(super) fn give(&self, buffer: Vec<u8>) {
         self.state().free.push(buffer);
         self.given_back.notify_all();
     }

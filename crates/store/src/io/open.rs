@@ -75,7 +75,7 @@ impl OpenDatafiles {
     }
 
     /// One that is open already.
-    pub fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
+    pub(super) fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
         match self.state.lock().datafiles.get(&id) {
             Some(Entry::Open(datafile)) => Some(Arc::clone(datafile)),
             _ => None,
@@ -83,7 +83,7 @@ impl OpenDatafiles {
     }
 
     /// One that is open already, or is opened now and kept.
-    pub fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
+    pub(super) fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
         let mut state = self.not_busy(id);
         if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
             return Ok(Some(Arc::clone(datafile)));
@@ -101,7 +101,7 @@ impl OpenDatafiles {
     }
 
     /// Does something with a datafile while nobody can find it open. Requests that found it before finish on what they have.
-    pub fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
+    pub(super) fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
         let mut state = self.not_busy(id);
         let before = state.datafiles.insert(id, Entry::Busy);
         drop(state);

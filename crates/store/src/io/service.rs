@@ -17,7 +17,7 @@ use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind};
 
 /// How to run an I/O server.
 #[derive(Clone, Debug)]
-pub struct IoServerOptions {
+pub(crate) struct IoServerOptions {
     /// Its name in the store.
     pub name: String,
     /// The label of the machine it is on.
@@ -30,14 +30,14 @@ pub struct IoServerOptions {
 
 impl IoServerOptions {
     /// With the default bounds, on loopback.
-    pub fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
+    pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
         let (name, node) = (name.into(), node.into());
         IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store }
     }
 }
 
 /// Serves datafiles of one or more targets.
-pub struct IoServer {
+pub(crate) struct IoServer {
     options: IoServerOptions,
     boot_id: String,
     pub(super) verifier: BootVerifier,
@@ -50,7 +50,7 @@ impl IoServer {
     ///
     /// # Errors
     /// When there is no target, two have one number, or the listener cannot be used.
-    pub fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
+    pub(crate) fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
         let name = options.name.clone();
         if targets.is_empty() || targets.len() > limits::TARGETS {
             let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());

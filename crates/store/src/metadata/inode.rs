@@ -65,12 +65,12 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// A file without bytes.
-    pub fn empty(boots: u32) -> Settlement {
+    pub(crate) fn empty(boots: u32) -> Settlement {
         Settlement::truncated(0, boots)
     }
 
     /// A file that was truncated: its datafiles have just the lengths of its layout, and are synced.
-    pub fn truncated(size_bytes: u64, boots: u32) -> Settlement {
+    pub(crate) fn truncated(size_bytes: u64, boots: u32) -> Settlement {
         Settlement { size_bytes, boots, lengths: Lengths::Whole, unsynced: None }
     }
 }
@@ -194,7 +194,7 @@ impl Inode {
         Inode { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change, extended_bytes, written, sizing, node }
     }
 
-    pub fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
+    pub(crate) fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
         let links = if matches!(node, Node::Directory { .. }) { 2 } else { 1 };
         Inode {
             mode: owner.mode & 0o7777,
@@ -213,7 +213,7 @@ impl Inode {
         }
     }
 
-    pub fn kind(&self) -> FileKind {
+    pub(crate) fn kind(&self) -> FileKind {
         match self.node {
             Node::File(_) => FileKind::File,
             Node::Directory { .. } => FileKind::Directory,
@@ -226,18 +226,18 @@ impl Inode {
     }
 
     /// Notes that its content changed.
-    pub fn modified(&mut self, now_ns: i64) {
+    pub(crate) fn modified(&mut self, now_ns: i64) {
         self.modified_ns = now_ns;
         self.changed(now_ns);
     }
 
     /// Notes that its attributes changed.
-    pub fn changed(&mut self, now_ns: i64) {
+    pub(crate) fn changed(&mut self, now_ns: i64) {
         self.changed_ns = now_ns;
         self.change += 1;
     }
 
-    pub fn attributes(self, id: FileId) -> Attributes {
+    pub(crate) fn attributes(self, id: FileId) -> Attributes {
         let kind = self.kind();
         let (mut device, mut link, mut layout, mut default_layout) = (0, None, None, None);
         match self.node {
@@ -296,7 +296,7 @@ impl Layouts {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
@@ -353,7 +353,7 @@ pub(crate) struct Entry {
 
 /// What the service has promised and the I/O servers have not all done yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Intent {
+pub(crate) enum Intent {
     /// The file's datafiles go.
     Remove {
         /// Where they are.

@@ -19,7 +19,7 @@ const SYNC_SILENCE: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_millis(500);
 
 /// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
-pub trait IoServers: Send + Sync + 'static {
+pub(crate) trait IoServers: Send + Sync + 'static {
     /// Removes datafiles of one server; what is not there is removed already.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ pub trait IoServers: Send + Sync + 'static {
 }
 
 /// I/O servers over the network.
-pub struct Remote {
+pub(crate) struct Remote {
     options: Connect,
     connections: Mutex<HashMap<String, Arc<Mutex<Option<Connection>>>>>,
     asked: Arc<Asked>,
@@ -74,7 +74,7 @@ enum Line {
 
 impl Remote {
     /// Connects with these options.
-    pub fn new(options: Connect) -> Remote {
+    pub(crate) fn new(options: Connect) -> Remote {
         Remote { options, connections: Mutex::default(), asked: Arc::default() }
     }
 

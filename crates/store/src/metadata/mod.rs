@@ -2,24 +2,22 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`database`] | what is asked of a database, and with which durability; the embedded one |
+//! | `database` | what is asked of a database, and with which durability; the embedded one |
 //! | `inode` | the rows: inodes, directory entries, intents |
-//! | [`sizes`] | when a file's size is known here, and the proof that it is right |
-//! | [`namespace`] | names and files, and the operations on them, each one transaction |
-//! | [`io_servers`] | how it speaks to the I/O servers |
-//! | [`background`] | threads that do at the I/O servers what operations have left to do |
+//! | `sizes` | when a file's size is known here, and the proof that it is right |
+//! | `namespace` | names and files, and the operations on them, each one transaction |
+//! | `io_servers` | how it speaks to the I/O servers |
+//! | `background` | threads that do at the I/O servers what operations have left to do |
 //! | [`locks`] | advisory locks and append turns, at both ends |
-//! | [`service`] | the namespace on the wire |
+//! | `service` | the namespace on the wire |
 //! | [`client`] | the other end: calls on names |
 
-pub mod background;
+mod background;
 pub mod client;
-pub mod database;
+pub(crate) mod database;
 mod inode;
-pub mod io_servers;
+pub(crate) mod io_servers;
 pub mod locks;
-pub mod namespace;
-pub mod service;
-pub mod sizes;
-
-pub use inode::Intent;
+pub(crate) mod namespace;
+pub(crate) mod service;
+mod sizes;

@@ -78,7 +78,7 @@ pub(super) mod packed_datafiles {
     /// Least bytes of one.
     const LEAST: usize = 3;
 
-    pub fn serialize<S: serde::Serializer>(list: &[DatafileId], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: serde::Serializer>(list: &[DatafileId], to: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::with_capacity(list.len() * (LEAST + 1) + 8);
         let mut last = DatafileId { file: FileId(0), index: 0, target: TargetId(0) };
         for id in list {
@@ -90,7 +90,7 @@ pub(super) mod packed_datafiles {
         to.serialize_bytes(&bytes)
     }
 
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<DatafileId>, D::Error> {
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<DatafileId>, D::Error> {
         from.deserialize_bytes(Bytes(|mut bytes: &[u8]| {
             let mut list = Vec::with_capacity(bytes.len() / LEAST);
             let (mut file, mut index, mut target) = (0, 0_u32, 0_u32);
@@ -114,7 +114,7 @@ pub(super) mod packed_sizes {
         size_bytes.next_multiple_of(4096)
     }
 
-    pub fn serialize<S: serde::Serializer>(list: &[DatafileSize], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: serde::Serializer>(list: &[DatafileSize], to: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::with_capacity(list.len() * 4);
         for size in list {
             if size.size_bytes >> 63 != 0 {
@@ -132,7 +132,7 @@ pub(super) mod packed_sizes {
         to.serialize_bytes(&bytes)
     }
 
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<DatafileSize>, D::Error> {
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<DatafileSize>, D::Error> {
         from.deserialize_bytes(Bytes(|mut bytes: &[u8]| {
             let mut list = Vec::with_capacity(bytes.len().min(crate::limits::BATCH));
             while !bytes.is_empty() {

@@ -11,7 +11,7 @@ use std::fmt;
 ///
 /// # Errors
 /// When the path is too long, or a name of it is not one.
-pub fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
+pub(crate) fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
     if path.len() > limits::PATH_BYTES {
         return Err(Error::new(
             ErrorKind::NameTooLong,
@@ -22,7 +22,7 @@ pub fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
 }
 
 /// A name or path for a person: bytes that are not UTF-8 are replaced.
-pub fn shown(path: &[u8]) -> String {
+pub(crate) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 

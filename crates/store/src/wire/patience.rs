@@ -93,7 +93,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// It was asked, and this came of it.
-    pub fn asked<T>(&self, result: &Result<T>) {
+    pub(crate) fn asked<T>(&self, result: &Result<T>) {
         match result {
             Err(error) if error.kind() == ErrorKind::TimedOut => self.gave_up(error),
             Err(error) if error.breaks_connection() => {}
@@ -102,14 +102,14 @@ impl Silence {
     }
 
     /// It was given up.
-    pub fn gave_up(&self, error: &Error) {
+    pub(crate) fn gave_up(&self, error: &Error) {
         met(error);
         *self.last.lock() = Some((Instant::now(), error.clone()));
         self.any.store(true, Ordering::Release);
     }
 
     /// It has answered.
-    pub fn answered(&self) {
+    pub(crate) fn answered(&self) {
         if self.any.load(Ordering::Acquire) {
             self.any.store(false, Ordering::Release);
             *self.last.lock() = None;
@@ -120,7 +120,7 @@ impl Silence {
     ///
     /// # Errors
     /// It was given up since the operation began: why.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -48,12 +48,12 @@ pub(in crate::client) struct Wish {
 
 impl Streams {
     /// None yet; windows of at most so many bytes.
-    pub fn new(most_window_bytes: u64) -> Streams {
+    pub(super) fn new(most_window_bytes: u64) -> Streams {
         Streams { streams: Vec::new(), recent: VecDeque::new(), most_window_bytes, last_number: 0, now: 0 }
     }
 
     /// A read. The stream that it belongs to.
-    pub fn notice(&mut self, offset: u64, length: u64) -> Option<u64> {
+    pub(super) fn notice(&mut self, offset: u64, length: u64) -> Option<u64> {
         self.now += 1;
         let end = offset.saturating_add(length);
         let now = self.now;
@@ -103,7 +103,7 @@ impl Streams {
 
     /// What a stream needs next of a file of `size` bytes, in chunks that end at multiples of their size, `chunk_bytes` at most;
     /// `None`: enough is on its way.
-    pub fn wish(&self, stream: u64, chunk_bytes: u64, size: u64) -> Option<Wish> {
+    pub(super) fn wish(&self, stream: u64, chunk_bytes: u64, size: u64) -> Option<Wish> {
         let stream = self.streams.iter().find(|s| s.number == stream)?;
         let from = stream.ahead_to.max(stream.next);
         let wish = |range: Range<u64>| (!range.is_empty()).then_some(Wish { range, stream: stream.number });
@@ -124,7 +124,7 @@ impl Streams {
     }
 
     /// What a stream wished for is on its way.
-    pub fn granted(&mut self, stream: u64, range: Range<u64>) {
+    pub(super) fn granted(&mut self, stream: u64, range: Range<u64>) {
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
             stream.ahead_to = match stream.stride {
                 Some((distance, _)) => {
@@ -141,7 +141,7 @@ impl Streams {
     }
 
     /// A reader had to wait for a chunk of the stream: more of them should be on their way.
-    pub fn waited(&mut self, stream: u64) {
+    pub(super) fn waited(&mut self, stream: u64) {
         let most = self.most_window_bytes;
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
             stream.window_bytes = (stream.window_bytes * 2).min(most);
@@ -149,19 +149,19 @@ impl Streams {
     }
 
     /// A chunk of the stream went that nobody had asked for.
-    pub fn wasted(&mut self, stream: u64) {
+    pub(super) fn wasted(&mut self, stream: u64) {
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
             stream.window_bytes = (stream.window_bytes / 2).max(FIRST_WINDOW_BYTES.min(self.most_window_bytes));
         }
     }
 
     /// Whether there is (still) such a stream.
-    pub fn is_there(&self, stream: u64) -> bool {
+    pub(super) fn is_there(&self, stream: u64) -> bool {
         self.streams.iter().any(|s| s.number == stream)
     }
 
     /// Nothing is on its way any more.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.streams.clear();
         self.recent.clear();
     }

@@ -113,18 +113,18 @@ impl Deref for Flow {
 
 impl Flow {
     /// A flow of `tasks` tasks, at least one.
-    pub fn new(moving: Moving, tasks: usize) -> Arc<Flow> {
+    pub(crate) fn new(moving: Moving, tasks: usize) -> Arc<Flow> {
         Flow::with_end(moving, tasks, None)
     }
 
     /// The same; `then` is called by whoever does the last task.
-    pub fn with_end(moving: Moving, tasks: usize, then: Option<Ended>) -> Arc<Flow> {
+    pub(crate) fn with_end(moving: Moving, tasks: usize, then: Option<Ended>) -> Arc<Flow> {
         let state = Mutex::new(State { left: tasks, error: None, last: None, then });
         Arc::new(Flow { moving, state, ended: Condvar::new(), short: AtomicBool::new(false) })
     }
 
     /// One task is done; `by` did it.
-    pub fn done(&self, result: Result<u64>, by: Option<TrackId>) {
+    pub(crate) fn done(&self, result: Result<u64>, by: Option<TrackId>) {
         let mut state = self.state.lock();
         match result {
             Ok(bytes) => {
@@ -149,32 +149,32 @@ impl Flow {
     }
 
     /// Whether a task of it has failed: the rest is of no use.
-    pub fn error(&self) -> Option<Error> {
+    pub(crate) fn error(&self) -> Option<Error> {
         self.state.lock().error.clone()
     }
 
     /// It is of no more use: what is not under way is not begun.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.state.lock().error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "of no more use"));
     }
 
     /// Whether every task is done.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().left == 0
     }
 
     /// A datafile had fewer bytes than were asked for.
-    pub fn came_short(&self) {
+    pub(crate) fn came_short(&self) {
         self.short.store(true, Ordering::Release);
     }
 
     /// Whether a datafile had fewer bytes than were asked for. They are 0 in memory.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Acquire)
     }
 
     /// Waits until every task is done. From here on its memory is the request's again.
-    pub fn wait(&self, tracer: &mut Tracer) -> Result<()> {
+    pub(crate) fn wait(&self, tracer: &mut Tracer) -> Result<()> {
         let mut state = self.state.lock();
         if state.left > 0 {
             let waiting = tracer.begin();

@@ -28,13 +28,13 @@ pub(in crate::client) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: &'a Shared, lane: &'a Lane, name: &str) -> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str) -> Worker<'a> {
         let tracer = shared.options.mode.clone().unwrap_or_else(|| lane.link.mode()).thread(name);
         Worker { shared, lane, tracer, connection: None, posted: VecDeque::new(), memory: Vec::new() }
     }
 
     /// Works until there is nothing more to do.
-    pub fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         loop {
             let depth = self.shared.options.depth.load(Ordering::Relaxed).max(1) as usize;
             let next = match self.posted.len() {

@@ -23,14 +23,14 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    pub fn new() -> Result<Waker> {
+    pub(super) fn new() -> Result<Waker> {
         use rustix::event::{EventfdFlags, eventfd};
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("an event", e))?;
         Ok(Waker { event, is_set: AtomicBool::new(false) })
     }
 
     /// Ends the wait, or the next one.
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         if !self.is_set.swap(true, Ordering::AcqRel) {
             // It cannot be full.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
@@ -71,7 +71,7 @@ fn peer_at(place: usize) -> Peer {
 }
 
 impl Wires {
-    pub fn new(names: MetadataClient, data: Arc<DataClient>, timeout: Option<Duration>) -> Wires {
+    pub(super) fn new(names: MetadataClient, data: Arc<DataClient>, timeout: Option<Duration>) -> Wires {
         let timeout = timeout.unwrap_or_else(|| names.dialing().0.timeout);
         let pipes = (0..=data.links().len()).map(|_| None).collect();
         Wires { names, data, timeout, pipes }
@@ -79,7 +79,14 @@ impl Wires {
 
     /// One turn: sends what is to be sent, waits until something comes (if it may), takes it, and sends what follows from it.
     /// `parent`: the span that the requests are part of.
-    pub fn turn(&mut self, state: &Mutex<State>, tracer: &mut Tracer, since: Instant, waiting: Option<&Waker>, parent: Option<SpanId>) {
+    pub(super) fn turn(
+        &mut self,
+        state: &Mutex<State>,
+        tracer: &mut Tracer,
+        since: Instant,
+        waiting: Option<&Waker>,
+        parent: Option<SpanId>,
+    ) {
         let now_ns = || since.elapsed().as_nanos() as u64;
         let mut came = Came::default();
         self.post(state, tracer, &now_ns, parent, &mut came);

@@ -32,7 +32,7 @@ pub(super) struct LocalTarget<'a> {
 }
 
 impl<'a> LocalTarget<'a> {
-    pub fn new(context: Context<'a>, path: &'a Path) -> LocalTarget<'a> {
+    pub(super) fn new(context: Context<'a>, path: &'a Path) -> LocalTarget<'a> {
         LocalTarget { context, path, root: OnceLock::new(), directories: Mutex::default() }
     }
 

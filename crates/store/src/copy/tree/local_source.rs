@@ -44,7 +44,7 @@ struct Level {
 
 impl LocalTree {
     /// A directory of this machine.
-    pub fn open(path: &Path, follow: bool) -> Result<LocalTree> {
+    pub(super) fn open(path: &Path, follow: bool) -> Result<LocalTree> {
         let on_it = |e: Errno| failure(e).on_file(path.display().to_string());
         let root = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(on_it)?;
         let found = rustix::fs::fstat(&root).map_err(on_it)?;

@@ -36,7 +36,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Cuts files up: each one's number, where it is, and where its bytes are in memory.
-    pub fn of<'a>(data: &DataClient, files: impl Iterator<Item = (usize, &'a FileHandle, Range<usize>)>) -> Parts {
+    pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = (usize, &'a FileHandle, Range<usize>)>) -> Parts {
         let mut parts = Parts { open: HashMap::new(), full: Vec::new(), failed: Vec::new() };
         for (number, handle, range) in files {
             for id in handle.datafiles() {
@@ -79,7 +79,7 @@ impl Parts {
     }
 
     /// All requests.
-    pub fn requests(&mut self) -> Vec<Request> {
+    pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut all = std::mem::take(&mut self.full);
         all.extend(self.open.drain().map(|(_, request)| request));
         all
@@ -88,12 +88,12 @@ impl Parts {
 
 impl Request {
     /// All bytes, where they are in memory.
-    pub fn gather<'a>(&self, memory: &'a [u8]) -> Vec<IoSlice<'a>> {
+    pub(super) fn gather<'a>(&self, memory: &'a [u8]) -> Vec<IoSlice<'a>> {
         self.pieces.iter().map(|piece| IoSlice::new(&memory[piece.clone()])).collect()
     }
 
     /// The first bytes of a part to where they belong in memory.
-    pub fn scatter(&self, part: usize, mut bytes: &[u8], memory: &mut [u8]) {
+    pub(super) fn scatter(&self, part: usize, mut bytes: &[u8], memory: &mut [u8]) {
         let begin = if part == 0 { 0 } else { self.ends[part - 1] };
         for piece in &self.pieces[begin..self.ends[part]] {
             let many = piece.len().min(bytes.len());
@@ -112,7 +112,7 @@ pub(super) struct Servers<'a> {
 }
 
 impl<'a> Servers<'a> {
-    pub fn new(data: &'a DataClient) -> Servers<'a> {
+    pub(super) fn new(data: &'a DataClient) -> Servers<'a> {
         Servers { data, away: Mutex::default() }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Servers<'a> {
     }
 
     /// One exchange with each, all at a time; every one has its own result.
-    pub fn exchange(
+    pub(super) fn exchange(
         &self,
         tracer: &mut Tracer,
         parent: Option<SpanId>,

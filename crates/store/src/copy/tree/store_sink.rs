@@ -43,7 +43,7 @@ fn exists() -> Error {
 }
 
 impl<'a> StoreTarget<'a> {
-    pub fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
+    pub(super) fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
         let (servers, whole) = (Servers::new(&store.data), store.store());
         StoreTarget { context, store, whole, path, servers, directories: Mutex::default(), unfinished: Mutex::default() }
     }

@@ -28,7 +28,7 @@ pub(super) struct StoreTree<'a> {
 
 impl<'a> StoreTree<'a> {
     /// A directory of a store.
-    pub fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
+    pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
         let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Does what was promised.
-pub struct Intents {
+pub(crate) struct Intents {
     shared: Arc<Shared>,
     worker: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
@@ -89,7 +89,7 @@ impl Intents {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, grace: Duration) -> Result<Intents> {
+    pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, grace: Duration) -> Result<Intents> {
         let shared = Arc::new(Shared {
             namespace,
             servers,
@@ -108,18 +108,18 @@ impl Intents {
     }
 
     /// There may be something to remove.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         self.shared.look();
     }
 
     /// A client has these open: their datafiles stay until it closes them.
-    pub fn opened(&self, id: FileId) {
+    pub(crate) fn opened(&self, id: FileId) {
         *self.shared.open.lock().entry(id).or_insert(0) += 1;
     }
 
     /// The same for a file without names: only while somebody else has it open, or while those who had may still say so,
     /// are its datafiles certainly there. Whether it counts as open now.
-    pub fn opened_orphan(&self, id: FileId) -> bool {
+    pub(crate) fn opened_orphan(&self, id: FileId) -> bool {
         let mut open = self.shared.open.lock();
         let there = open.contains_key(&id) || Instant::now() < self.shared.removals_from;
         if there {
@@ -129,7 +129,7 @@ impl Intents {
     }
 
     /// A client has closed it.
-    pub fn closed(&self, id: FileId) {
+    pub(crate) fn closed(&self, id: FileId) {
         let mut open = self.shared.open.lock();
         let Some(count) = open.get_mut(&id) else { return };
         *count -= 1;
@@ -143,7 +143,7 @@ impl Intents {
     }
 
     /// Files open at clients.
-    pub fn open_files(&self) -> usize {
+    pub(crate) fn open_files(&self) -> usize {
         self.shared.open.lock().len()
     }
 
@@ -151,7 +151,7 @@ impl Intents {
     ///
     /// # Errors
     /// When an I/O server could not; the worker then goes on trying.
-    pub fn truncate_now(&self, id: FileId, watch: &mut dyn Watch) -> Result<()> {
+    pub(crate) fn truncate_now(&self, id: FileId, watch: &mut dyn Watch) -> Result<()> {
         let shared = &self.shared;
         let _claim = shared.claims.claim(id);
         let Some(Intent::Truncate { size_bytes, layout }) = shared.namespace.intent(id)? else { return Ok(()) };
@@ -185,7 +185,7 @@ impl Intents {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for a layout that cannot be; when an I/O server is away.
-    pub fn relayout(&self, id: FileId, choice: &LayoutChoice, node: &str, watch: &mut dyn Watch) -> Result<Attributes> {
+    pub(crate) fn relayout(&self, id: FileId, choice: &LayoutChoice, node: &str, watch: &mut dyn Watch) -> Result<Attributes> {
         let shared = &self.shared;
         let _claim = shared.claims.claim(id);
         if shared.open.lock().contains_key(&id) {

@@ -6,6 +6,6 @@
 //! | [`rounds`] | bytes that nobody synced are put on stable storage |
 //! | [`settler`] | sizes that only the I/O servers know are asked for |
 
-pub mod intents;
+pub(super) mod intents;
 pub(super) mod rounds;
 pub(super) mod settler;

@@ -19,7 +19,7 @@ impl Worker {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
+    pub(crate) fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
         let (theirs, their_io) = (Arc::clone(&namespace), Arc::clone(&io));
         let work = move || {
             while theirs.boots.rounds.is_due() {
@@ -38,7 +38,7 @@ impl Worker {
     ///
     /// # Errors
     /// The database's.
-    pub fn end(&self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         self.join();
         if self.namespace.boots.rounds.take_wanted() {
             end(&self.namespace, &*self.io)?;

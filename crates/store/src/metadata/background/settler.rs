@@ -53,7 +53,7 @@ impl Settler {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>) -> Result<Settler> {
+    pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>) -> Result<Settler> {
         let shared = Arc::new(Shared { namespace, servers, orders: Mutex::default(), ordered: Condvar::new() });
         let theirs = Arc::clone(&shared);
         let worker = std::thread::Builder::new()
@@ -64,7 +64,7 @@ impl Settler {
     }
 
     /// Nobody writes these, and their sizes are not settled.
-    pub fn look_at(&self, files: impl IntoIterator<Item = FileId>) {
+    pub(crate) fn look_at(&self, files: impl IntoIterator<Item = FileId>) {
         let mut orders = self.shared.orders.lock();
         for id in files {
             if orders.queue.len() < QUEUE && orders.queued.insert(id) {
@@ -77,7 +77,7 @@ impl Settler {
 
     #[cfg(test)]
     /// Returns when everything that was ordered before has been tried.
-    pub fn idle(&self) {
+    pub(crate) fn idle(&self) {
         let mut orders = self.shared.orders.lock();
         while !orders.stop && (orders.is_at_work || !orders.queue.is_empty()) {
             self.shared.ordered.wait(&mut orders);

@@ -29,14 +29,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
-pub use super::replay::Recovery;
+pub(crate) use super::replay::Recovery;
 
 /// Past this many segments of log, writers wait for the checkpoint.
 const SEGMENTS_BEHIND: u64 = 4;
 
 /// How it is set up.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Log length at which a checkpoint begins.
     pub segment_bytes: u64,
     /// redb's page cache.
@@ -53,7 +53,7 @@ impl Default for Options {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Embedded {
+pub(crate) struct Embedded {
     shared: Arc<Shared>,
     checkpointer: Mutex<Option<std::thread::JoinHandle<()>>>,
     recovery: Recovery,
@@ -130,13 +130,13 @@ struct Work {
 
 impl Embedded {
     /// Whether there is a database in `directory`.
-    pub fn is_in(directory: &Path) -> bool {
+    pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(DATABASE_FILE).exists()
     }
 
     /// Opens the database in `directory`, or makes one there. Answers when everything that was
     /// returned before a kill, or synced before a power loss, is there again and is in the redb file.
-    pub fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
+    pub(crate) fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
         let path = directory.join(DATABASE_FILE);
         refuse_a_log_without_its_database(directory, &path)?;
@@ -185,12 +185,12 @@ impl Embedded {
     }
 
     /// What was found in the log when it was opened.
-    pub fn recovery(&self) -> &Recovery {
+    pub(crate) fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
     /// Puts everything into the redb file and empties the log. Answers when that is done.
-    pub fn checkpoint(&self) -> Result<(), DatabaseError> {
+    pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let shared = &self.shared;
         let target = shared.logged.load(Ordering::Acquire);
         loop {

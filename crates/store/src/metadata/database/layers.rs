@@ -17,7 +17,7 @@ pub(super) struct Layer {
 
 impl Layer {
     /// Records a change.
-    pub fn set(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+    pub(super) fn set(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.tables[table as usize].insert(key, value);
     }
 
@@ -27,22 +27,22 @@ impl Layer {
     }
 
     /// One table's changes.
-    pub fn table(&self, table: Table) -> &Changes {
+    pub(super) fn table(&self, table: Table) -> &Changes {
         &self.tables[table as usize]
     }
 
     /// Whether nothing is changed.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.tables.iter().all(BTreeMap::is_empty)
     }
 
     /// Every change, by table, then key.
-    pub fn iter(&self) -> impl Iterator<Item = (Table, &Vec<u8>, &Option<Vec<u8>>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Table, &Vec<u8>, &Option<Vec<u8>>)> {
         Table::ALL.into_iter().flat_map(|t| self.table(t).iter().map(move |(k, v)| (t, k, v)))
     }
 
     /// Puts these changes on top of `below`; leaves nothing here.
-    pub fn settle_onto(&mut self, below: &mut Layer) {
+    pub(super) fn settle_onto(&mut self, below: &mut Layer) {
         for (above, below) in self.tables.iter_mut().zip(&mut below.tables) {
             if below.is_empty() {
                 std::mem::swap(above, below);
@@ -104,7 +104,7 @@ pub(super) struct Working<'a> {
 
 impl<'a> Working<'a> {
     /// A transaction that has changed nothing yet.
-    pub fn over(below: Stack<'a>) -> Working<'a> {
+    pub(super) fn over(below: Stack<'a>) -> Working<'a> {
         Working { own: Layer::default(), below, changed: None }
     }
 

@@ -60,7 +60,7 @@ pub(super) struct Segment {
 impl Segment {
     /// Makes a new segment in `directory`, and makes sure that it survives power loss. One that cannot be begun, as on a
     /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again.
-    pub fn create(directory: &Path, identity: u64, first_sequence: u64) -> Result<Segment, DatabaseError> {
+    pub(super) fn create(directory: &Path, identity: u64, first_sequence: u64) -> Result<Segment, DatabaseError> {
         let path = directory.join(format!("{SEGMENT}{first_sequence:020}"));
         let begun = directory.join(BEGUN);
         let make = || -> std::io::Result<File> {
@@ -87,7 +87,7 @@ impl Segment {
 
     /// Appends whole records. When that fails, the segment is cut back to what it was, durably: what was not done does
     /// not come back after power loss.
-    pub fn append(&self, records: &[u8]) -> Result<(), AppendError> {
+    pub(super) fn append(&self, records: &[u8]) -> Result<(), AppendError> {
         (&*self.file).write_all(records).map_err(|e| AppendError {
             error: DatabaseError::io(&self.path, "cannot write the log", &e),
             cut_back: self.file.set_len(self.bytes).and_then(|()| self.file.sync_data()).is_ok(),
@@ -95,7 +95,7 @@ impl Segment {
     }
 
     /// Puts the segment on stable storage.
-    pub fn sync(&self) -> Result<(), DatabaseError> {
+    pub(super) fn sync(&self) -> Result<(), DatabaseError> {
         self.file.sync_data().map_err(|e| DatabaseError::io(&self.path, "cannot sync the log", &e))
     }
 }

@@ -6,7 +6,7 @@
 //! Keys are bytes and sort as bytes; values are bytes. [`embedded`] is the default
 //! implementation; tests compare it with an ordered map in memory.
 
-pub mod embedded;
+pub(crate) mod embedded;
 #[cfg(test)]
 pub(crate) mod in_memory;
 mod layers;
@@ -21,7 +21,7 @@ use thalweg_trace::TrackId;
 /// The tables. The number is the one on disk: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Table {
+pub(crate) enum Table {
     /// What the store knows of itself: its identity, its epoch.
     State = 0,
     /// `id u64 BE` → inode.
@@ -40,16 +40,16 @@ pub enum Table {
 
 impl Table {
     /// Every table, in the order of its number.
-    pub const ALL: [Table; 7] =
+    pub(crate) const ALL: [Table; 7] =
         [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended, Table::Drafts];
 
     /// The table with this number.
-    pub fn from_number(number: u8) -> Option<Table> {
+    pub(crate) fn from_number(number: u8) -> Option<Table> {
         Table::ALL.get(usize::from(number)).copied()
     }
 
     /// The name that stands on disk.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Table::State => "state",
             Table::Inodes => "inodes",
@@ -91,7 +91,7 @@ impl DatabaseError {
 }
 
 /// Reads one consistent state.
-pub trait View {
+pub(crate) trait View {
     /// The value at `key`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
 
@@ -107,7 +107,7 @@ pub trait View {
 }
 
 /// Reads and changes one state; sees its own changes.
-pub trait Transaction: View {
+pub(crate) trait Transaction: View {
     /// Sets `key`.
     fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>);
     /// Removes `key`, if it is there.
@@ -120,7 +120,7 @@ pub trait Transaction: View {
 
 /// What a transaction does when its work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Its changes are made, all of them.
     Commit,
     /// Nothing has happened.
@@ -129,7 +129,7 @@ pub enum Verdict {
 
 /// Where a call spends its time inside the database, for its caller's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Waiting for another call's work, and whose.
     Wait(Option<TrackId>),
     /// Writing the log: how many bytes.
@@ -139,7 +139,7 @@ pub enum Stage {
 }
 
 /// Is told of the stages, which never nest: `begin`, then `end` with what it was.
-pub trait Watch {
+pub(crate) trait Watch {
     /// The caller's track, for those who wait for it.
     fn track(&self) -> Option<TrackId>;
     /// A stage begins.
@@ -150,7 +150,7 @@ pub trait Watch {
 
 /// Nobody watches.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Unwatched;
+pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {
     fn track(&self) -> Option<TrackId> {
@@ -167,7 +167,7 @@ impl Watch for Unwatched {
 /// a killed process could lose. When `sync` returns, everything that had been returned before it was
 /// called is *Synced*: it survives power loss. Power loss may take what was not synced, newest first:
 /// what is left is a state that once was.
-pub trait Database: Send + Sync {
+pub(crate) trait Database: Send + Sync {
     /// Shows `work` one consistent state.
     fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError>;
 
@@ -189,7 +189,7 @@ pub trait Database: Send + Sync {
 }
 
 /// [`Database::read`] with an answer and the caller's own error.
-pub fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work: impl FnMut(&dyn View) -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work: impl FnMut(&dyn View) -> Result<T, E>) -> Result<T, E> {
     let mut answer = None;
     database.read(&mut |view| {
         answer = Some(work(view));
@@ -199,7 +199,7 @@ pub fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work: impl F
 }
 
 /// [`Database::write`] with an answer and the caller's own error, which abandons the transaction.
-pub fn write<T, E: From<DatabaseError>>(
+pub(crate) fn write<T, E: From<DatabaseError>>(
     database: &dyn Database,
     watch: &mut dyn Watch,
     mut work: impl FnMut(&mut dyn Transaction) -> Result<T, E>,

@@ -52,7 +52,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// As of the last commit.
-    pub fn of(redb: &redb::Database, path: &Path) -> Result<Snapshot, redb::Error> {
+    pub(super) fn of(redb: &redb::Database, path: &Path) -> Result<Snapshot, redb::Error> {
         let transaction = redb.begin_read()?;
         let tables = Table::ALL.iter().map(|t| transaction.open_table(definition(*t))).collect::<Result<_, _>>()?;
         Ok(Snapshot { path: path.to_owned(), tables })

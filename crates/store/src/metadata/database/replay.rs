@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// What was found in the log at a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     /// Transactions read back that were not yet in the database's file.
     pub replayed: u64,
     /// Bytes of the log that were not read back.
@@ -28,7 +28,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// A sentence for whoever started the service, if anything was dropped.
-    pub fn note(&self) -> Option<String> {
+    pub(crate) fn note(&self) -> Option<String> {
         if self.dropped_bytes == 0 && self.damage.is_none() {
             return None;
         }

@@ -25,7 +25,7 @@ const TURN_PATIENCE: Duration = Duration::from_secs(20);
 const GRANTS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
-pub struct Locks {
+pub(crate) struct Locks {
     database: Arc<dyn Database>,
     state: Mutex<State>,
     changed: Condvar,
@@ -51,14 +51,14 @@ struct Lively {
 }
 
 /// A client's life: when it is dropped, the client's locks are free.
-pub struct Life {
+pub(crate) struct Life {
     locks: Arc<Locks>,
     client: u64,
     life: u64,
 }
 
 /// A turn of the service's own; ends when it is dropped.
-pub struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     locks: &'a Locks,
     range: LockRange,
 }
@@ -68,7 +68,7 @@ impl Locks {
     ///
     /// # Errors
     /// The database's.
-    pub fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
+    pub(crate) fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
         let awaited = read::<_, DatabaseError>(&*database, |view| {
             let mut clients = HashSet::new();
             view.scan(Rows::State, CLIENT, None, &mut |key, _| {
@@ -84,13 +84,13 @@ impl Locks {
     }
 
     /// Nobody waits here any longer.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.changed.notify_all();
     }
 
     /// Locked ranges, and requests that wait.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         self.state.lock().table.counts()
     }
 
@@ -98,7 +98,7 @@ impl Locks {
     ///
     /// # Errors
     /// The database's.
-    pub fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
+    pub(crate) fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
         if client == SERVICE {
             return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
         }
@@ -124,7 +124,7 @@ impl Locks {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for a client that is not alive.
-    pub fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
+    pub(crate) fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
         let until = Instant::now() + wait.min(GRANTS_PATIENCE);
         let mut state = self.state.lock();
         loop {
@@ -146,7 +146,7 @@ impl Locks {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] when it does not come in time.
-    pub fn turn(&self, file: FileId) -> Result<Turn<'_>> {
+    pub(crate) fn turn(&self, file: FileId) -> Result<Turn<'_>> {
         let mut state = self.after_grace(self.state.lock());
         state.next += 1;
         let (owner, until) = (state.next, Instant::now() + TURN_PATIENCE);
@@ -228,7 +228,7 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::lock`].
-    pub fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
+    pub(crate) fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
         let mut state = self.locks.after_grace(self.locks.state.lock());
         let mut granted = Vec::new();
         let outcome = if ticket.is_some() && state.table.has(self.client, request) {
@@ -245,7 +245,7 @@ impl Life {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
+    pub(crate) fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
         let mut state = self.locks.state.lock();
         let in_grace = state.awaited.contains(&self.client) && Instant::now() < state.grace_ends;
         let mut refused = Vec::new();
@@ -264,7 +264,7 @@ impl Life {
     }
 
     /// A request waits no longer. Whether it had been granted before: then the lock is held.
-    pub fn cancel(&self, number: u64, request: &LockRequest) -> bool {
+    pub(crate) fn cancel(&self, number: u64, request: &LockRequest) -> bool {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
@@ -279,7 +279,7 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::unlock`].
-    pub fn unlock(&self, range: &LockRange) -> Result<()> {
+    pub(crate) fn unlock(&self, range: &LockRange) -> Result<()> {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let done = state.table.unlock(self.client, range, Instant::now(), &mut granted);
@@ -291,13 +291,13 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::unlock`].
-    pub fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
+    pub(crate) fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
         self.unlock(&LockRange::whole(file, LockSpace::Flock, owner))?;
         self.unlock(&LockRange::whole(file, LockSpace::Record, owner))
     }
 
     /// Who is in the way of a lock.
-    pub fn test(&self, request: &LockRequest) -> Option<HeldLock> {
+    pub(crate) fn test(&self, request: &LockRequest) -> Option<HeldLock> {
         self.locks.after_grace(self.locks.state.lock()).table.test(self.client, request)
     }
 }

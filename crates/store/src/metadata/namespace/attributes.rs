@@ -15,7 +15,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
-    pub fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+    pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
         write(&*self.database, watch, |t| self.set_attributes_in(t, place, set))
     }
 
@@ -38,7 +38,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] while an earlier truncation is not done yet; [`ErrorKind::IsDirectory`].
-    pub fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
+    pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
         if size_bytes > limits::FILE_BYTES {
             return on(
                 place,
@@ -87,7 +87,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
-    pub fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
+    pub(crate) fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
         write(&*self.database, watch, |t| self.written_in(t, id, size_bytes))
     }
 
@@ -132,7 +132,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for what is no symbolic link, and as [`Namespace::stat`].
-    pub fn read_symlink(&self, place: &Place) -> Result<Vec<u8>> {
+    pub(crate) fn read_symlink(&self, place: &Place) -> Result<Vec<u8>> {
         on(
             place,
             read(&*self.database, |view| match inode(view, find(view, place)?)?.node {
@@ -146,7 +146,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::stat`]; [`ErrorKind::NameTooLong`].
-    pub fn get_extended(&self, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_extended(&self, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
         on(
             place,
             read(&*self.database, |view| {
@@ -162,7 +162,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::stat`].
-    pub fn list_extended(&self, place: &Place) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn list_extended(&self, place: &Place) -> Result<Vec<Vec<u8>>> {
         on(
             place,
             read(&*self.database, |view| {
@@ -184,7 +184,7 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] as `how` says; [`ErrorKind::NameTooLong`],
     /// [`ErrorKind::TooLong`] and [`ErrorKind::NoSpace`] past the bounds; as [`Namespace::stat`].
-    pub fn set_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
+    pub(crate) fn set_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         on(
             place,
             write(&*self.database, watch, |t| {
@@ -224,7 +224,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::NoAttribute`], and as [`Namespace::stat`].
-    pub fn remove_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8]) -> Result<()> {
+    pub(crate) fn remove_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8]) -> Result<()> {
         on(
             place,
             write(&*self.database, watch, |t| {

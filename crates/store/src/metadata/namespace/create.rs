@@ -22,7 +22,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
-    pub fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
+    pub(crate) fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
         write(&*self.database, watch, |t| self.make_directory_in(t, place, owner, parents))
     }
 
@@ -69,7 +69,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`], [`ErrorKind::Invalid`] for a layout that cannot be, ...
-    pub fn create(
+    pub(crate) fn create(
         &self,
         watch: &mut dyn Watch,
         place: &Place,
@@ -86,7 +86,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::create`].
-    pub fn create_open(
+    pub(crate) fn create_open(
         &self,
         watch: &mut dyn Watch,
         place: &Place,
@@ -162,7 +162,7 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or
     /// [`ErrorKind::Invalid`] for a target that none can be.
-    pub fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
+    pub(crate) fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
         write(&*self.database, watch, |t| self.make_node_in(t, place, node, owner))
     }
 
@@ -197,7 +197,7 @@ impl Namespace {
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has
     /// lost its last name, [`ErrorKind::TooManyLinks`].
-    pub fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
+    pub(crate) fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
         write(&*self.database, watch, |t| {
             let now_ns = self.now_ns();
             let id = on(file, find(t, file))?;

@@ -17,7 +17,7 @@ const REPLY_BYTES: usize = 512 << 10;
 
 /// What became of many operations.
 #[derive(Debug, Default)]
-pub struct Outcomes {
+pub(crate) struct Outcomes {
     /// Each one's, in order; those that did not fit in a reply were not begun.
     pub each: Vec<Result<SmallReply, Refusal>>,
     /// Files that were made to be open, and whether each is a draft.
@@ -33,7 +33,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for none or too many. The database's: then nothing is known of those after `each`.
-    pub fn many(&self, watch: &mut dyn Watch, operations: &[Small]) -> Result<Outcomes> {
+    pub(crate) fn many(&self, watch: &mut dyn Watch, operations: &[Small]) -> Result<Outcomes> {
         if operations.is_empty() || operations.len() > limits::MANY {
             return Err(Error::new(ErrorKind::Invalid, format!("{} operations: 1 to {} are possible", operations.len(), limits::MANY)));
         }

@@ -18,7 +18,7 @@ mod attributes;
 mod create;
 pub(super) mod draft_rows;
 pub(super) mod many;
-pub mod placement;
+pub(super) mod placement;
 mod rename;
 #[cfg(test)]
 mod tests;
@@ -53,7 +53,7 @@ const SLICE: usize = 128;
 const PAGE_BYTES: usize = 512 << 10;
 
 /// The namespace of one store over its database.
-pub struct Namespace {
+pub(crate) struct Namespace {
     pub(super) database: Arc<dyn Database>,
     epoch: u64,
     /// Tells this start from another of the same epoch, of another copy of the database.
@@ -69,7 +69,7 @@ pub struct Namespace {
 
 /// The last start of the metadata service that an I/O server's targets have seen.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The start, and which server has seen it.
     pub highest: Option<(ServiceStart, String)>,
     /// Whether a database that is older than that is taken all the same: its files are those that there were, and numbers go on after
@@ -108,11 +108,11 @@ pub(crate) enum Claim {
 }
 
 impl Claim {
-    pub fn of(inode: &Inode) -> Claim {
+    pub(crate) fn of(inode: &Inode) -> Claim {
         Claim::told(inode.kind(), inode.sizing.clone())
     }
 
-    pub fn told(kind: FileKind, sizing: Sizing) -> Claim {
+    pub(crate) fn told(kind: FileKind, sizing: Sizing) -> Claim {
         match (kind, sizing) {
             (FileKind::File, Sizing::Unknown | Sizing::Unasked { .. }) => Claim::Unknown,
             (FileKind::File, Sizing::Settled(settlement)) => Claim::Settled(settlement),
@@ -227,7 +227,7 @@ impl Page {
 
 /// What an operation leaves to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed(pub Option<FileId>);
+pub(crate) struct Removed(pub Option<FileId>);
 
 impl Namespace {
     /// The namespace of the store `map.store`; makes the root directory of a new one.
@@ -235,7 +235,7 @@ impl Namespace {
     /// # Errors
     /// When the database belongs to another store, a target is at another server than before, or the disk fails; [`ErrorKind::Absent`]
     /// when it is older than what the targets have `seen`.
-    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
+    pub(crate) fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
         let clock = Clock::default();
         let start = random_u64() | 1;
         let epoch = write(&*database, &mut crate::metadata::database::Unwatched, |t| {
@@ -283,17 +283,17 @@ impl Namespace {
     }
 
     /// The database under it.
-    pub fn database(&self) -> &Arc<dyn Database> {
+    pub(crate) fn database(&self) -> &Arc<dyn Database> {
         &self.database
     }
 
     /// This start of the service: no number that it gives was given before.
-    pub fn service_start(&self) -> ServiceStart {
+    pub(crate) fn service_start(&self) -> ServiceStart {
         ServiceStart { epoch: self.epoch, start: self.start }
     }
 
     /// Who is who.
-    pub fn map(&self) -> Arc<StoreMap> {
+    pub(crate) fn map(&self) -> Arc<StoreMap> {
         Arc::clone(&self.map.read())
     }
 
@@ -301,7 +301,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
-    pub fn stat(&self, place: &Place) -> Result<Attributes> {
+    pub(crate) fn stat(&self, place: &Place) -> Result<Attributes> {
         self.stat_claiming(place).map(|(attributes, _)| attributes)
     }
 
@@ -322,7 +322,8 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`Namespace::stat`].
-    pub fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
+    #[cfg(test)]
+    pub(crate) fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
         self.list_claiming(&mut Unwatched, place, after, (most, detail), &mut Vec::new())
     }
 
@@ -360,7 +361,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and as [`Namespace::stat`].
-    pub fn open_file(&self, place: &Place) -> Result<Attributes> {
+    pub(crate) fn open_file(&self, place: &Place) -> Result<Attributes> {
         let attributes = self.stat(place)?;
         match attributes.kind {
             FileKind::File => Ok(attributes),
@@ -374,7 +375,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's.
-    pub fn intent(&self, id: FileId) -> Result<Option<Intent>> {
+    pub(crate) fn intent(&self, id: FileId) -> Result<Option<Intent>> {
         read(&*self.database, |view| {
             let value = view.get(Table::Intents, &id_key(id))?;
             value.map(|value| decode(Table::Intents, &id_key(id), &value)).transpose()
@@ -385,7 +386,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's.
-    pub fn intents(&self, after: Option<FileId>, most: usize) -> Result<Vec<(FileId, Intent)>> {
+    pub(crate) fn intents(&self, after: Option<FileId>, most: usize) -> Result<Vec<(FileId, Intent)>> {
         read(&*self.database, |view| {
             let mut found = Vec::new();
             let after = after.map(id_key);
@@ -403,7 +404,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's.
-    pub fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
+    pub(crate) fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
         self.intents_done_watching(watch, done, None)
     }
 
@@ -458,7 +459,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's.
-    pub fn still_there(&self, files: &[FileId]) -> Result<Vec<(FileId, bool)>> {
+    pub(crate) fn still_there(&self, files: &[FileId]) -> Result<Vec<(FileId, bool)>> {
         read(&*self.database, |view| {
             let mut there = Vec::new();
             for id in files {

@@ -7,14 +7,14 @@ use thalweg_layout::{Layout, Spec};
 
 /// The strip size of a file for which nothing else is asked. A flow buffer is as large by default, so that
 /// it is one piece of the file.
-pub const DEFAULT_STRIP_BYTES: u64 = 1 << 20;
+pub(crate) const DEFAULT_STRIP_BYTES: u64 = 1 << 20;
 
 /// The longest text of a layout choice's names and parameters together, in bytes. A varstrip of a
 /// thousand strips takes a tenth of it.
 const CHOICE_BYTES: usize = 128 << 10;
 
 /// The store's own choice.
-pub fn default_spec() -> Spec {
+pub(crate) fn default_spec() -> Spec {
     Spec::new("simple_stripe").with("strip_size", DEFAULT_STRIP_BYTES)
 }
 
@@ -23,7 +23,7 @@ pub fn default_spec() -> Spec {
 ///
 /// # Errors
 /// When the distribution or a parameter is wrong, or there are not the targets for it.
-pub fn place(asked: &LayoutChoice, inherited: Option<&LayoutChoice>, map: &StoreMap, node: &str, random: u64) -> Result<FileLayout> {
+pub(crate) fn place(asked: &LayoutChoice, inherited: Option<&LayoutChoice>, map: &StoreMap, node: &str, random: u64) -> Result<FileLayout> {
     check_size(asked)?;
     let own_spec = asked.spec.is_some();
     let spec = asked.spec.as_ref().or(inherited.and_then(|c| c.spec.as_ref())).cloned().unwrap_or_else(default_spec);
@@ -128,7 +128,7 @@ fn candidates(
 ///
 /// # Errors
 /// As [`place`].
-pub fn check(choice: &LayoutChoice, map: &StoreMap) -> Result<()> {
+pub(crate) fn check(choice: &LayoutChoice, map: &StoreMap) -> Result<()> {
     // `local` is judged where the writer is.
     let anywhere = LayoutChoice { placement: choice.placement.clone().filter(|p| *p != Placement::Local), ..choice.clone() };
     place(&anywhere, None, map, "", 0).map(|_| ())

@@ -16,7 +16,7 @@ impl Namespace {
     /// # Errors
     /// [`crate::ErrorKind::Exists`] unless `replace`; [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::NotDirectory`],
     /// [`crate::ErrorKind::NotEmpty`] for what cannot be replaced; [`crate::ErrorKind::Invalid`] for a directory into itself.
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         watch: &mut dyn Watch,
         from: &Place,
@@ -91,7 +91,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::Busy`].
-    pub fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
+    pub(crate) fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
         write(&*self.database, watch, |t| self.unlink_in(t, place, only))
     }
 
@@ -116,7 +116,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`crate::ErrorKind::NotEmpty`], [`crate::ErrorKind::NotDirectory`], [`crate::ErrorKind::NotFound`].
-    pub fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
+    pub(crate) fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
         write(&*self.database, watch, |t| self.remove_directory_in(t, place))
     }
 
@@ -138,7 +138,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::NotDirectory`]; [`crate::ErrorKind::Invalid`] for a directory and what is in it.
-    pub fn exchange(&self, watch: &mut dyn Watch, one: &Place, other: &Place) -> Result<()> {
+    pub(crate) fn exchange(&self, watch: &mut dyn Watch, one: &Place, other: &Place) -> Result<()> {
         write(&*self.database, watch, |t| {
             let now_ns = self.now_ns();
             let (one_parent, one_name) = on(one, find_parent(t, one))?;

@@ -43,12 +43,12 @@ impl Default for Turns {
 
 impl Turns {
     /// So many at a time.
-    pub fn new(most: usize) -> Turns {
+    pub(super) fn new(most: usize) -> Turns {
         Turns { most: most.max(1), state: Mutex::default() }
     }
 
     /// Waits for a turn.
-    pub fn take(&self, watch: &mut dyn Watch) -> Turn<'_> {
+    pub(super) fn take(&self, watch: &mut dyn Watch) -> Turn<'_> {
         let waiter = {
             let mut state = self.state.lock();
             if state.busy < self.most {

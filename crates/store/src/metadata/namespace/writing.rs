@@ -14,7 +14,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's: then none of them is.
-    pub fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId], again: bool) -> Result<()> {
+    pub(crate) fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId], again: bool) -> Result<()> {
         files.iter().for_each(|id| self.writers.begins(*id));
         let done = write(&*self.database, watch, |t| files.iter().try_for_each(|id| self.open_row(t, *id, again)));
         if done.is_err() {
@@ -53,7 +53,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The database's: then their sizes are not known here any more.
-    pub fn closed(&self, watch: &mut dyn Watch, ends: &[(FileId, End)]) -> Result<Vec<FileId>> {
+    pub(crate) fn closed(&self, watch: &mut dyn Watch, ends: &[(FileId, End)]) -> Result<Vec<FileId>> {
         let last: Vec<FileId> = ends.iter().filter(|(id, end)| self.writers.ended(*id, *end)).map(|(id, _)| *id).collect();
         if last.is_empty() {
             return Ok(Vec::new());

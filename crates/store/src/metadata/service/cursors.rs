@@ -21,7 +21,7 @@ impl Continued {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the page before was never asked for, could not be had, or is forgotten.
-    pub fn begin(&mut self, walk: u32, after: After) -> Result<Option<Option<Vec<u8>>>> {
+    pub(super) fn begin(&mut self, walk: u32, after: After) -> Result<Option<Option<Vec<u8>>>> {
         let known = self.0.iter().position(|(known, _)| *known == walk).and_then(|at| self.0.remove(at));
         match (after, known) {
             (After::Nothing, _) => Ok(Some(None)),
@@ -38,7 +38,7 @@ impl Continued {
     }
 
     /// The page that was begun ends with this name; `None`: it is the last one.
-    pub fn answered(&mut self, walk: u32, last: Option<&[u8]>) {
+    pub(super) fn answered(&mut self, walk: u32, last: Option<&[u8]>) {
         if walk == 0 {
             return;
         }

@@ -40,7 +40,7 @@ pub(crate) struct Drafts {
 
 impl Drafts {
     /// Nobody is back yet.
-    pub fn new(namespace: &Namespace, grace: Duration) -> Drafts {
+    pub(super) fn new(namespace: &Namespace, grace: Duration) -> Drafts {
         Drafts {
             writing: Mutex::default(),
             awaited_until: Instant::now() + grace,
@@ -51,7 +51,7 @@ impl Drafts {
     }
 
     /// Their maker is there: a draft that was abandoned is not any more.
-    pub fn begin(&self, namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId]) -> Result<Vec<FileId>> {
+    pub(super) fn begin(&self, namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId]) -> Result<Vec<FileId>> {
         self.writing.lock().extend(files);
         let there = mark(namespace, watch, files, None);
         let kept: HashSet<FileId> = there.as_ref().map_or_else(|_| HashSet::new(), |there| there.iter().copied().collect());
@@ -60,12 +60,12 @@ impl Drafts {
     }
 
     /// A draft was made by somebody who is there.
-    pub fn made(&self, id: FileId) {
+    pub(super) fn made(&self, id: FileId) {
         self.writing.lock().insert(id);
     }
 
     /// Their maker is gone, or says that it has closed them: those that are still drafts are abandoned.
-    pub fn end(&self, namespace: &Namespace, files: &[FileId]) {
+    pub(super) fn end(&self, namespace: &Namespace, files: &[FileId]) {
         if files.is_empty() || self.stopping.load(Ordering::Acquire) {
             return;
         }
@@ -75,7 +75,7 @@ impl Drafts {
     }
 
     /// The service stops: connections end now, and nobody is gone because of that.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
@@ -106,7 +106,7 @@ impl Drafts {
     }
 
     /// A page of the drafts, in order of number, after `after`; and whether there are more.
-    pub fn list(&self, namespace: &Namespace, after: Option<FileId>) -> Result<(Vec<DraftEntry>, bool)> {
+    pub(super) fn list(&self, namespace: &Namespace, after: Option<FileId>) -> Result<(Vec<DraftEntry>, bool)> {
         self.settle(namespace)?;
         let now_ns = namespace.now_ns();
         read(&**namespace.database(), |view| {
@@ -134,7 +134,7 @@ impl Drafts {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] when it is being written, or has been until lately; [`ErrorKind::NotFound`] when it is no draft.
-    pub fn remove(&self, namespace: &Namespace, watch: &mut dyn Watch, id: FileId, abandoned_for_ns: u64) -> Result<Removed> {
+    pub(super) fn remove(&self, namespace: &Namespace, watch: &mut dyn Watch, id: FileId, abandoned_for_ns: u64) -> Result<Removed> {
         let now_ns = namespace.now_ns();
         write(&**namespace.database(), watch, |t| {
             let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no partial copy any more")))?;

@@ -21,4 +21,4 @@ mod size_model;
 mod stat;
 mod state;
 
-pub use state::{MetadataOptions, MetadataService};
+pub(crate) use state::{MetadataOptions, MetadataService};

@@ -44,7 +44,7 @@ impl Drop for Openings {
 
 impl Openings {
     /// Nothing is open.
-    pub fn new(service: Arc<MetadataService>) -> Openings {
+    pub(super) fn new(service: Arc<MetadataService>) -> Openings {
         Openings { service, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
     }
 
@@ -52,7 +52,7 @@ impl Openings {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub fn room(&self, more: usize) -> Result<()> {
+    pub(super) fn room(&self, more: usize) -> Result<()> {
         if self.open.len() + more > OPEN_FILES {
             return Err(Error::new(ErrorKind::TooMany, format!("{OPEN_FILES} files are open on this connection: close some")));
         }
@@ -65,7 +65,7 @@ impl Openings {
     }
 
     /// A file that was made to be open for writing.
-    pub fn made(&mut self, id: FileId, is_draft: bool) {
+    pub(super) fn made(&mut self, id: FileId, is_draft: bool) {
         if is_draft {
             self.drafts.insert(id);
             self.service.drafts.made(id);
@@ -75,7 +75,7 @@ impl Openings {
     }
 
     /// What the client says that it has closed.
-    pub fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
+    pub(super) fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
         // Those that were closed before and have not got their name since are left as they are.
         self.service.drafts.end(self.service.namespace(), &std::mem::take(&mut self.finished));
         let mut ends = Vec::new();
@@ -111,7 +111,7 @@ impl Openings {
     }
 
     /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file that is half truncated.
-    pub fn open(&mut self, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
+    pub(super) fn open(&mut self, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
         self.room(1)?;
         let service = Arc::clone(&self.service);
         let namespace = service.namespace();
@@ -144,7 +144,7 @@ impl Openings {
     }
 
     /// The client says what it had open before this start, or before its connection broke. Those that are still there.
-    pub fn reopen(&mut self, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
+    pub(super) fn reopen(&mut self, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
         let ids: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
         let service = Arc::clone(&self.service);
         let there: HashMap<FileId, bool> = service.namespace().still_there(&ids)?.into_iter().collect();

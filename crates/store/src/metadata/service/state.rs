@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How the service introduces itself, and where it lives.
 #[derive(Clone, Debug)]
-pub struct MetadataOptions {
+pub(crate) struct MetadataOptions {
     /// Its name, for messages: `metadata`.
     pub name: String,
     /// The label of the machine it is on.
@@ -31,7 +31,7 @@ pub struct MetadataOptions {
 }
 
 /// The metadata service of one store.
-pub struct MetadataService {
+pub(crate) struct MetadataService {
     pub(super) namespace: Arc<Namespace>,
     pub(super) intents: Intents,
     pub(super) settler: Settler,
@@ -48,7 +48,7 @@ impl MetadataService {
     ///
     /// # Errors
     /// When no thread can be started, and the database's.
-    pub fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
+    pub(crate) fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
         let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
@@ -59,7 +59,7 @@ impl MetadataService {
     }
 
     /// The namespace it serves.
-    pub fn namespace(&self) -> &Arc<Namespace> {
+    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
     }
 
@@ -68,7 +68,7 @@ impl MetadataService {
     ///
     /// # Errors
     /// The database's.
-    pub fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<()> {
         self.rounds.end()?;
         self.namespace.boots.stop(&**self.namespace.database())?;
         Ok(self.namespace.database().close()?)

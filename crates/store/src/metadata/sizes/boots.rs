@@ -68,7 +68,7 @@ struct Round {
 
 /// Since which count each target's machine start is known, as of a moment after the question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     service: u32,
     /// By place in the map's list of servers; `u32::MAX`: it did not say.
     servers: Vec<u32>,
@@ -89,19 +89,19 @@ impl Proof {
     /// The latest count since which the servers of these targets are known; `u32::MAX`: one of them did not say. A size that was
     /// settled at an earlier count does not count, unless it is 0: a file without bytes has nothing to lose, and was truncated on
     /// media.
-    pub fn since(&self, targets: &[TargetId]) -> u32 {
+    pub(crate) fn since(&self, targets: &[TargetId]) -> u32 {
         let of_server = |target: &TargetId| self.server(*target).and_then(|server| self.servers.get(server).copied());
         targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
     /// Whether the server at this place has said, both times, that this is the same start of its machine.
-    pub fn is_same_start(&self, other: &Proof, place: usize) -> bool {
+    pub(crate) fn is_same_start(&self, other: &Proof, place: usize) -> bool {
         let since = |proof: &Proof| proof.servers.get(place).copied().filter(|since| *since != u32::MAX);
         since(self).is_some_and(|ours| since(other) == Some(ours))
     }
 
     /// Whether the service itself has not lost what writers said since `boots`: without that no size counts.
-    pub fn remembers(&self, boots: u32) -> bool {
+    pub(crate) fn remembers(&self, boots: u32) -> bool {
         self.service <= boots
     }
 }
@@ -126,13 +126,13 @@ pub(crate) enum Standing {
 
 impl Telling<'_> {
     /// What a file's row says, as clients are told it.
-    pub fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
+    pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
         let doubtful = self.doubtful(of, targets);
         Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
     }
 
     /// What has become of its bytes, and what only the present starts of its servers have taken.
-    pub fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
+    pub(crate) fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
         let is_stored = |target: &TargetId| self.map.target(*target).is_some_and(|(_, server)| self.stored.has_stored(&server.name, of));
         match self.doubtful(of, targets) {
             Some(_) => Standing::Doubtful,
@@ -157,7 +157,7 @@ impl Boots {
     ///
     /// # Errors
     /// The database's.
-    pub fn start(&self, database: &dyn Database, boot_id: &str) -> Result<()> {
+    pub(crate) fn start(&self, database: &dyn Database, boot_id: &str) -> Result<()> {
         let known = write(database, &mut Unwatched, |t| {
             let value = t.get(Table::State, BOOTS)?;
             let mut known: Known = value.map(|value| decode(Table::State, BOOTS, &value)).transpose()?.unwrap_or_default();
@@ -182,7 +182,7 @@ impl Boots {
     ///
     /// # Errors
     /// The database's.
-    pub fn stop(&self, database: &dyn Database) -> Result<()> {
+    pub(crate) fn stop(&self, database: &dyn Database) -> Result<()> {
         write(database, &mut Unwatched, |t| {
             t.put(Table::State, STOPPED, encode(&()));
             Ok(())
@@ -190,12 +190,12 @@ impl Boots {
     }
 
     /// The count that sizes are settled at.
-    pub fn now(&self) -> u32 {
+    pub(crate) fn now(&self) -> u32 {
         self.known.lock().now
     }
 
     /// What can be said without asking any server.
-    pub fn unasked(&self, map: &StoreMap) -> Proof {
+    pub(crate) fn unasked(&self, map: &StoreMap) -> Proof {
         let targets = map.targets.iter().map(|t| (t.target, t.server)).collect();
         Proof { service: self.service(), servers: vec![u32::MAX; map.servers.len()], targets }
     }
@@ -208,13 +208,13 @@ impl Boots {
     }
 
     /// What is to be said of files' rows now.
-    pub fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
+    pub(crate) fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
         Telling { service: self.service(), stored: self.rounds.known(), map }
     }
 
     /// Asks the servers that were never met: what is written to one before cannot be told from what it has lost. (One that is away is asked
     /// again with the next file.)
-    pub fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
+    pub(crate) fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
         if self.met.load(Ordering::Acquire) {
             return;
         }
@@ -228,7 +228,7 @@ impl Boots {
 
     /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
     /// this is: no machine restarts faster than that.
-    pub fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
+    pub(crate) fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
         if self.telling(map).standing(of, targets) != Standing::Pending {
             return;
         }
@@ -242,7 +242,7 @@ impl Boots {
     }
 
     /// Asks the servers at these places in the map, together with whoever else waits for them, after this was called.
-    pub fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
+    pub(crate) fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
         let mut asking = self.asking.lock();
         asking.wanted.extend(servers);
         let round = Arc::clone(&asking.next);

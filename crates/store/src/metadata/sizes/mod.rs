@@ -25,5 +25,3 @@
 pub(super) mod boots;
 pub(super) mod rounds;
 pub(super) mod writers;
-
-pub use boots::Proof;

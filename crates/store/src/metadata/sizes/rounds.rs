@@ -37,19 +37,19 @@ pub(crate) struct Known {
 
 impl Known {
     /// Whether no server's machine was ever restarted.
-    pub fn is_without_restart(&self) -> bool {
+    pub(crate) fn is_without_restart(&self) -> bool {
         self.restarts.is_empty()
     }
 
     /// Whether bytes of this file on this server may have been lost.
-    pub fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
+    pub(crate) fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
         let Some(round) = of.unsynced else { return false };
         let restarts = self.restarts.get(server).map_or(&[][..], Vec::as_slice);
         restarts.iter().any(|(since, ended)| of.boots < *since && round > *ended)
     }
 
     /// Whether the file's bytes on this server are on stable storage.
-    pub fn has_stored(&self, server: &str, of: &Settlement) -> bool {
+    pub(crate) fn has_stored(&self, server: &str, of: &Settlement) -> bool {
         of.unsynced.is_none_or(|round| self.ended.get(server).is_some_and(|ended| *ended >= round))
     }
 }
@@ -74,7 +74,7 @@ impl Rounds {
     ///
     /// # Errors
     /// When the row cannot be read.
-    pub fn read(&self, view: &dyn View) -> Result<()> {
+    pub(crate) fn read(&self, view: &dyn View) -> Result<()> {
         let value = view.get(Table::State, ROUNDS)?;
         let known: Known = value.map(|value| decode(Table::State, ROUNDS, &value)).transpose()?.unwrap_or_default();
         // Nobody knows whether files of the last round were left to be synced.
@@ -90,12 +90,12 @@ impl Rounds {
     }
 
     /// The round that files are of that are settled now.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.known.lock().now
     }
 
     /// There is a file of this round.
-    pub fn wanted(&self) {
+    pub(crate) fn wanted(&self) {
         let mut orders = self.orders.lock();
         if orders.since.is_none() {
             orders.since = Some(Instant::now());
@@ -104,7 +104,7 @@ impl Rounds {
     }
 
     /// A server's machine was found to have been restarted: since this count. What is to be kept of it.
-    pub fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
         let mut known = self.known.lock();
         let changed = Arc::make_mut(&mut known);
         for (server, since) in servers {
@@ -118,12 +118,12 @@ impl Rounds {
     }
 
     /// What is known now.
-    pub fn known(&self) -> Arc<Known> {
+    pub(crate) fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.lock())
     }
 
     /// The next round begins; the one that ends.
-    pub fn turn(&self) -> u64 {
+    pub(crate) fn turn(&self) -> u64 {
         let mut known = self.known.lock();
         let round = known.now;
         Arc::make_mut(&mut known).now += 1;
@@ -131,7 +131,7 @@ impl Rounds {
     }
 
     /// These servers have everything of the rounds up to this one on stable storage.
-    pub fn ended<'s>(&self, round: u64, servers: impl Iterator<Item = &'s str>) {
+    pub(crate) fn ended<'s>(&self, round: u64, servers: impl Iterator<Item = &'s str>) {
         let mut known = self.known.lock();
         Arc::make_mut(&mut known).ended.extend(servers.map(|server| (server.to_owned(), round)));
     }
@@ -140,7 +140,7 @@ impl Rounds {
     ///
     /// # Errors
     /// The database's.
-    pub fn keep(&self, database: &dyn Database) -> Result<()> {
+    pub(crate) fn keep(&self, database: &dyn Database) -> Result<()> {
         write(database, &mut Unwatched, |t| {
             t.put(Table::State, ROUNDS, encode(&**self.known.lock()));
             Ok(())
@@ -148,18 +148,18 @@ impl Rounds {
     }
 
     /// Whether there is a file of this round, as far as nobody has asked before.
-    pub fn take_wanted(&self) -> bool {
+    pub(crate) fn take_wanted(&self) -> bool {
         self.orders.lock().since.take().is_some()
     }
 
     /// Ends the thread that ends rounds.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.orders.lock().stop = true;
         self.ordered.notify_all();
     }
 
     /// Waits until a round is to end; whether there is one (and not: this stops).
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let mut orders = self.orders.lock();
         loop {
             if orders.stop {

@@ -49,7 +49,7 @@ enum Next {
 }
 
 impl<'a> Served<'a> {
-    pub fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+    pub(super) fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
         stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
         socket::set_silence(stream, limits::SERVER_SILENCE)?;
         socket::keep_alive(stream)?;
@@ -71,7 +71,7 @@ impl<'a> Served<'a> {
         })
     }
 
-    pub fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         loop {
             let waiting = self.recording.as_mut().map(|r| r.tracer.begin());
             match self.one(waiting) {

@@ -15,17 +15,17 @@ pub(super) struct Failure {
 
 impl Failure {
     /// Why the service answers nothing more.
-    pub fn reason(&self) -> Option<&Error> {
+    pub(super) fn reason(&self) -> Option<&Error> {
         self.reason.get()
     }
 
     /// The reason as an error, if there is one.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         self.reason().map_or(Ok(()), |reason| Err(reason.clone()))
     }
 
     /// Calls `tell` when the service answers nothing more: at once, if that is so already.
-    pub fn tell(&self, tell: Box<dyn FnOnce() + Send>) {
+    pub(super) fn tell(&self, tell: Box<dyn FnOnce() + Send>) {
         let mut told = self.tell.lock();
         match self.reason() {
             Some(_) => tell(),
@@ -34,7 +34,7 @@ impl Failure {
     }
 
     /// A request panicked. Answers what its client is told.
-    pub fn panicked(&self, server: &str, panic: &(dyn Any + Send), stops: bool) -> Error {
+    pub(super) fn panicked(&self, server: &str, panic: &(dyn Any + Send), stops: bool) -> Error {
         let bug = format!("a request ended in a panic, a bug or damage on disk ({})", panic_text(panic));
         if !stops {
             return Error::new(ErrorKind::Io, format!("{bug}: what it was to do may be done in part")).at_server(server);

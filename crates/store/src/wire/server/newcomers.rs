@@ -41,7 +41,7 @@ struct Seen {
 
 impl Newcomers {
     /// Takes one in, and makes room for it. `false`: the server stops, or there is no room for as long as anybody may stay.
-    pub fn enter(&self, number: u64, stream: &Arc<TcpStream>, from: IpAddr, most: usize, stopping: impl Fn() -> bool) -> bool {
+    pub(super) fn enter(&self, number: u64, stream: &Arc<TcpStream>, from: IpAddr, most: usize, stopping: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
         let mut waiting = self.waiting.lock();
         while waiting.len() >= most {
@@ -57,14 +57,14 @@ impl Newcomers {
     }
 
     /// It has said hello, or has gone. `false`: it had been dismissed.
-    pub fn leave(&self, number: u64) -> bool {
+    pub(super) fn leave(&self, number: u64) -> bool {
         let was_there = self.waiting.lock().remove(&number).is_some();
         self.left.notify_all();
         was_there
     }
 
     /// Descriptors are used up: one goes, and with it a descriptor comes free. Waits for that for a moment.
-    pub fn make_room(&self) {
+    pub(super) fn make_room(&self) {
         let mut waiting = self.waiting.lock();
         dismiss(&mut waiting, Duration::ZERO);
         self.left.wait_for(&mut waiting, LOOK * 10);
@@ -123,7 +123,7 @@ impl Clients {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub fn enter(&self, client: &Client, most: usize) -> Result<()> {
+    pub(super) fn enter(&self, client: &Client, most: usize) -> Result<()> {
         let mut state = self.state.lock();
         let too_many = |problem: String| Err(Error::new(ErrorKind::TooMany, problem));
         if state.all >= most {
@@ -139,7 +139,7 @@ impl Clients {
     }
 
     /// One fewer.
-    pub fn leave(&self, client: &Client) {
+    pub(super) fn leave(&self, client: &Client) {
         let mut state = self.state.lock();
         state.all -= 1;
         let left = state.of.get_mut(client).map_or(0, |many| {
@@ -152,7 +152,7 @@ impl Clients {
     }
 
     /// How many connections there are.
-    pub fn all(&self) -> usize {
+    pub(super) fn all(&self) -> usize {
         self.state.lock().all
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    pub fn dispatch(&mut self, exchange: &mut Exchange<'_>, header: Header) -> Result<()> {
+    pub(super) fn dispatch(&mut self, exchange: &mut Exchange<'_>, header: Header) -> Result<()> {
         self.shared.failure.check()?;
         if header.kind == Kind::Common {
             return self.common(exchange);

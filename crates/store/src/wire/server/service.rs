@@ -92,7 +92,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(service: Arc<dyn Service>, options: ServeOptions) -> Shared {
+    pub(super) fn new(service: Arc<dyn Service>, options: ServeOptions) -> Shared {
         Shared {
             service,
             sessions: Sessions::new(Arc::clone(&options.recordings)),
@@ -107,12 +107,12 @@ impl Shared {
         }
     }
 
-    pub fn open(&self) -> MutexGuard<'_, Open> {
+    pub(super) fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock()
     }
 
     /// A request panicked: what its client is told.
-    pub fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
         let stops = self.service.stops_after_a_panic();
         let error = self.failure.panicked(&self.options.name, panic, stops);
         if stops {

@@ -187,13 +187,13 @@ fn memory_of(event: &Event) -> u64 {
 
 impl Sessions {
     /// None yet, whose events will be kept in this memory.
-    pub fn new(budget: Arc<Budget>) -> Sessions {
+    pub(super) fn new(budget: Arc<Budget>) -> Sessions {
         budget.servers.fetch_add(1, Ordering::Relaxed);
         Sessions { budget, inner: Mutex::default() }
     }
 
     /// Begins one; its number.
-    pub fn start(&self, host: HostId, space: IdSpace) -> Result<u32> {
+    pub(super) fn start(&self, host: HostId, space: IdSpace) -> Result<u32> {
         let mut inner = self.inner.lock();
         if inner.by_number.len() >= limits::SESSIONS {
             return Err(Error::new(
@@ -211,12 +211,12 @@ impl Sessions {
     }
 
     /// The session, unless it has ended.
-    pub fn get(&self, number: u32) -> Option<Arc<RecordingSession>> {
+    pub(super) fn get(&self, number: u32) -> Option<Arc<RecordingSession>> {
         self.inner.lock().by_number.get(&number).cloned()
     }
 
     /// Ends one.
-    pub fn stop(&self, number: u32) {
+    pub(super) fn stop(&self, number: u32) {
         self.inner.lock().by_number.remove(&number);
     }
 }
@@ -229,14 +229,14 @@ impl Drop for Sessions {
 
 impl RecordingSession {
     /// A request of it is being worked on until the guard is dropped.
-    pub fn working(self: &Arc<Self>) -> Working {
+    pub(super) fn working(self: &Arc<Self>) -> Working {
         *self.busy.lock() += 1;
         Working(Arc::clone(self))
     }
 
     /// The next events, whether there are more, and how many were lost. Waits until no request is being worked on, since
     /// a reply reaches its client a moment before the server has noted that it sent it.
-    pub fn fetch(&self) -> (Vec<Event>, bool, u64) {
+    pub(super) fn fetch(&self) -> (Vec<Event>, bool, u64) {
         let deadline = Instant::now() + limits::SESSION_QUIET;
         let mut busy = self.busy.lock();
         while *busy > 0 {

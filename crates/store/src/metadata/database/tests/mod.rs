@@ -105,7 +105,7 @@ pub(super) fn open_copy(directory: &Path) -> Embedded {
 }
 
 /// A file system of a few megabytes, gone with this.
-pub struct SmallDisk {
+pub(super) struct SmallDisk {
     pub path: PathBuf,
     _directory: tempfile::TempDir,
 }
