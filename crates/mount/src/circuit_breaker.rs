@@ -1,11 +1,11 @@
 //! A circuit breaker for I/O servers that do not answer.
 //!
-//! A program that asks for the attributes of ten thousand files, one after the other, would wait as many timeouts when a server of them
-//! is silent, and a second or two for each when it refuses. So for a little while after one, the sizes of files on that server are
-//! errors at once.
+//! A program that asks for the attributes of ten thousand files, one after the other, would wait for as many timeouts when one of their
+//! servers is silent, and a second or two for each when it refuses connections. So for a short while after a failure, asking for the size
+//! of a file on that server fails at once.
 //!
-//! One call of a program can be several requests of the kernel: a read that fails is asked once more, page by page. So what a thread asks
-//! just after it has waited in vain is a part of the same call, and does not wait for that server again ([`TimedOutCalls`]).
+//! One system call can be several requests of the kernel: a read that fails is retried page by page. So a request of a thread just after
+//! one that has timed out is part of the same call, and does not wait for that server again ([`TimedOutCalls`]).
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -113,7 +113,7 @@ impl Drop for Stream {
 }
 
 #[test]
-fn a_long_listing_takes_no_question_about_a_single_file() {
+fn a_long_listing_takes_no_request_for_a_single_file() {
     needs_mounts!();
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..6000).map(|i| format!("f{i:05}")));
@@ -276,7 +276,7 @@ fn a_change_here_is_seen_though_the_walk_was_ahead_of_it() {
 }
 
 #[test]
-fn what_stayed_is_seen_once_while_another_mount_makes_and_removes() {
+fn names_that_stay_are_seen_once_while_another_mount_makes_and_removes_others() {
     needs_mounts!();
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..4000).map(|i| format!("stays {i:05}")));
@@ -326,7 +326,7 @@ impl Drop for EndAtDrop<'_> {
 }
 
 #[test]
-fn a_reader_that_goes_back_goes_on_from_there() {
+fn a_reader_that_seeks_back_goes_on_from_there() {
     needs_mounts!();
     let stand = Stand::new(1);
     make_files(&stand, "/d", (0..10_000).map(|i| format!("f{i:05}")));
@@ -424,7 +424,7 @@ fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
 }
 
 #[test]
-fn what_is_open_outlives_the_trimming() {
+fn what_is_open_outlives_the_shrinker() {
     needs_mounts!();
     let stand = Stand::new(1);
     make_files(&stand, "/d", (0..5_000).map(|i| format!("f{i:05}")));

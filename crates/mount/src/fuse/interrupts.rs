@@ -1,17 +1,17 @@
-//! Requests under way, and programs that no longer wait for them.
+//! Requests in flight, and programs that no longer wait for them.
 //!
-//! The kernel says that a program that waits for a request was sent a signal. A wait for a lock ends then, whatever the signal
-//! (`fcntl` returns EINTR). Anything else goes on: programs do not expect a read of a file to be interrupted by an alarm clock.
-//! Only when the signal will end the program is the request answered at once, with EINTR that nobody sees; otherwise a program
-//! that reads from a silent server could not be ended before the server is given up. Which of the two it is the kernel does not say;
-//! but a thread that is going to end has SIGKILL pending, whatever signal it was. That may come after another signal, of
-//! which alone the kernel tells; so requests that were interrupted once are looked at every [`LOOK`] until they end.
+//! The kernel says that a program that waits for a request got a signal. A wait for a lock ends then, whatever the signal (`fcntl`
+//! returns EINTR). Anything else goes on: programs do not expect an alarm to interrupt reading a file. Only when the signal will end the
+//! program is the request answered at once, with EINTR that nobody sees; otherwise a program that reads from a silent server could not
+//! be killed before the timeout. The kernel does not say which of the two it is; but a thread that is being killed has SIGKILL pending,
+//! whatever the signal was. That may come after another signal, and the kernel reports only the first; so requests that were interrupted
+//! once are looked at every [`LOOK`] until they end.
 //!
-//! A program that was killed closes its files while it ends. Of that the kernel tells nothing more, so what is asked when a file is closed
-//! is looked at from its beginning.
+//! A killed program closes its files while it ends. The kernel reports nothing more then, so requests that closing makes are looked at
+//! from their beginning.
 //!
-//! What was asked goes on when its program has left, and may still change something, as what a program asked of a server before its machine
-//! lost power may. It knows that nobody waits ([`InFlight::is_abandoned`]), and what it gives (a file that is open) is taken back.
+//! An abandoned request goes on, and may still change something, like what a program asked of a server before its machine lost power. It
+//! knows that nobody waits ([`InFlight::is_abandoned`]), and what it grants (an open file) is taken back.
 
 use crate::fuse::device::Device;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -32,7 +32,7 @@ pub(crate) struct InFlight {
     pid: u32,
     device: Arc<Device>,
     state: Mutex<State>,
-    leave: Abandon,
+    abandon: Abandon,
     is_abandoned: Arc<AtomicBool>,
 }
 
@@ -96,7 +96,7 @@ impl InFlight {
         if let Some(cancel) = &state.cancel {
             cancel();
         }
-        state.cancel.is_none() && self.leave == Abandon::OnInterrupt && !state.answered
+        state.cancel.is_none() && self.abandon == Abandon::OnInterrupt && !state.answered
     }
 }
 
@@ -123,11 +123,11 @@ impl Interrupts {
     }
 
     /// Enters a request.
-    pub(crate) fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, leave: Abandon) -> Arc<InFlight> {
+    pub(crate) fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, abandon: Abandon) -> Arc<InFlight> {
         let (device, is_abandoned) = (Arc::clone(device), Arc::default());
-        let one = Arc::new(InFlight { unique, pid, device, state: Mutex::default(), leave, is_abandoned });
+        let one = Arc::new(InFlight { unique, pid, device, state: Mutex::default(), abandon, is_abandoned });
         let mut requests = self.requests();
-        if leave == Abandon::Anytime {
+        if abandon == Abandon::Anytime {
             self.watch_in(&mut requests, &one);
         }
         requests.under_way.insert(unique, Arc::clone(&one));

@@ -1,14 +1,14 @@
-//! Reading directories: each that is open has a walk, which runs ahead of its reader.
+//! Reading directories: each open directory has a walk, which runs ahead of its reader.
 //!
-//! The kernel goes on from a number, which may be any it was given before: it is the count of names before it. Mostly it is that of the
-//! name told last, and the walk goes on; otherwise a new one begins after the name told before it ([`crate::handles::readdir_cursor`]), so that what is there all
-//! the time is seen once. The walk is ahead by a bounded number of entries, and what is kept of those told is bounded too, so a directory
-//! of any size takes no more than that.
+//! The kernel continues at an offset, which may be any that it was given before: the number of entries before it. Mostly it is that of the
+//! last entry it got, and the walk goes on; otherwise a new walk begins after the entry before it ([`crate::handles::readdir_cursor`]), so
+//! that what exists throughout is seen once. The walk is ahead by a bounded number of entries, and the cursor is bounded too, so a
+//! directory of any size takes no more memory than that.
 //!
-//! The kernel is told attributes with the names where it wants them, for as long as they are not older than a lifetime. It is not told
-//! those of a file that is open here, whose last bytes may be on their way, of one that was changed here since the servers were
-//! asked ([`crate::inodes::local_changes`]), nor of one whose I/O servers do not answer: those are listed all the same, and asked for by who wants
-//! to know.
+//! The kernel gets attributes with the names if it wants them, as long as they are not older than a lifetime. It does not get those of a
+//! file that is open here (its last bytes may not have arrived), of one that was changed here since the servers were asked
+//! ([`crate::inodes::local_changes`]), or of one whose I/O servers do not answer: those are listed without attributes, and a program that
+//! wants them takes a request of its own.
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};

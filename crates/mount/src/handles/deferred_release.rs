@@ -1,8 +1,8 @@
-//! Tells the service what was closed when nothing else is asked of it.
+//! Deferred release: telling the service of closed files when no other request does.
 //!
-//! The service hears of closed files with the next request. If there is none for a while, the bytes of a file whose last name went while it
-//! was open would stay where they are, and the size of a file that was written would not be known: so a thread says it, [`AFTER`] the first
-//! close that was not said yet. It sleeps as long as nothing is closed.
+//! The service learns of closed files with the next request. If there is none for a while, the bytes of a file whose last name was removed
+//! while it was open would stay, and the size of a file that was written would not be known: so a thread tells it, [`AFTER`] the first
+//! close that it was not told of. The thread sleeps as long as nothing is closed.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

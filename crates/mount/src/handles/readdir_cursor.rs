@@ -1,8 +1,8 @@
-//! The names of a directory that its reader was told, as far as they are needed to let it go back.
+//! Readdir cursors: the names that a directory's reader has got, as far as they are needed to seek back.
 //!
-//! Of the last ones each is kept, so that going back by a little is exact whatever has changed meanwhile; of those before only some, at
-//! even distances that double when there are too many. So whoever goes far back, in a directory of any size, begins at a name
-//! that was told, and counts on from there.
+//! Each of the last ones is kept, so that seeking back by a little is exact whatever has changed meanwhile; of those before only some, at
+//! even distances that double when there are too many. So a reader that seeks far back, in a directory of any size, starts at a name
+//! that it has got before, and counts from there.
 
 use std::collections::VecDeque;
 

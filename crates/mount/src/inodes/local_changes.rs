@@ -1,8 +1,8 @@
-//! What was changed here lately.
+//! What was changed through this mount lately.
 //!
-//! What a walk has brought ahead of its reader is older than the question it answers. A change that another machine made meanwhile may
-//! be a second late; one that a program here made may not: who has changed a file, and then looks, sees the change. So every change is
-//! noted when it is done, before the program that asked for it is answered, and what was asked of the servers before that is not told to
+//! What a walk has fetched ahead of its reader is older than the question it answers. A change by another machine may be seen a second
+//! late; one by a program here may not: a program that changes a file and then looks sees the change. So every change is
+//! noted when it is done, before the program that asked for it is answered, and what the servers were asked before that is not told to
 //! the kernel. What is older than a lifetime is not told anyway, so no change is remembered for longer.
 
 use crate::fuse::request::{Header, Operation};

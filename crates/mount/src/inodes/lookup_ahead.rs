@@ -1,11 +1,11 @@
 //! Lookup read-ahead: names that are looked up in a directory's order are answered by a walk.
 //!
 //! A program that has listed a directory and then asks for one file after another (`du`, `rm -r`, `tar`, all that sort first) asks when
-//! the kernel has no attributes, or believes them no longer. One request for each would cost round trips for each. So when names of
-//! a directory that was listed here come in its order, a walk begins after the last of them, and those that follow are answered by what
-//! it brings: the kernel's question takes part in one that was asked for many. A walk whose entries are not wanted ends.
+//! the kernel has no attributes, or only expired ones. One request for each would cost a round trip for each. So when names of a
+//! directory that was listed here are looked up in its order, a walk begins after the last of them and answers those that follow, many
+//! for each request. A walk whose entries are not wanted ends.
 //!
-//! That a name is not there is never said from here, nor anything that is older than a lifetime or than a change here.
+//! It never says that a name does not exist, nor anything that is older than a lifetime or than a change here.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

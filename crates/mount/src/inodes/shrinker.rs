@@ -1,9 +1,8 @@
-//! Shrinking the kernel's cache of inodes, which forgets what is more than the mount will keep.
+//! Shrinking the kernel's cache of inodes.
 //!
-//! What the kernel knows is known here too, and it forgets only when its memory is short; the memory here does not count for that. So a
-//! listing of a million files would leave a million of them in both. Past a number, the kernel is asked to drop those it has known
-//! for longest: what nobody uses and nobody has opened (the pages of those that were opened are worth more), and what that is not
-//! enough for, all that nobody uses.
+//! What the kernel knows is known here too, and it forgets only when its own memory is short. So a listing of a million files would leave
+//! a million inodes in both. Past a limit, the kernel is asked to drop those it has known for longest: first what nobody uses and nobody
+//! has opened (pages of opened files are worth more), and if that is not enough, all that nobody uses.
 
 use crate::inodes::inode::Inode;
 use parking_lot::{Condvar, Mutex, MutexGuard};

@@ -1,6 +1,6 @@
-//! The files and directories the kernel knows. It says how often it was told of each, and when it has forgotten one; what
-//! it has forgotten and nobody has open is not kept here either, so that the table is as large as the kernel's caches and
-//! no larger. How large those may be is [`crate::inodes::shrinker`]'s.
+//! The inodes that the kernel knows. It says how often it looked each up, and when it has forgotten one; what it has forgotten and
+//! nobody has open is not kept here either, so that the table is as large as the kernel's cache and no larger. How large that may
+//! be is [`crate::inodes::shrinker`]'s.
 
 use crate::fuse::abi::ROOT;
 use crate::inodes::inode::{Inode, InodeState};

@@ -117,7 +117,7 @@ impl Requests {
             Some(Operation::Destroy) => return drop(device.answer(header.unique, 0, &[])),
             Some(operation) => operation,
         };
-        let under_way = self.interrupts.begin(header.unique, header.pid, device, leave(&operation));
+        let under_way = self.interrupts.begin(header.unique, header.pid, device, abandon(&operation));
         let grants = Grants::by(&operation);
         let tracing = recording::begin(&mut worker.tracer, &operation);
         let serve = std::panic::AssertUnwindSafe(|| self.files.serve(worker, header, operation, &under_way));
@@ -149,7 +149,7 @@ impl Requests {
 }
 
 /// Whether a program that is ending may be answered before a request has ended.
-fn leave(operation: &Operation<'_>) -> Abandon {
+fn abandon(operation: &Operation<'_>) -> Abandon {
     use Operation as O;
     match operation {
         O::Flush { .. } => Abandon::Anytime,
