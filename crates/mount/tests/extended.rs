@@ -102,7 +102,7 @@ fn the_store_says_who_it_is_and_nothing_made_up_is_listed_or_set() {
 fn a_mounts_own_layout_is_for_directories_that_say_nothing() {
     needs_mounts!();
     let stand = Stand::new(4);
-    let layout = thalweg_mount::layout_text::parse("simple_stripe,strip_size=131072 datafiles=1 place=targets:2").unwrap();
+    let layout = "simple_stripe,strip_size=131072 datafiles=1 place=targets:2".parse().unwrap();
     let m = stand.mount_with("m", |options| options.layout = layout);
     fs::create_dir(m.at("d")).unwrap();
     setxattr(m.at("d"), "user.thalweg.layout", b"basic_dist place=targets:0", XattrFlags::empty()).unwrap();

@@ -7,7 +7,7 @@ mod loopback;
 #[path = "served/mod.rs"]
 mod served;
 
-use thalweg_store::client::{DataClient, data::Outgoing};
+use thalweg_store::client::{DataClient, Outgoing};
 use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;

@@ -12,11 +12,6 @@ pub(crate) mod poisoning {
     pub(crate) use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }
 
-/// Locks, whether or not an earlier holder panicked.
-pub(crate) fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Does something when it is dropped, by a panic as well.
 pub(crate) struct Finally<F: FnMut()>(pub F);
 

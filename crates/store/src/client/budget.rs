@@ -7,7 +7,7 @@
 //!
 //! Memory that comes back is lent again: pages that were touched lately are several times faster than new ones.
 
-use super::memory::{Bytes, RequestMemory};
+use super::engine::memory::{Bytes, Lender, RequestMemory};
 use crate::limits;
 use crate::sync::Mutex;
 use std::collections::HashMap;
@@ -56,8 +56,8 @@ pub(crate) struct Share {
     number: u64,
 }
 
-/// Who has lent a piece of memory.
-pub(crate) struct Lender {
+/// The holder that a piece of memory was lent to.
+struct Holding {
     budget: Arc<Budget>,
     number: u64,
 }
@@ -155,8 +155,8 @@ impl Share {
             state.kept_bytes = 0;
         }
         drop(guard);
-        let lender = Lender { budget: Arc::clone(&self.budget), number: self.number };
-        Some(Arc::new(RequestMemory::lent(kept.unwrap_or_else(|| RequestMemory::to_lend(bytes)), lender)))
+        let holding = Holding { budget: Arc::clone(&self.budget), number: self.number };
+        Some(Arc::new(RequestMemory::lent(kept.unwrap_or_else(|| RequestMemory::to_lend(bytes)), Box::new(holding))))
     }
 }
 
@@ -166,8 +166,8 @@ impl Drop for Share {
     }
 }
 
-impl Lender {
-    pub(super) fn give_back(&self, bytes: Bytes) {
+impl Lender for Holding {
+    fn give_back(&self, bytes: Bytes) {
         let many = bytes.len() as u64;
         let mut state = self.budget.state.lock();
         state.lent_bytes -= many;

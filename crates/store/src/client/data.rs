@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
-use super::file::FileHandle;
+use super::handle::FileHandle;
 use super::link::{Lent, Link};
 use super::names::Names;
 use crate::crc::{Crc32c, crc32c};
@@ -342,7 +342,7 @@ fn received(tracer: &mut Tracer, connection: &mut Connection) -> Result<(IoReply
     let expected = reply.header.payload_crc;
     let body = connection.completed(tracer, reply, (!payload.is_empty()).then_some(payload.len() as u64));
     if !payload.is_empty() && crc32c(&payload) != expected {
-        return Err(super::file::damaged(payload.len()).at_server(&connection.hello().server));
+        return Err(super::payload::damaged(payload.len()).at_server(&connection.hello().server));
     }
     Ok((body, payload))
 }

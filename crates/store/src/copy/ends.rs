@@ -3,8 +3,8 @@
 use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
 use super::local::{LocalSink, LocalSource, NullSink, Pattern};
+use crate::client::engine::flow::{Endpoint, Flow, Moving, Task, Work};
 use crate::client::engine::{Engine, EngineOptions};
-use crate::client::flow::{End, Flow, Moving, Task, Work};
 use crate::client::verifiers::Verifiers;
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -238,7 +238,7 @@ impl StoreEnd {
     /// Moves a range in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
     pub(super) fn flow(
         &self,
-        end: End,
+        endpoint: Endpoint,
         (offset, length): (u64, u64),
         buffer_bytes: u64,
         request: Option<SpanId>,
@@ -254,7 +254,7 @@ impl StoreEnd {
             }
         }
         let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
-        let flow = Flow::new(self.moving(end, request, Arc::clone(moved_bytes)), tasks);
+        let flow = Flow::new(self.moving(endpoint, request, Arc::clone(moved_bytes)), tasks);
         let asked_by = tracer.track();
         self.with_engine(|engine| {
             while !parts.is_empty() {
@@ -271,17 +271,17 @@ impl StoreEnd {
         Ok(flow)
     }
 
-    fn moving(&self, end: End, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>) -> Moving {
+    fn moving(&self, endpoint: Endpoint, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>) -> Moving {
         let (file, verifiers) = (Arc::clone(&self.handle), Arc::clone(&self.verifiers));
-        Moving { file, end, durability: self.durability, verifiers, request, moved_bytes }
+        Moving { file, endpoint, durability: self.durability, verifiers, request, moved_bytes }
     }
 
     /// Puts the file on media, on all its servers at a time, and then its name.
     pub(super) fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
         // Direction does not matter: there is nothing to move.
-        let end = End::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
-        let flow = Flow::new(self.moving(end, None, Arc::default()), servers.len());
+        let endpoint = Endpoint::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
+        let flow = Flow::new(self.moving(endpoint, None, Arc::default()), servers.len());
         let asked_by = tracer.track();
         let asked = self.with_engine(|engine| {
             for (server, indexes) in servers {

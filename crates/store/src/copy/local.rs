@@ -3,7 +3,7 @@
 //! A source is read with `pread`, never mapped: a file that is cut off while it is mapped kills its reader.
 
 use super::draft;
-use crate::client::flow;
+use crate::client::engine::flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};

@@ -3,7 +3,7 @@
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::job::{Chosen, Control};
 use crate::client::RequestMemory;
-use crate::client::flow::{End, Sink, Source};
+use crate::client::engine::flow::{Endpoint, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex};
 use std::io::Write;
@@ -237,14 +237,14 @@ impl<'a> Requests<'a> {
     /// The connections' threads do it all.
     fn direct(&self, tracer: &mut Tracer, part: Part, span: Option<SpanId>) -> Result<()> {
         let range = (part.offset, part.length);
-        let (end, way) = match (&self.source.end, self.sink) {
-            (From::Local(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
-            (From::Memory(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
-            (From::Store(end), To::Local(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
-            (From::Store(end), To::Null(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+        let (end, endpoint) = match (&self.source.end, self.sink) {
+            (From::Local(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Memory(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Store(end), To::Local(sink)) => (end, Endpoint::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+            (From::Store(end), To::Null(sink)) => (end, Endpoint::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
             _ => return Err(Error::new(ErrorKind::Invalid, "these ends have no direct data path: a bug")),
         };
-        let flow = end.flow(way, range, self.buffer_bytes(), span, self.moved(), tracer)?;
+        let flow = end.flow(endpoint, range, self.buffer_bytes(), span, self.moved(), tracer)?;
         if let From::Local(source) = &self.source.end {
             source.read_ahead(part.offset, part.length);
         }
@@ -261,8 +261,8 @@ impl<'a> Requests<'a> {
             From::Store(end) => {
                 // Bytes count when they have arrived, and these have only half the way behind them.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
-                let way = End::ToMemory(Arc::clone(memory), part.offset);
-                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
+                let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset);
+                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
                 return Ok(Some(part));
             }
             From::Local(source) => &**source,
@@ -287,8 +287,8 @@ impl<'a> Requests<'a> {
         let about = About { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
         match self.sink {
             To::Store(end) => {
-                let way = End::FromMemory(Arc::clone(memory), part.offset);
-                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+                let endpoint = Endpoint::FromMemory(Arc::clone(memory), part.offset);
+                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
             }
             To::Null(_) => Ok(()),
             To::Local(sink) => {

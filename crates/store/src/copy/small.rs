@@ -3,7 +3,7 @@
 
 use super::ends::{From, OpenSource, To};
 use crate::client::StoreFile;
-use crate::client::flow::{Sink, Source};
+use crate::client::engine::flow::{Sink, Source};
 use crate::error::Result;
 use thalweg_trace::{About, SpanKind, Tracer};
 

@@ -6,6 +6,7 @@ pub mod common;
 mod datafiles;
 mod files;
 pub mod io;
+mod layout_text;
 pub mod locks;
 pub mod many;
 mod map;

@@ -1,7 +1,7 @@
 //! Bytes of many files in one message to each I/O server.
 
 use super::LEFT_ALONE;
-use crate::client::data::Outgoing;
+use crate::client::Outgoing;
 use crate::client::{DataClient, FileHandle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;

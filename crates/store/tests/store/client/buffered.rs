@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use thalweg_layout::{Layout, Spec};
 use thalweg_store::client::{BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile};
 use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
+use thalweg_store::protocol::metadata::End;
 use thalweg_store::wire::Connect;
 use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::{Event, HostId, IdSpace, Memory, Mode, Role, Sink, SpanKind, Tracer};
@@ -50,7 +51,7 @@ fn reading_on_is_answered_from_memory_and_reading_here_and_there_fetches_nothing
     let size = bytes.len() as u64;
     StoreFile::new(Arc::clone(&data), handle(1, &[0, 1, 2])).write_at(&bytes, 0).unwrap();
     let read = |file: &BufferedFile, offset: u64, length: usize| {
-        let view = file.view(&mut off(), offset, length).unwrap();
+        let view = file.read(&mut off(), offset, length).unwrap();
         let end = (offset as usize + length).min(bytes.len());
         assert!(view[..] == bytes[offset as usize..end], "{length} at {offset}");
     };
@@ -115,6 +116,47 @@ fn a_read_asks_for_sizes_only_where_it_comes_short() {
 }
 
 #[test]
+fn a_hole_before_bytes_that_are_on_their_way_is_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = loopback::servers(directory.path(), 2, 1);
+    let data = client(&servers, PATIENCE);
+    let options = BufferedOptions {
+        behind: BehindOptions { age: Duration::from_secs(3600), ..BehindOptions::default() },
+        ..BufferedOptions::default()
+    };
+    let file = buffered_with(&data, handle(1, &[0, 1]), &options);
+    let direct = calls(|tracer| assert_eq!(file.file().read(tracer, &mut [1; 5000], 10_000, None).unwrap(), 0));
+    file.write(&mut off(), b"far behind", 50 * STRIP).unwrap();
+    let through = calls(|tracer| assert!(file.read(tracer, 10_000, 5000).unwrap()[..] == [0; 5000]));
+    assert_eq!(through, direct, "whatever is on its way, the servers are asked once");
+    let end = 50 * STRIP + 10;
+    assert_eq!(file.dirty_end(), Some(end));
+    assert_eq!(file.size(&mut off()).unwrap(), end, "who appends writes behind it");
+    assert_eq!(&file.read(&mut off(), end - 10, 100).unwrap()[..], b"far behind");
+    assert!(matches!(file.take_end(), End::Unknown), "it may not arrive");
+    file.flush(&mut off()).unwrap();
+    file.write_through(&mut off(), b"!", end).unwrap();
+    assert!(matches!(file.take_end(), End::Written { end_bytes, .. } if end_bytes == end + 1));
+}
+
+#[test]
+fn an_unbuffered_file_has_everything_at_the_servers_when_a_call_returns() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = loopback::servers(directory.path(), 2, 1);
+    let data = client(&servers, PATIENCE);
+    let open = || BufferedFile::unbuffered(Arc::new(StoreFile::new(Arc::clone(&data), handle(1, &[0, 1]))));
+    let (one, other) = (open(), open());
+    for round in 0..20_u64 {
+        let bytes = loopback::noise(100_000, round);
+        one.write(&mut off(), &bytes, round * 1000).unwrap();
+        assert_eq!(one.dirty_end(), None);
+        assert!(other.read(&mut off(), round * 1000, bytes.len()).unwrap()[..] == bytes[..], "round {round}");
+    }
+    assert_eq!(other.counters(), Default::default());
+    assert_eq!(data.budget().lent(), 0);
+}
+
+#[test]
 fn holes_and_data_are_found_across_datafiles() {
     let directory = tempfile::tempdir().unwrap();
     let servers = loopback::servers(directory.path(), 3, 1);
@@ -144,7 +186,7 @@ fn holes_and_data_are_found_across_datafiles() {
     let after = allocated(&data);
     assert!(before - after >= 2 * mib - 16 * STRIP, "{before} {after}");
     assert_eq!(file.size(&mut off()).unwrap(), 21 * mib);
-    assert!(file.view(&mut off(), 0, 1 << 20).unwrap().iter().all(|b| *b == 0));
+    assert!(file.read(&mut off(), 0, 1 << 20).unwrap().iter().all(|b| *b == 0));
 }
 
 #[test]
@@ -174,7 +216,7 @@ fn two_hundred_files_share_a_little_memory() {
             for (n, file) in files.iter().enumerate().skip(which).step_by(4) {
                 file.flush(&mut off()).unwrap();
                 for round in 0..10_u64 {
-                    let view = file.view(&mut off(), round * 20_000, 20_000).unwrap();
+                    let view = file.read(&mut off(), round * 20_000, 20_000).unwrap();
                     assert!(view[..] == loopback::noise(20_000, n as u64 + round), "file {n}, round {round}");
                 }
             }
@@ -200,7 +242,7 @@ fn keeps_working(file: &BufferedFile, over: &AtomicBool) -> u64 {
         let offset = rounds % 20 * 200_000;
         file.write(&mut off(), &bytes, offset).unwrap();
         file.flush(&mut off()).unwrap();
-        assert!(file.view(&mut off(), offset, bytes.len()).unwrap()[..] == bytes[..]);
+        assert!(file.read(&mut off(), offset, bytes.len()).unwrap()[..] == bytes[..]);
         rounds += 1;
     }
     rounds
@@ -215,7 +257,7 @@ fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
         // Taken, unless an earlier write's failure is known already.
         let _ = file.write(&mut off(), &bytes, 0);
         errors.push(file.flush(&mut off()).unwrap_err());
-        errors.push(file.view(&mut off(), 40 << 20, 1 << 20).map(drop).unwrap_err());
+        errors.push(file.read(&mut off(), 40 << 20, 1 << 20).map(drop).unwrap_err());
         assert!(begun.elapsed() < within, "{:?}", begun.elapsed());
         file.flush(&mut off()).expect("told once");
     }
@@ -233,7 +275,7 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
     for file in &files {
         file.write(&mut off(), &loopback::noise(1 << 20, 1), 0).unwrap();
         file.flush(&mut off()).unwrap();
-        assert_eq!(file.view(&mut off(), 0, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(file.read(&mut off(), 0, 1 << 20).unwrap().len(), 1 << 20);
     }
     servers.stop(1);
     let over = AtomicBool::new(false);
@@ -254,7 +296,7 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
         let bytes = loopback::noise(2 << 20, 9);
         file.write(&mut off(), &bytes, 0).unwrap();
         file.sync(&mut off()).unwrap();
-        assert!(file.view(&mut off(), 0, bytes.len()).unwrap()[..] == bytes[..]);
+        assert!(file.read(&mut off(), 0, bytes.len()).unwrap()[..] == bytes[..]);
     }
 }
 
@@ -276,10 +318,10 @@ fn many_readers_and_writers_of_a_server_that_is_gone_do_not_wait_for_each_other(
                 let _ = file.write(&mut off(), &loopback::noise(1 << 20, 2), 0);
                 file.flush(&mut off()).unwrap_err();
             });
-            scope.spawn(|| file.ahead().read(&mut off(), &mut vec![0; 1 << 20], 0).unwrap_err());
+            scope.spawn(|| file.read(&mut off(), 8 << 20, 1 << 20).map(drop).unwrap_err());
         }
     });
-    // Half a second for the refused connection, for reading ahead and for reading then; one after the other would be 24.
+    // Half a second for the refused connection; one after the other would be 24.
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
 
@@ -425,10 +467,9 @@ fn survive(history: &[Happening]) {
                 unsynced = true;
             }
             Happening::Read(offset, length) => {
-                let mut buffer = vec![0; *length];
-                let have = file.read(&mut off(), &mut buffer, *offset).unwrap();
-                let right = &model[*offset as usize..*offset as usize + have];
-                assert!(may_be_lost || buffer[..have] == *right, "{length} at {offset}");
+                let found = file.read(&mut off(), *offset, *length).unwrap();
+                let right = &model[*offset as usize..*offset as usize + found.len()];
+                assert!(may_be_lost || found[..] == *right, "{length} at {offset}");
             }
             Happening::Flush => told = file.flush(&mut off()).err(),
             Happening::Sync => match file.sync(&mut off()) {

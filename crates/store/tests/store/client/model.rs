@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_layout::{Layout, Spec};
 use thalweg_store::ErrorKind;
-use thalweg_store::client::{BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile};
+use thalweg_store::client::{AheadOptions, BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, ReadAhead, StoreFile};
 use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
@@ -28,15 +28,18 @@ enum WriteWay {
     Pieces(usize),
     /// In such pieces, the last first.
     PiecesBackward(usize),
+    /// By two threads, each writing every other piece.
+    Threads(usize),
 }
 
 /// The ways in which they can be read.
 #[derive(Clone, Copy, Debug)]
 enum ReadWay {
     Buffered,
-    View,
     /// After a flush, without buffers.
     Direct,
+    /// The same ahead, by a reader that knows the file's size.
+    KnownSize,
     Pieces(usize),
     /// Pieces of so many bytes at such a distance.
     Strided(usize, u64),
@@ -56,10 +59,8 @@ enum Operation {
     Sync,
     /// At the end of the file.
     Append(usize, u64),
-    /// New windows.
-    Reopen,
-    /// Says the size, or that it is not known.
-    Told(bool),
+    /// Opened anew: buffered, or keeping nothing.
+    Reopen(bool),
     /// So little memory for windows.
     Budget(u64),
     /// The same place so many times at once: the last is what counts.
@@ -78,12 +79,13 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => Just(WriteWay::Behind),
         1 => Just(WriteWay::Through),
         2 => piece.clone().prop_map(WriteWay::Pieces),
-        1 => piece.clone().prop_map(WriteWay::PiecesBackward)
+        1 => piece.clone().prop_map(WriteWay::PiecesBackward),
+        1 => piece.clone().prop_map(WriteWay::Threads)
     ];
     let read_way = prop_oneof![
-        3 => Just(ReadWay::Buffered),
-        2 => Just(ReadWay::View),
+        5 => Just(ReadWay::Buffered),
         1 => Just(ReadWay::Direct),
+        1 => Just(ReadWay::KnownSize),
         2 => piece.clone().prop_map(ReadWay::Pieces),
         1 => (1_usize..3000, 4000_u64..90_000).prop_map(|(n, d)| ReadWay::Strided(n, d)),
         1 => piece.prop_map(ReadWay::Threads)
@@ -106,8 +108,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => Just(Operation::Flush),
         1 => Just(Operation::Sync),
         2 => (length, any::<u64>()).prop_map(|(l, s)| Operation::Append(l, s)),
-        1 => Just(Operation::Reopen),
-        1 => any::<bool>().prop_map(Operation::Told),
+        2 => prop::bool::weighted(0.7).prop_map(Operation::Reopen),
         1 => prop_oneof![Just(0_u64), Just(300_000), Just(5 << 20), Just(256 << 20)].prop_map(Operation::Budget),
         2 => (offset_again, 1_usize..2_000_000, any::<u64>(), 2_u8..5).prop_map(|(o, l, s, n)| Operation::Overwrite(o, l, s, n)),
         3 => (0..REACH / 2, 0_u64..500_000, any::<u64>()).prop_map(|(o, d, s)| Operation::WriteAhead(o, d, s)),
@@ -137,45 +138,54 @@ struct Client {
     data: Arc<DataClient>,
     handle: FileHandle,
     open: BufferedFile,
-    told: bool,
 }
 
 fn options() -> BufferedOptions {
     let behind = BehindOptions { window_bytes: Some(3 << 20), age: Duration::from_secs(3600) };
-    BufferedOptions { ahead_bytes: Some(3 << 20), behind, size_bytes: None }
+    BufferedOptions { ahead_bytes: Some(3 << 20), behind }
 }
 
 impl Client {
     fn new(servers: &loopback::Servers, handle: &FileHandle) -> Client {
         let data = Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout: Duration::from_secs(20), ..Connect::default() }));
         let open = BufferedFile::new(Arc::new(StoreFile::new(Arc::clone(&data), handle.clone())), &options());
-        Client { data, handle: handle.clone(), open, told: false }
+        Client { data, handle: handle.clone(), open }
     }
 
-    fn reopen(&mut self, options: &BufferedOptions) {
+    /// `None`: keeping nothing.
+    fn reopen(&mut self, options: Option<&BufferedOptions>) {
         self.open.flush(&mut Tracer::off()).unwrap();
-        self.open = BufferedFile::new(Arc::new(StoreFile::new(Arc::clone(&self.data), self.handle.clone())), options);
-        self.told = false;
+        let file = Arc::new(StoreFile::new(Arc::clone(&self.data), self.handle.clone()));
+        self.open = match options {
+            Some(options) => BufferedFile::new(file, options),
+            None => BufferedFile::unbuffered(file),
+        };
     }
 
     fn read(&self, offset: u64, length: usize, way: ReadWay) -> Vec<(u64, usize, Vec<u8>)> {
         let off = &mut Tracer::off();
-        let one = |offset: u64, length: usize, off: &mut Tracer| {
-            let mut buffer = vec![0xEE; length];
-            let have = self.open.read(off, &mut buffer, offset).unwrap();
-            buffer.truncate(have);
-            (offset, length, buffer)
-        };
+        let one = |offset: u64, length: usize, off: &mut Tracer| (offset, length, self.open.read(off, offset, length).unwrap().to_vec());
         let cut = |piece: usize| (0..length.div_ceil(piece)).map(move |n| (offset + (n * piece) as u64, piece.min(length - n * piece)));
         match way {
             ReadWay::Buffered => vec![one(offset, length, off)],
-            ReadWay::View => vec![(offset, length, self.open.view(off, offset, length).unwrap().to_vec())],
             ReadWay::Direct => {
                 self.open.settle(off);
                 let mut buffer = vec![0xEE; length];
                 let have = self.open.file().read_at(&mut buffer, offset).unwrap();
                 buffer.truncate(have);
                 vec![(offset, length, buffer)]
+            }
+            ReadWay::KnownSize => {
+                self.open.settle(off);
+                let size_bytes = Some(self.open.size(off).unwrap());
+                let ahead = ReadAhead::new(Arc::clone(self.open.file()), &AheadOptions { size_bytes, ..AheadOptions::default() });
+                let read = |(offset, length): (u64, usize)| {
+                    let mut buffer = vec![0xEE; length];
+                    let have = ahead.read(&mut Tracer::off(), &mut buffer, offset).unwrap();
+                    buffer.truncate(have);
+                    (offset, length, buffer)
+                };
+                cut(length / 16 + 1).map(read).collect()
             }
             ReadWay::Pieces(piece) => cut(piece.max(length / 64 + 1)).map(|(o, l)| one(o, l, off)).collect(),
             ReadWay::Strided(piece, distance) => (0..12).map(|n| one(offset + n * distance, piece, off)).collect(),
@@ -204,6 +214,15 @@ impl Client {
             WriteWay::Behind => self.open.write(off, bytes, offset).unwrap(),
             WriteWay::Through => self.open.write_through(off, bytes, offset).unwrap(),
             WriteWay::Pieces(piece) => cut(piece).into_iter().for_each(|(o, part)| self.open.write(off, part, o).unwrap()),
+            WriteWay::Threads(piece) => {
+                let pieces = &cut(piece);
+                std::thread::scope(|scope| {
+                    for which in 0..2 {
+                        let mine = pieces.iter().skip(which).step_by(2);
+                        scope.spawn(move || mine.for_each(|(o, part)| self.open.write(&mut Tracer::off(), part, *o).unwrap()));
+                    }
+                });
+            }
             WriteWay::PiecesBackward(piece) => cut(piece).into_iter().rev().for_each(|(o, part)| self.open.write(off, part, o).unwrap()),
         }
     }
@@ -280,7 +299,6 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
             // As between closing a file and opening it: what was written is there, what was fetched may be old.
             clients[last].open.flush(off).unwrap();
             clients[client].open.forget_all();
-            clients[client].told = false;
             last = client;
         }
         let me = &mut clients[client];
@@ -310,22 +328,18 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
                 check_read(me, &model, offset + 300_000, 600_000, ReadWay::Pieces(65536));
             }
             Operation::Truncate(size) => {
-                me.open.settle(off);
-                me.data.truncate(off, &handle, *size).unwrap();
-                me.open.forget_all();
-                me.told = false;
+                me.open.truncate(off, |off| me.data.truncate(off, &handle, *size)).unwrap();
                 model.resize(*size as usize, 0);
             }
             Operation::Allocate(offset, length, how) => {
                 me.open.allocate(off, *offset, *length, *how).unwrap();
-                me.told = false;
                 allocate(&mut model, *offset, *length, *how);
             }
             Operation::Seek(offset, what) => check_seek(&model, *offset, *what, me.open.seek(off, *offset, *what).unwrap()),
             Operation::Size => assert_eq!(me.open.size(off).unwrap(), model.len() as u64),
             Operation::Flush => {
                 me.open.flush(off).unwrap();
-                assert_eq!(me.open.behind().dirty_end(), None);
+                assert_eq!(me.open.dirty_end(), None);
             }
             Operation::Sync => me.open.sync(off).unwrap(),
             Operation::Append(length, seed) => {
@@ -333,23 +347,19 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
                 assert_eq!(offset, model.len() as u64);
                 let bytes = loopback::noise(*length, *seed);
                 if offset + (*length as u64) < 2 * REACH {
-                    me.write(&bytes, offset, WriteWay::Behind);
+                    me.write(&bytes, offset, if seed % 2 == 0 { WriteWay::Behind } else { WriteWay::Through });
                     put(&mut model, &bytes, offset);
                 }
             }
-            Operation::Reopen => me.reopen(&options()),
-            Operation::Told(known) => {
-                me.open.set_size(known.then_some(model.len() as u64));
-                me.told = *known;
-            }
+            Operation::Reopen(buffered) => me.reopen(buffered.then(options).as_ref()),
             Operation::Budget(bytes) => me.data.budget().set_total(*bytes),
             Operation::Age => {
                 let young = BehindOptions { age: Duration::ZERO, ..options().behind };
-                me.reopen(&BufferedOptions { behind: young, ..options() });
+                me.reopen(Some(&BufferedOptions { behind: young, ..options() }));
                 let end = me.open.size(off).unwrap().min(REACH);
                 me.open.write(off, b"aged", end).unwrap();
                 put(&mut model, b"aged", end);
-                while me.open.behind().dirty_end().is_some() {
+                while me.open.dirty_end().is_some() {
                     std::thread::yield_now();
                 }
             }
@@ -397,7 +407,7 @@ fn nothing_is_past_the_largest_file() {
     assert_eq!(client.open.write_through(off, b"x", most).unwrap_err().kind(), ErrorKind::TooLarge);
     assert_eq!(client.open.allocate(off, most, 1, Allocate::Extend).unwrap_err().kind(), ErrorKind::TooLarge);
     assert_eq!(client.open.allocate(off, 0, 0, Allocate::Extend).unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(client.open.read(off, &mut [0; 10], u64::MAX - 3).unwrap(), 0);
-    assert_eq!(client.open.read(off, &mut [0; 10], most - 3).unwrap(), 0);
+    assert_eq!(client.open.read(off, u64::MAX - 3, 10).unwrap().len(), 0);
+    assert_eq!(client.open.read(off, most - 3, 10).unwrap().len(), 0);
     assert_eq!(client.open.seek(off, u64::MAX, Seek::Hole).unwrap(), None);
 }
