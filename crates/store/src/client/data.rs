@@ -234,7 +234,7 @@ impl DataClient {
         file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))
     }
 
-    /// Puts a file's datafiles on media, on all servers at a time; by which start of each server.
+    /// Puts a file's datafiles on stable storage, on all servers at a time; by which start of each server.
     ///
     /// # Errors
     /// A server's or a connection's, naming server and file.

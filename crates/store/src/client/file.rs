@@ -95,7 +95,7 @@ impl StoreFile {
         }
     }
 
-    /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
+    /// Asks the servers to begin putting each write on stable storage, for a caller that will sync at the end: disks then work while bytes
     /// still arrive.
     #[must_use]
     pub fn to_be_synced(mut self) -> StoreFile {
@@ -183,7 +183,7 @@ impl StoreFile {
         self.durability
     }
 
-    /// Puts what was written on media.
+    /// Puts what was written on stable storage.
     ///
     /// # Errors
     /// Names server and file; [`crate::ErrorKind::Stale`], once, when a server has started anew since it took what is to be

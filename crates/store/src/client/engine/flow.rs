@@ -58,7 +58,7 @@ pub(crate) enum Endpoint {
 pub(crate) enum Task {
     /// Move a flow buffer.
     Move(FlowBuffer),
-    /// Put datafiles on media.
+    /// Put datafiles on stable storage.
     Sync(Vec<DatafileId>),
 }
 

@@ -4,7 +4,7 @@
 //! A directory's names are thus one range of keys in order of name, and a page of it is resumed after its
 //! last name whatever was created or removed meanwhile: no name that stays is missed or seen twice.
 //!
-//! Numbers are `epoch << 40 | n`; the epoch grows, on media, at each start. So a number lost together
+//! Numbers are `epoch << 40 | n`; the epoch grows, on stable storage, at each start. So a number lost together
 //! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
 //!
 //! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
