@@ -254,7 +254,7 @@ impl MetadataClient {
         self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
-    /// Gives a file or directory another name and, in the same step, other attributes.
+    /// Renames a file or directory and, in the same step, changes its attributes.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...

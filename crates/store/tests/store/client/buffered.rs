@@ -509,7 +509,7 @@ fn survive(history: &[Happening]) {
             may_be_lost = false;
             file.forget_all();
             if matches!(happening, Happening::Sync) {
-                // It has put on media what there was.
+                // It has made durable what there was.
                 keep();
                 (synced, changed) = (model.clone(), vec![false; model.len()]);
                 unsynced = false;
