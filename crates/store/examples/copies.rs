@@ -26,6 +26,23 @@ fn children_cpu_s(pid: u32) -> f64 {
     ticks / 100.0
 }
 
+/// Of each run: GiB/s, and processor time for each GiB: of both ends, of the client, of the server.
+fn report(mut rates: Vec<(f64, f64, f64, f64)>) {
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = rates[rates.len() / 2];
+    let mut cpus: Vec<f64> = rates.iter().map(|r| r.1).collect();
+    cpus.sort_by(f64::total_cmp);
+    println!(
+        "median {:.2} max {:.2} GiB/s; cpu ms/GiB: least {:.0}, median {:.0} (client {:.0}, server {:.0})",
+        median.0,
+        rates[rates.len() - 1].0,
+        cpus[0],
+        cpus[cpus.len() / 2],
+        median.2,
+        median.3
+    );
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let (directory, servers) = (PathBuf::from(&arguments[2]), arguments[3].parse().expect("servers"));
@@ -83,19 +100,7 @@ fn main() {
         let (client, server) = ((cpu_s() - client) / gib * 1e3, (children_cpu_s(child.id()) - server) / gib * 1e3);
         rates.push((gib / outcome.elapsed.as_secs_f64(), client + server, client, server));
     }
-    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = rates[rates.len() / 2];
-    let mut cpus: Vec<f64> = rates.iter().map(|r| r.1).collect();
-    cpus.sort_by(f64::total_cmp);
-    println!(
-        "median {:.2} max {:.2} GiB/s; cpu ms/GiB: least {:.0}, median {:.0} (client {:.0}, server {:.0})",
-        median.0,
-        rates[rates.len() - 1].0,
-        cpus[0],
-        cpus[cpus.len() / 2],
-        median.2,
-        median.3
-    );
+    report(rates);
     drop(child.stdin.take());
     let _ = child.wait();
     if !out {

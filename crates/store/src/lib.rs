@@ -14,6 +14,8 @@
 //! | [`config`] | `store.toml`, and addresses |
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | [`copy`] | copying files in, out and between stores |
+//! | `durable` | files that are there whole or not at all |
+//! | `sync` | locks, and what panics leave to do |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.

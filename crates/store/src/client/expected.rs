@@ -34,23 +34,23 @@ pub(super) struct Misfit {
 }
 
 impl Expected {
-    pub fn of(attributes: &Attributes) -> Expected {
+    pub(super) fn of(attributes: &Attributes) -> Expected {
         let settled = attributes.settled.clone();
         Expected(Mutex::new(settled.map(|settled| Told { settled, change: attributes.change })))
     }
 
     /// What was told last.
-    pub fn told(&self) -> Option<Told> {
+    pub(super) fn told(&self) -> Option<Told> {
         self.0.lock().clone()
     }
 
     /// This was told now.
-    pub fn set(&self, told: &Option<Told>) {
+    pub(super) fn set(&self, told: &Option<Told>) {
         self.0.lock().clone_from(told);
     }
 
     /// Whether a datafile that ends here may be whole.
-    pub fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
+    pub(super) fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
         self.0.lock().as_ref().is_none_or(|told| least(layout, &told.settled, index) <= end_bytes)
     }
 }

@@ -276,7 +276,7 @@ impl StoreEnd {
         Moving { file, endpoint, durability: self.durability, verifiers, request, moved_bytes }
     }
 
-    /// Puts the file on media, on all its servers at a time, and then its name.
+    /// Puts the file on stable storage, on all its servers at a time, and then its name.
     pub(super) fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
         // Direction does not matter: there is nothing to move.

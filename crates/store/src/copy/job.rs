@@ -74,7 +74,7 @@ pub struct CopyJob {
     pub sink: Sink,
     /// How fast.
     pub tuning: Tuning,
-    /// Whether everything is to be on media at the end.
+    /// Whether everything is to be durable at the end.
     pub sync: bool,
     /// Whether an existing file is replaced.
     pub force: bool,

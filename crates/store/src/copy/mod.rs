@@ -10,7 +10,7 @@
 //!
 //! # Whole or not at all
 //!
-//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and on media if that was asked for.
+//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and durable if that was asked for.
 //! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
 //! `.partial`. A source that shrinks, grows or vanishes meanwhile is an error.
 

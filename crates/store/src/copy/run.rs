@@ -125,7 +125,7 @@ fn servers(source: &OpenSource, sink: &To) -> u32 {
     from.into_iter().chain(to).map(many).max().unwrap_or(0) as u32
 }
 
-/// Moves the bytes with threads, and puts them on media if that was asked for.
+/// Moves the bytes with threads, and puts them on stable storage if that was asked for.
 pub(super) fn large(
     job: &CopyJob,
     source: &OpenSource,

@@ -63,7 +63,7 @@ impl Datafile {
         self.home.path(self.id)
     }
 
-    /// Puts its bytes on the medium, and its name, if that is not there yet.
+    /// Puts its bytes on stable storage, and its name, if that is not there yet.
     pub(super) fn sync(&self) -> Result<()> {
         let _allocation = self.home.sizes.changing(self.id);
         self.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", self.path().display()), e))?;
@@ -148,7 +148,7 @@ impl Datafile {
         }
     }
 
-    /// Begins to put a range on the medium. Only a hint: what fails here fails again, and is told, in a sync.
+    /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is told, in a sync.
     pub(crate) fn start_writeback(&self, offset: u64, length: u64) {
         // SAFETY: takes numbers only, and an open descriptor.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };

@@ -1,4 +1,4 @@
-//! Where a target's datafiles are: their names, which of those are on the medium, and what is known of their sizes.
+//! Where a target's datafiles are: their names, which of those are durable, and what is known of their sizes.
 
 use super::sizes::{Since, Sizes};
 use crate::durable;
@@ -61,7 +61,7 @@ impl Name {
     }
 }
 
-/// Which names are not on the medium yet, by directory: that is what can be synced. All of a directory's that were made before one
+/// Which names are not durable yet, by directory: that is what can be synced. All of a directory's that were made before one
 /// sync share it.
 pub(super) struct UnsyncedNames {
     /// For each part, and for the parts' own names (the last).
@@ -71,7 +71,7 @@ pub(super) struct UnsyncedNames {
 struct Directory {
     /// Names made so far. Begins at 1: those that were there at the start may be of a process that was killed before it synced them.
     made: AtomicU64,
-    /// Of those, on the medium.
+    /// Of those, durable.
     synced: Mutex<u64>,
 }
 
@@ -86,7 +86,7 @@ impl UnsyncedNames {
         self.directories[directory].made.fetch_add(1, Ordering::Release);
     }
 
-    /// Syncs a directory, unless all of its names are on the medium.
+    /// Syncs a directory, unless all of its names are durable.
     fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let names = &self.directories[directory];
         let wanted = names.made.load(Ordering::Acquire);
@@ -146,7 +146,7 @@ pub(super) struct Home {
     pub directory: PathBuf,
     /// `datafiles/`, open for looking up names in it.
     pub datafiles: OwnedFd,
-    /// Which names are on the medium.
+    /// Which names are durable.
     pub names: UnsyncedNames,
     /// What is known of sizes.
     pub sizes: Sizes,
@@ -184,7 +184,7 @@ impl Home {
         Ok(())
     }
 
-    /// Puts a datafile's name on the medium, unless it is there.
+    /// Puts a datafile's name on stable storage, unless it is there.
     pub(super) fn sync_name(&self, id: DatafileId) -> Result<()> {
         let datafiles = self.directory.join(DATAFILES);
         let sync = |directory: &Path| {
@@ -254,7 +254,7 @@ mod tests {
         };
         names.made(3);
         names.made(3);
-        assert!(names.sync(3, || Err(Error::new(crate::ErrorKind::Io, "the medium"))).is_err());
+        assert!(names.sync(3, || Err(Error::new(crate::ErrorKind::Io, "the disk"))).is_err());
         names.sync(3, sync).unwrap();
         names.sync(3, sync).unwrap();
         assert_eq!(syncs.get(), 1);

@@ -50,7 +50,7 @@ impl IoSession {
             let about = About { size_bytes: Some(length), count: Some(writes.len() as u32), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Synced {
-                // After all are written: the medium has had the time to work on the first ones.
+                // After all are written: the disk has had the time to work on the first ones.
                 let syncing = exchange.tracer.begin();
                 for ((id, ..), done) in writes.iter().zip(&mut each) {
                     if done.is_ok() {

@@ -206,14 +206,7 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
-            IoRequest::SyncAll => {
-                let syncing = exchange.tracer.begin();
-                for target in self.server.targets.values() {
-                    target.sync_all().map_err(|e| at_target(e, target))?;
-                }
-                exchange.tracer.end(syncing, SpanKind::FileSync, exchange.about());
-                exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
-            }
+            IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }
@@ -221,6 +214,15 @@ impl Session for IoSession {
 }
 
 impl IoSession {
+    fn sync_all(&self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let syncing = exchange.tracer.begin();
+        for target in self.server.targets.values() {
+            target.sync_all().map_err(|e| at_target(e, target))?;
+        }
+        exchange.tracer.end(syncing, SpanKind::FileSync, exchange.about());
+        exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
+    }
+
     /// Works with `length` bytes of memory: the connection's own, or, past that, of the server's for large payloads, to
     /// which they are given back.
     pub(super) fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {

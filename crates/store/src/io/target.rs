@@ -206,7 +206,7 @@ impl Target {
         }
     }
 
-    /// Puts a datafile on the medium, and its name, if that is not there yet.
+    /// Puts a datafile on stable storage, and its name, if that is not there yet.
     pub(crate) fn sync(&self, id: DatafileId) -> Result<()> {
         self.briefly(id, false)?.map_or(Ok(()), |datafile| datafile.sync())
     }

@@ -26,7 +26,7 @@ pub(crate) trait IoServers: Send + Sync + 'static {
     /// When the server is away or its disk fails: nothing is known of any of them then.
     fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
 
-    /// Sets the sizes of datafiles of one server, and puts that on media.
+    /// Sets the sizes of datafiles of one server, and makes that durable.
     ///
     /// # Errors
     /// As for [`IoServers::remove`].

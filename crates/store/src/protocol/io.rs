@@ -15,10 +15,10 @@ pub enum Durability {
     /// asks for a sync later, and compares the boot verifiers of both answers.
     #[default]
     Returned,
-    /// As `Returned`, and already on its way to the medium: for whoever will ask for a sync when all is written, so that
-    /// the medium works while the network does.
+    /// As `Returned`, and already on its way to stable storage: for whoever will ask for a sync when all is written, so that
+    /// the disk works while the network does.
     Underway,
-    /// On the target's medium, with everything needed to find it there. Survives power loss.
+    /// On the target's stable storage, with everything needed to find it there. Survives power loss.
     Synced,
 }
 
@@ -46,7 +46,7 @@ pub enum IoRequest {
         /// How many bytes.
         length: u64,
     },
-    /// Puts datafiles on media: [`IoReply::Synced`]. One that does not exist has nothing to sync.
+    /// Puts datafiles on stable storage: [`IoReply::Synced`]. One that does not exist has nothing to sync.
     Sync {
         /// Which.
         datafiles: Vec<DatafileId>,
@@ -69,7 +69,7 @@ pub enum IoRequest {
     },
     /// Space on the targets here: [`IoReply::Space`].
     Statfs,
-    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is on media when the datafiles are synced.
+    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is durable when the datafiles are synced.
     Allocate {
         /// Which, and in each the offset and length in bytes (at least 1).
         datafiles: Vec<(DatafileId, u64, u64)>,

@@ -84,7 +84,7 @@ pub enum Operation {
         /// Which, and whether for writing.
         files: Vec<(FileId, bool)>,
     },
-    /// Gives a file or directory another name: [`MetadataReply::Attributes`].
+    /// Renames a file or directory: [`MetadataReply::Attributes`].
     Rename {
         /// Its name.
         from: Place,
@@ -124,7 +124,7 @@ pub enum Operation {
         /// Bytes.
         size_bytes: u64,
     },
-    /// Puts everything answered so far on media: [`MetadataReply::Synced`].
+    /// Puts everything answered so far on stable storage: [`MetadataReply::Synced`].
     Sync,
     /// [`MetadataReply::Status`].
     Status,
@@ -270,7 +270,7 @@ pub enum MetadataReply {
     },
     /// Which of the files are still there.
     Opened(Vec<FileId>),
-    /// Everything answered before is on media, by this start of the service.
+    /// Everything answered before is durable, by this start of the service.
     Synced(BootVerifier),
     /// How the service is.
     Status(Status),

@@ -57,7 +57,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn push(&mut self, work: Work, to_front: bool) {
+    pub(super) fn push(&mut self, work: Work, to_front: bool) {
         let file = work.flow.file.id();
         let of_file = self.by_file.entry(file).or_default();
         match (of_file.is_empty(), to_front) {
@@ -88,28 +88,28 @@ impl Queue {
 }
 
 impl Lane {
-    pub fn new(server: usize, link: Arc<Link>) -> Lane {
+    pub(super) fn new(server: usize, link: Arc<Link>) -> Lane {
         Lane { server, link, queue: Mutex::default(), ready: Condvar::new() }
     }
 
     /// The next task, without waiting.
-    pub fn next(&self) -> Option<Work> {
+    pub(super) fn next(&self) -> Option<Work> {
         self.queue.lock().pop()
     }
 
     /// A task once more, before all others.
-    pub fn again(&self, work: Work) {
+    pub(super) fn again(&self, work: Work) {
         self.queue.lock().push(Work { again: true, ..work }, true);
     }
 
     /// Everything that waits.
-    pub fn all(&self) -> Vec<Work> {
+    pub(super) fn all(&self) -> Vec<Work> {
         let mut queue = self.queue.lock();
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
     /// The next task. `None`: there will be no more, or there was none for so long that the thread is to end.
-    pub fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
+    pub(super) fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
         let waiting = tracer.begin();
         let mut queue = self.queue.lock();
         let mut slept = false;
@@ -153,22 +153,22 @@ impl Lane {
 }
 
 impl Shared {
-    pub fn new(options: EngineOptions) -> Shared {
+    pub(super) fn new(options: EngineOptions) -> Shared {
         Shared { options, failed: Mutex::new(None), cancelled: AtomicBool::new(false), open: Mutex::default() }
     }
 
-    pub fn fail(&self, error: Error) {
+    pub(super) fn fail(&self, error: Error) {
         if !self.options.is_shared {
             self.failed.lock().get_or_insert(error);
         }
     }
 
-    pub fn failure(&self) -> Option<Error> {
+    pub(super) fn failure(&self) -> Option<Error> {
         self.failed.lock().clone()
     }
 
     /// An error that the connection's end caused because we cancelled it is no error of the server's.
-    pub fn explain(&self, error: Error) -> Error {
+    pub(super) fn explain(&self, error: Error) -> Error {
         if self.cancelled.load(Ordering::SeqCst) { Error::new(ErrorKind::Cancelled, "stopped on request") } else { error }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// An engine for these servers of `links`. Its threads connect when they have something to do.
-    pub fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
+    pub(crate) fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
         let shared = Arc::new(Shared::new(options));
         let mut engine = Engine { lanes: HashMap::new(), threads: Vec::new(), shared };
         for server in servers {
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Puts a task into a server's queue.
-    pub fn ask(&self, server: usize, work: Work) {
+    pub(crate) fn ask(&self, server: usize, work: Work) {
         let Some(lane) = self.lanes.get(&server) else {
             let error = Error::new(ErrorKind::NotFound, "no thread for this server: a bug");
             return work.flow.done(Err(error), None);
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// Ends everything as soon as possible: what is under way fails.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::SeqCst);
         self.shared.fail(Error::new(ErrorKind::Cancelled, "stopped on request"));
         for stream in self.shared.open.lock().iter() {
@@ -97,7 +97,7 @@ impl Engine {
 
     /// Finishes what was asked for, and ends the threads. (A shared engine's end by themselves: the last to let go of it may
     /// be one of them.)
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for lane in self.lanes.values() {
             lane.queue.lock().closed = true;
             lane.ready.notify_all();

@@ -148,7 +148,7 @@ impl<'a> LocalTarget<'a> {
         rustix::fs::fchmod(&opened, Mode::from_raw_mode(self.context.mode_of(kept.mode))).map_err(failure)
     }
 
-    /// Puts everything on media that was written to this file system.
+    /// Puts everything on stable storage that was written to this file system.
     fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(self.root()).map_err(failure)
     }

@@ -81,7 +81,7 @@ pub struct TreeJob {
     pub workers: u32,
     /// How the bytes of large files flow.
     pub tuning: super::Tuning,
-    /// Whether everything is to be on media at the end, and each file before it has its name.
+    /// Whether everything is to be durable at the end, and each file before it has its name.
     pub sync: bool,
     /// Whether existing files are replaced, and existing directories are copied into.
     pub force: bool,

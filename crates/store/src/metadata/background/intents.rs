@@ -1,7 +1,7 @@
 //! What was promised is done: removed files' datafiles go, truncated files' datafiles get their sizes.
 //!
 //! An intent is in the database before its operation is answered, and leaves it when every I/O server
-//! has done its part. Nothing is asked of an I/O server before the intent is on media: power loss may
+//! has done its part. Nothing is asked of an I/O server before the intent is durable: power loss may
 //! otherwise bring a file back whose bytes are gone. So a removal, which nobody waits for, is done by a
 //! thread that syncs once for all it finds; a truncation is done by the thread that serves it, and by
 //! the worker if that failed.

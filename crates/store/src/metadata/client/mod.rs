@@ -254,7 +254,7 @@ impl MetadataClient {
         self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
-    /// Gives a file or directory another name and, in the same step, other attributes.
+    /// Renames a file or directory and, in the same step, changes its attributes.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...
@@ -286,7 +286,7 @@ impl MetadataClient {
         self.attributes(tracer, Operation::SetAttributes { place: place.clone(), set: set.clone() })
     }
 
-    /// Sets a file's size. On media at every I/O server when it returns.
+    /// Sets a file's size. Durable at every I/O server when it returns.
     ///
     /// # Errors
     /// When an I/O server is away: the size is set when it is back.
@@ -308,7 +308,7 @@ impl MetadataClient {
         LockClient::new(&self.inner.address, &self.inner.options.lock())
     }
 
-    /// Puts all names and attributes that were changed so far on media.
+    /// Puts all names and attributes that were changed so far on stable storage.
     ///
     /// # Errors
     /// [`ErrorKind::Stale`] when the service's machine was restarted since a change of ours: it may be lost.

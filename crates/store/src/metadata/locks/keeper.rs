@@ -1,7 +1,7 @@
 //! The table of locks at the service: who is alive, who waits where, and what happens after a restart.
 //!
 //! A client's life is one connection ([`Life`]); whoever says hello under the same name again, while the first connection is
-//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on media, before the
+//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on stable storage, before the
 //! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
 //! nobody else gets one.
 

@@ -4,7 +4,7 @@
 //! A directory's names are thus one range of keys in order of name, and a page of it is resumed after its
 //! last name whatever was created or removed meanwhile: no name that stays is missed or seen twice.
 //!
-//! Numbers are `epoch << 40 | n`; the epoch grows, on media, at each start. So a number lost together
+//! Numbers are `epoch << 40 | n`; the epoch grows, on stable storage, at each start. So a number lost together
 //! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
 //!
 //! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
@@ -29,7 +29,7 @@ mod writing;
 use self::tree::*;
 use self::turns::Turns;
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::{Database, Table, Transaction, Unwatched, View, Watch, read, write};
+use crate::metadata::database::{Database, Table, Transaction, View, Watch, read, write};
 use crate::metadata::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
 };
@@ -324,7 +324,7 @@ impl Namespace {
     /// As [`Namespace::stat`].
     #[cfg(test)]
     pub(crate) fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
-        self.list_claiming(&mut Unwatched, place, after, (most, detail), &mut Vec::new())
+        self.list_claiming(&mut crate::metadata::database::Unwatched, place, after, (most, detail), &mut Vec::new())
     }
 
     /// The same, and of each entry what its inode says of its size, if sizes are asked for.

@@ -10,7 +10,7 @@ use crate::metadata::namespace::{Namespace, Removed};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
 
 impl Namespace {
-    /// Gives a file or directory another name, in one step: at every moment the new name stands for the
+    /// Renames a file or directory, in one step: at every moment the new name stands for the
     /// old thing or the new one. The file it replaces, if any, is to be removed. Two names of one file both stay.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Drafts: files that a copy makes under `NAME.partial` and renames when they are whole.
+//! Drafts: files that a copy makes under `NAME.partial` and renames when they are complete.
 //!
 //! A copy says of a file that it makes it as a draft ([`Existing::Draft`](crate::protocol::metadata::Existing::Draft)), and a row remembers that, over restarts
 //! too. So a draft is known by what was said when it was made, never by its name: a person's own `x.partial` is none. It is one no more

@@ -497,6 +497,12 @@ impl World {
                     self.bytes.lock().layouts.insert(attributes.id, attributes.layout.unwrap());
                 }
             }
+            disaster => self.disaster(disaster, random, client),
+        }
+    }
+
+    fn disaster(&mut self, which: u64, random: &mut Random, client: usize) {
+        match which {
             87 => {
                 self.clients[client].session = None;
                 self.clients[client].closed.clear();

@@ -178,7 +178,7 @@ impl Boots {
         Ok(())
     }
 
-    /// The service stops in good order: nobody writes through it any more, and everything will be on media.
+    /// The service stops in good order: nobody writes through it any more, and everything will be durable.
     ///
     /// # Errors
     /// The database's.
