@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 7] = ["core.c", "environment.c", "confine.c", "objects.c", "io.c", "waits.c", "process.c"];
+const SOURCES: [&str; 9] = ["core.c", "ring.c", "calls.c", "environment.c", "confine.c", "objects.c", "io.c", "waits.c", "process.c"];
 
 /// Makes `preload.so` in the directory for what is built.
 pub fn compile() {

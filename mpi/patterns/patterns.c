@@ -206,7 +206,7 @@ int main(int count, char **words)
     }
     double moved = MPI_Wtime();
     if (!reads)
-        must(MPI_File_sync(file), "putting it on media");
+        must(MPI_File_sync(file), "MPI_File_sync");
     double synced = MPI_Wtime();
     must(MPI_File_close(&file), "closing");
     tell(bytes, moved - begun, synced - moved);

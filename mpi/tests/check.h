@@ -1,4 +1,4 @@
-/* What the test programs share: failing with a sentence, and names of MPI's error classes. */
+/* What the test programs share: who a rank is, failing with a sentence, and names of MPI's error classes. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -8,11 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int rank, size;
+
+static inline void start(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+}
+
 static inline void fail(const char *format, ...)
 {
-    int rank;
     va_list arguments;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     va_start(arguments, format);
     fprintf(stderr, "rank %d: ", rank);
     vfprintf(stderr, format, arguments);

@@ -1,8 +1,8 @@
 /* The runs of random types, held against where MPI itself finds their bytes: a buffer whose bytes say where they are is packed. */
 #define _GNU_SOURCE
 #include "find.c"
-#include "check.h"
 #include "hints/flatten.c"
+#include "check.h"
 
 #define BYTES 40000
 
@@ -126,7 +126,7 @@ static int places(MPI_Datatype type, int *list)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    start(&argc, &argv);
     static int list[BYTES];
     int compared = 0;
     for (int round = 0; round < 4000; round++) {

@@ -7,7 +7,6 @@
 #define BLOCK 40000 /* no multiple of a page, of a strip or of a buffer */
 #define RECORD 1024
 
-static int rank, size;
 static const char *path;
 
 static unsigned char pattern(MPI_Offset x)
@@ -364,9 +363,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    start(&argc, &argv);
     if (argc != 3)
         fail("expected io SCENARIO[,SCENARIO]... PATH-PREFIX");
     char *list = argv[1], *save = NULL;

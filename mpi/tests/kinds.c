@@ -6,7 +6,6 @@
 #define BLOCK 65536
 #define TILES 4
 
-static int rank, size;
 static char *letters;
 
 /* ---- views */
@@ -303,9 +302,7 @@ static void one(const char *directory, const char *wanted)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    start(&argc, &argv);
     letters = malloc(TILES * BLOCK);
     memset(letters, 'A' + rank, TILES * BLOCK);
     if (argc == 3 && !strcmp(argv[2], "list")) {

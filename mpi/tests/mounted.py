@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -181,3 +182,25 @@ def run_job(command, environment=None):
         out, err = job.communicate()
         raise AssertionError(f"{' '.join(command)}: hung\n{out}\n{err}") from None
     return subprocess.CompletedProcess(command, job.returncode, out, err)
+
+
+def for_module():
+    """The store of a module's tests, for its `setUpModule`: taken down when they have run. Where there can be none, they are skipped."""
+    why = cannot_mount()
+    if why:
+        raise unittest.SkipTest(why)
+    m = Mounted()
+    unittest.addModuleCleanup(m.__exit__)
+    return m.__enter__()
+
+
+class EachMpi:
+    """Tests of one MPI implementation, `mpi`; skipped where it is missing."""
+
+    mpi = None
+
+    @classmethod
+    def setUpClass(cls):
+        why = missing(cls.mpi)
+        if why:
+            raise unittest.SkipTest(why)

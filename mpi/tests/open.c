@@ -14,8 +14,6 @@
 
 #define PART 65536
 
-static int rank, size;
-
 static void json_string(const char *text)
 {
     putchar('"');
@@ -185,9 +183,7 @@ static void one(int argc, char **argv, int job)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    start(&argc, &argv);
     for (int first = 1, last, job = 0; first < argc; first = last + 1, job++) {
         for (last = first; last < argc && strcmp(argv[last], "--and"); last++) {
         }

@@ -14,24 +14,11 @@ FOUR = ("a", "b", "a", "b")
 
 def setUpModule():
     global m
-    why = mounted.cannot_mount()
-    if why:
-        raise unittest.SkipTest(why)
-    m = mounted.Mounted()
-    unittest.addModuleCleanup(m.__exit__)
-    m.__enter__()
+    m = mounted.for_module()
 
 
-class Hints:
+class Hints(mounted.EachMpi):
     """What holds under both implementations; `mpi` is which."""
-
-    mpi = None
-
-    @classmethod
-    def setUpClass(cls):
-        why = mounted.missing(cls.mpi)
-        if why:
-            raise unittest.SkipTest(why)
 
     def setUp(self):
         self.name = f"{self.mpi}-{self._testMethodName}"

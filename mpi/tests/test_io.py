@@ -25,12 +25,7 @@ PATTERNED = {
 
 def setUpModule():
     global m
-    why = mounted.cannot_mount()
-    if why:
-        raise unittest.SkipTest(why)
-    m = mounted.Mounted()
-    unittest.addModuleCleanup(m.__exit__)
-    m.__enter__()
+    m = mounted.for_module()
 
 
 def pattern(length):
@@ -41,16 +36,9 @@ def record(rank, number):
     return struct.pack(f"<{RECORD // 4}i", rank, number, *(rank * 1000003 + number * 101 + i for i in range(2, RECORD // 4)))
 
 
-class Io:
-    mpi = None
+class Io(mounted.EachMpi):
     # What the implementation does not do on any file system.
     cannot = {}
-
-    @classmethod
-    def setUpClass(cls):
-        why = mounted.missing(cls.mpi)
-        if why:
-            raise unittest.SkipTest(why)
 
     def scenarios(self, names, nodes=NODES, preload=True, extra=()):
         """Runs scenarios, one after the other, in files `prefix` + name; fails with what the ranks said."""

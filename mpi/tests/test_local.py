@@ -27,12 +27,7 @@ WARNING = re.compile(r"^thalweg: (\S+): thalweg_layout=local( came to nothing)?:
 
 def setUpModule():
     global m
-    why = mounted.cannot_mount()
-    if why:
-        raise unittest.SkipTest(why)
-    m = mounted.Mounted()
-    unittest.addModuleCleanup(m.__exit__)
-    m.__enter__()
+    m = mounted.for_module()
 
 
 def written_where(name, nodes):
@@ -51,14 +46,7 @@ def written_where(name, nodes):
     return local, all_bytes
 
 
-class Local:
-    mpi = None
-
-    @classmethod
-    def setUpClass(cls):
-        why = mounted.missing(cls.mpi)
-        if why:
-            raise unittest.SkipTest(why)
+class Local(mounted.EachMpi):
 
     def job(self, kinds, nodes, name="", recorded=False, setup=None):
         """Runs kinds as one job in a directory of its own; the directory, the warnings by kind, and the recording."""

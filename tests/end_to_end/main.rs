@@ -2,31 +2,13 @@
 //!
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
-mod bad_input;
 mod bench_layout;
 mod bench_ls;
-mod both_ends;
-mod command_line;
+mod command;
 mod common;
-mod copies;
+mod copying;
 mod demo;
-mod failures;
-mod hostile;
-mod interrupts;
-mod limits;
+mod failing;
 mod listing;
-mod listing_trouble;
-mod lost;
 mod mount;
-mod namespaces;
-mod partials;
-mod record_command;
-mod record_confined;
-mod record_hard;
-mod record_methods;
-mod record_mounted;
-mod recordings;
-mod rpcstat;
-mod silence;
-mod terminal;
-mod trees;
+mod recording;

@@ -5,42 +5,31 @@
 //! [`verbs`], and one line in its list.
 
 mod bench_page;
-mod ending;
-mod failure;
-mod glob;
-mod interrupt;
-mod layout_flags;
-mod listing;
-mod names;
-mod operand;
-mod output;
-mod partials;
-mod progress;
-mod recorded;
-mod recording;
-mod remover;
-mod session;
+mod recordings;
 mod size;
-mod temporary;
-mod tree;
+mod stores;
+mod terminal;
 mod verbs;
-mod walking;
+
+// Named without their room: almost every file uses them.
+use stores::{layout_flags, operand, session};
+use terminal::{failure, interrupt, listing, names, output};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
 
-/// Says why a transfer is slow and what to change: records any program, explains where its time went, moves the data better.
+/// Record a data transfer, explain why it is slow, and move the data through a striped store.
 #[derive(Parser)]
 #[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Sizes: whole bytes, or with Ki, Mi, Gi, Ti. A store: thal://HOST:PORT, or its store.toml, or THALWEG_STORE.\n\
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; record and explain -- COMMAND: the command's own. NO_COLOR is honoured.")]
+#[command(after_help = "Sizes are whole bytes, or have Ki, Mi, Gi or Ti. A store is thal://HOST:PORT, its store.toml, or THALWEG_STORE.\n\
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured.")]
 struct CommandLine {
     #[command(subcommand)]
     verb: verbs::Verb,
 }
 
 fn main() -> ExitCode {
-    let words = verbs::find::with_two_dashes(std::env::args_os());
+    let words = verbs::with_two_dashes(std::env::args_os());
     let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches_from(words));
     let verb = match parsed {
         Ok(line) => line.verb,
@@ -49,7 +38,7 @@ fn main() -> ExitCode {
     let name = verb.name();
     match verb.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.tell(name),
+        Err(failure) => terminal::exit::tell(&failure, name),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a distribution is: five answers from which all others follow.
 //!
 //! The methods are PVFS2's. A distribution gives the piece an offset lies in, the rank of an offset on a datafile, and
-//! the way back; next mapped offset, contiguous length, file size and truncate are then the same code for every
-//! distribution, right for sparse files too, because they rest on the rank contract alone (see the crate's page).
+//! the way back; file size and truncate are then the same code for every distribution, right for sparse files too, because
+//! they rest on the rank contract alone (see the crate's page).
 
 use std::fmt;
 
@@ -47,19 +47,6 @@ pub trait Distribution: fmt::Debug + Send + Sync {
     /// The logical offset of the byte at `physical` on `datafile`. `None` when it would be at or past [`MAX_OFFSET`],
     /// or there is no such datafile.
     fn physical_to_logical(&self, datafile: u32, physical: u64) -> Option<u64>;
-
-    /// The first logical offset at or after `logical` whose byte is on `datafile`; `None` when there is none below
-    /// [`MAX_OFFSET`].
-    #[inline]
-    fn next_mapped_offset(&self, datafile: u32, logical: u64) -> Option<u64> {
-        self.physical_to_logical(datafile, self.logical_to_physical(datafile, logical))
-    }
-
-    /// How many bytes from `physical` on are contiguous in the file too. 0 where no byte of the file can be.
-    #[inline]
-    fn contiguous_length(&self, datafile: u32, physical: u64) -> u64 {
-        self.physical_to_logical(datafile, physical).map_or(0, |logical| self.piece_at(logical).length)
-    }
 
     /// The file's size, from the sizes of all its datafiles in bytes (0 for one that does not exist yet): the largest
     /// mapped end, which is right for sparse files too.

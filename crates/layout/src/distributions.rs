@@ -8,11 +8,11 @@ use crate::{Distribution, Kind, MAX_OFFSET, Piece};
 macro_rules! distributions {
     ($($module:ident :: $type:ident,)*) => {
         $(mod $module;)*
-        $(pub use $module::$type;)*
+        $(use $module::$type;)*
 
         /// A file's layout: a distribution with its parameters and number of datafiles. It never changes.
         ///
-        /// Cheap to clone; made by [`Layout::new`], decoded by [`Layout::decode`] or through serde.
+        /// Cheap to clone; made by [`Layout::new`].
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Layout {

@@ -2,7 +2,7 @@
 
 use crate::MAX_OFFSET;
 
-/// Why a layout cannot be made, decoded or applied.
+/// Why a layout cannot be made or applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -75,14 +75,6 @@ pub enum LayoutError {
         text: String,
         /// What was expected.
         expected: String,
-    },
-    /// An encoded layout is cut short, or holds what no encoder writes.
-    #[error("encoded layout: {what} at byte {at}")]
-    Encoded {
-        /// Where in the input.
-        at: usize,
-        /// What is wrong there.
-        what: String,
     },
 }
 

@@ -1,10 +1,8 @@
-//! A layout as its users see it: made from a spec, turned into text and bytes and back, asked for pieces.
+//! A layout as its users see it: made from a spec, turned into a spec and back, asked for pieces.
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
-use crate::segments::{FlowBuffers, Pieces, Segments};
+use crate::segments::{FlowBuffers, Pieces};
 use crate::spec::Arguments;
 use crate::{Distribution, Layout, LayoutError, MAX_OFFSET, Spec};
 
@@ -45,16 +43,6 @@ impl Layout {
         Pieces::new(self, logical_offset..end_of(logical_offset, length))
     }
 
-    /// The segments of a logical range that are on `datafile`, in order.
-    pub fn segments(&self, datafile: u32, logical_offset: u64, length: u64) -> Segments<'_, Layout> {
-        Segments::new(self, datafile, self.physical_range(datafile, logical_offset, length))
-    }
-
-    /// The inverse: the logical pieces of a physical range of `datafile`, in order.
-    pub fn logical_pieces(&self, datafile: u32, physical_offset: u64, length: u64) -> Segments<'_, Layout> {
-        Segments::new(self, datafile, physical_offset..end_of(physical_offset, length))
-    }
-
     /// What of a logical range is on `datafile`, in physically contiguous flow buffers of at most `buffer_bytes` bytes
     /// (at least 1).
     pub fn flow_buffers(&self, datafile: u32, logical_offset: u64, length: u64, buffer_bytes: u64) -> FlowBuffers {
@@ -66,27 +54,4 @@ impl Layout {
 #[inline]
 fn end_of(offset: u64, length: u64) -> u64 {
     offset.saturating_add(length).min(MAX_OFFSET)
-}
-
-/// A layout as serde sees it; reading it makes the same checks as making it.
-#[derive(Serialize, Deserialize)]
-struct Description {
-    distribution: String,
-    parameters: Vec<(String, String)>,
-    datafiles: u32,
-}
-
-impl Serialize for Layout {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Spec { name, parameters } = self.spec();
-        Description { distribution: name, parameters, datafiles: self.num_datafiles() }.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Layout {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Layout, D::Error> {
-        let Description { distribution, parameters, datafiles } = Description::deserialize(deserializer)?;
-        let spec = Spec { name: distribution, parameters };
-        Layout::new(&spec, Some(datafiles), datafiles).map_err(serde::de::Error::custom)
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! **In:** a [`Spec`] (a distribution's name and its parameters as text) and how many datafiles there may be.
 //! **Out:** a [`Layout`], which answers, by arithmetic alone, which datafile holds a logical offset and at which
-//! physical offset, and cuts byte ranges into [`Pieces`], [`Segments`] and [`FlowBuffers`]. **Never:** I/O, and no
+//! physical offset, and cuts byte ranges into pieces and [`FlowBuffers`]. **Never:** I/O, and no
 //! allocation in any of these answers.
 //!
 //! # Offsets
@@ -39,10 +39,11 @@
 //! # Ok::<(), thalweg_layout::LayoutError>(())
 //! ```
 
+#![warn(unreachable_pub)]
+
 mod distribution;
 mod distributions;
 mod divisor;
-mod encoding;
 mod error;
 mod layout;
 pub mod plan;
@@ -50,19 +51,16 @@ mod segments;
 mod spec;
 
 pub use distribution::{Distribution, Piece};
-pub use distributions::{BasicDist, Layout, SimpleStripe, TwodStripe, VarstripDist, kinds};
+pub use distributions::{Layout, kinds};
 pub use error::LayoutError;
-pub use segments::{FlowBuffer, FlowBuffers, Pieces, Segments};
+pub use segments::{FlowBuffer, FlowBuffers};
 pub use spec::{Kind, ParameterInfo, ParameterType, Spec};
 
 /// The largest file size, and so the largest end offset, in bytes. The last byte a file can have is at `MAX_OFFSET - 1`.
 pub const MAX_OFFSET: u64 = i64::MAX as u64;
 
 /// The most datafiles a file can have. Bounds what a layout read from a peer can make us allocate.
-pub const MAX_DATAFILES: u32 = 65_536;
+const MAX_DATAFILES: u32 = 65_536;
 
 /// The most strips a varstrip may name. Bounds what a layout read from a peer can make us allocate.
-pub const MAX_STRIPS: usize = 65_536;
-
-/// The longest name, parameter name or parameter value in an encoded layout, in bytes.
-pub const MAX_TEXT_BYTES: usize = 1 << 20;
+const MAX_STRIPS: usize = 65_536;

@@ -1,6 +1,6 @@
 //! From who writes which bytes of a file to the strips that put each writer's bytes on a target of its own.
 //!
-//! **In:** parts of a cycle (or views, or where each writer begins), and the target where each writer's bytes belong. **Out:** the
+//! **In:** parts of a cycle, and the target where each writer's bytes belong. **Out:** the
 //! parameter `strips` of `varstrip_dist`, and which target each datafile goes to. The library in `mpi/` computes the same in the
 //! same steps when it lays a file out for its ranks; `mpi/tests/vectors.json` holds both to the same answers.
 //!
@@ -13,14 +13,10 @@
 //!    power of two) go to who owns most of each, or else to who was dealt most of it.
 //! 5. Datafiles are numbered in the order in which their targets appear.
 
-mod cycles;
-
-pub use cycles::{Run, View, from_starts, from_views};
-
 use std::collections::HashMap;
 
 /// A long range that nobody owns is dealt out in at most so many pieces.
-pub const MOST_PIECES: u64 = 64;
+const MOST_PIECES: u64 = 64;
 /// A cycle is cut into at most so many blocks to be made coarser.
 const MOST_BLOCKS: u64 = 1 << 20;
 /// The smallest block.
@@ -184,14 +180,6 @@ pub fn from_parts(parts: &[Part], cycle_bytes: u64, target_of: &[u32], options: 
     }
     let (cycle_bytes, local_bytes) = (strips.end(), local(&owned, &strips));
     Ok(Plan { strips: text, targets, cycle_bytes, claimed_bytes, local_bytes })
-}
-
-/// Of a cycle's bytes: how many anybody claims, and how many are one target's alone.
-fn owned(parts: &[Part], cycle_bytes: u64, target_of: &[u32]) -> (u64, u64) {
-    let owned = owners(parts, cycle_bytes, &Turn::of(target_of));
-    let bytes =
-        |wanted: &dyn Fn(Owner) -> bool| (0..owned.0.len()).filter(|&i| wanted(owned.0[i].of)).map(|i| owned.length(i)).sum::<u64>();
-    (bytes(&|of| of != Owner::Nobody), bytes(&|of| matches!(of, Owner::One(_))))
 }
 
 /// Step 1.

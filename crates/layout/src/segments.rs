@@ -53,7 +53,7 @@ impl<D: Distribution + ?Sized> Iterator for Pieces<'_, D> {
 }
 
 /// A physical range of one datafile, in pieces that are contiguous in the file too, in order. Made by
-/// [`crate::Layout::segments`], [`crate::Layout::logical_pieces`] and [`FlowBuffer::pieces`].
+/// [`FlowBuffer::pieces`].
 #[derive(Debug, Clone)]
 pub struct Segments<'a, D: ?Sized> {
     distribution: &'a D,

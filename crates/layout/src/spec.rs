@@ -100,17 +100,6 @@ pub enum ParameterType {
     String,
 }
 
-impl ParameterType {
-    /// The type's name in a typed hint.
-    pub fn name(self) -> &'static str {
-        match self {
-            ParameterType::Int64 => "int64",
-            ParameterType::UnsignedInt => "unsigned int",
-            ParameterType::String => "string",
-        }
-    }
-}
-
 /// What is known of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct ParameterInfo {

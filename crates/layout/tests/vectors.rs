@@ -1,5 +1,8 @@
 //! The published and hand-derived vectors, each named for the layout it is about.
 
+mod common;
+
+use common::{contiguous_length, next_mapped_offset, segments};
 use thalweg_layout::{Distribution, FlowBuffer, Layout, MAX_OFFSET, Piece, Spec};
 
 const KI: u64 = 1024;
@@ -28,20 +31,20 @@ fn simple_stripe_ranks() {
 #[test]
 fn simple_stripe_segments_of_266240_bytes_on_datafile_0() {
     let stripe = layout("simple_stripe", 4);
-    let segments: Vec<_> = stripe.segments(0, 0, 266_240).map(|piece| (piece.logical_offset, piece.length)).collect();
-    assert_eq!(segments, [(0, 65_536), (262_144, 4096)]);
+    let on_first: Vec<_> = segments(&stripe, 0, 0, 266_240).iter().map(|piece| (piece.logical_offset, piece.length)).collect();
+    assert_eq!(on_first, [(0, 65_536), (262_144, 4096)]);
     assert_eq!(stripe.physical_range(0, 0, 266_240), 0..69_632, "both are one physical range");
 }
 
 #[test]
 fn simple_stripe_contiguous_length_and_next_mapped_offset() {
     let stripe = layout("simple_stripe,strip_size=100", 3);
-    assert_eq!(stripe.contiguous_length(1, 30), 70);
-    assert_eq!(stripe.contiguous_length(1, 100), 100);
-    assert_eq!(stripe.next_mapped_offset(1, 0), Some(100));
-    assert_eq!(stripe.next_mapped_offset(1, 150), Some(150));
-    assert_eq!(stripe.next_mapped_offset(1, 200), Some(400));
-    assert_eq!(stripe.next_mapped_offset(0, MAX_OFFSET), None);
+    assert_eq!(contiguous_length(&stripe, 1, 30), 70);
+    assert_eq!(contiguous_length(&stripe, 1, 100), 100);
+    assert_eq!(next_mapped_offset(&stripe, 1, 0), Some(100));
+    assert_eq!(next_mapped_offset(&stripe, 1, 150), Some(150));
+    assert_eq!(next_mapped_offset(&stripe, 1, 200), Some(400));
+    assert_eq!(next_mapped_offset(&stripe, 0, MAX_OFFSET), None);
     assert_eq!(stripe.physical_to_logical(2, MAX_OFFSET / 2), None, "past 63 bits");
     assert_eq!(stripe.physical_to_logical(3, 0), None, "no such datafile");
     assert_eq!(stripe.logical_to_physical(3, 1000), 0, "no such datafile");
@@ -69,7 +72,7 @@ fn varstrip_merges_the_last_strip_of_a_cycle_with_the_first_of_the_next() {
             Piece { datafile: 1, logical_offset: 10 * KI, physical_offset: KI, length: KI },
         ]
     );
-    assert_eq!(strips.segments(0, 7 * KI, 4 * KI).collect::<Vec<_>>(), pieces[..1]);
+    assert_eq!(segments(&strips, 0, 7 * KI, 4 * KI), pieces[..1]);
 }
 
 #[test]
@@ -151,6 +154,6 @@ fn one_datafile_is_one_piece_under_every_distribution() {
         let layout = layout(text, 1);
         let whole = Piece { datafile: 0, logical_offset: 5, physical_offset: 5, length: 1 << 40 };
         assert_eq!(layout.pieces(5, 1 << 40).collect::<Vec<_>>(), [whole], "{text}");
-        assert_eq!(layout.contiguous_length(0, 5), MAX_OFFSET - 5, "{text}: to the end");
+        assert_eq!(contiguous_length(&layout, 0, 5), MAX_OFFSET - 5, "{text}: to the end");
     }
 }

@@ -27,6 +27,7 @@
 #define TCP_NS 5000000u
 #define DESCRIPTORS 16384
 #define NAME_BYTES 4096
+#define RING_DIRECTORY_BYTES 256
 
 /* The function that we stand in front of. All are looked up when the library is loaded. */
 struct real {
@@ -45,7 +46,7 @@ struct descriptor {
     _Atomic uint32_t object;
     uint8_t class;
     uint8_t way;   /* as `context` of an object's record */
-    uint8_t sync;  /* opened so that writes are on media when they return */
+    uint8_t sync;  /* opened so that writes are on stable storage when they return */
     uint8_t known; /* the offsets are known */
     _Atomic uint64_t sent;
     _Atomic uint64_t received;
@@ -83,6 +84,11 @@ extern struct descriptor descriptors[DESCRIPTORS] __attribute__((visibility("hid
 /* 0: nothing is recorded (any longer), and no system call is made that the program did not ask for. */
 extern int enabled __attribute__((visibility("hidden")));
 extern uint64_t long_ticks __attribute__((visibility("hidden")));
+extern uint64_t run_ticks __attribute__((visibility("hidden")));
+/* Nanoseconds of a tick, times 2^32. */
+extern uint64_t tick_scale __attribute__((visibility("hidden")));
+/* Where rings are made. */
+extern char ring_directory[RING_DIRECTORY_BYTES] __attribute__((visibility("hidden")));
 /* Wiped to 0 by the kernel in a forked child. */
 extern uint32_t *generation __attribute__((visibility("hidden")));
 extern struct header *header __attribute__((visibility("hidden")));
@@ -90,17 +96,27 @@ extern struct header *header __attribute__((visibility("hidden")));
 /* core.c */
 uint64_t now_ns(void);
 uint64_t cpu_time_ns(void);
-void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context);
-int attach(void);
-void detach(void);
-int push(const struct record *records, uint32_t many);
-void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t ticks);
-uint32_t tid_of(pthread_t thread);
 void became_another_program(int failed);
-void note_unseen(uint32_t bit);
 int stop_recording(void);
 void resume_recording(void);
 long raw(long number, long a, long b, long c, long d, long e, long f);
+
+/* ring.c */
+void first_generation(uint32_t *page);
+/* Whether the calling thread has met the process' ring: not so in a forked child that has not noticed yet. */
+int acquainted(void);
+void notice_fork(void);
+int attach(void);
+void end_slot(void);
+int push(const struct record *records, uint32_t many);
+uint32_t tid_of(pthread_t thread);
+void note_unseen(uint32_t bit);
+
+/* calls.c */
+void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context);
+void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t ticks);
+void hand_over(void);
+void detach(void);
 
 /* environment.c */
 int keep_setting(char *directory, size_t directory_bytes, uint64_t *scale, long *filters);

@@ -1,7 +1,8 @@
 //! Processes to watch besides the command, named by number, by command name or by the port they listen on.
 
 use crate::mounted::{self, Found};
-use crate::proc::processes::{Listening, Process, all, with_descendants};
+use crate::proc::listeners::Listeners;
+use crate::proc::processes::{Process, all, with_descendants};
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,12 +12,12 @@ use thalweg_trace::Role;
 const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
 
 /// Finds the processes that `names` name: a process number (`4711`, `pid:4711`), a port that is listened on (`2049`, `:2049`),
-/// the name of a command (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and who serves it here). Each comes with what it has started. Its role is `server` if it or its ancestors in
-/// its session listen on a port.
+/// the name of a command (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and who serves it here). Each comes with
+/// what it has started. Its role is `server` if it or its ancestors in its session listen on a port.
 ///
 /// # Errors
 /// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
-pub fn resolve(names: &[String]) -> Result<Others, RecordError> {
+pub(crate) fn resolve(names: &[String]) -> Result<Others, RecordError> {
     let mut others = Others::default();
     let (paths, names): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with('/'));
     if !names.is_empty() {
@@ -30,7 +31,7 @@ pub fn resolve(names: &[String]) -> Result<Others, RecordError> {
 
 /// What is watched besides the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub(crate) struct Others {
     /// The processes.
     pub processes: Vec<WatchedProcess>,
     /// What some are called, by number.
@@ -43,7 +44,7 @@ pub struct Others {
 
 impl Others {
     /// And these mounts, with who serves them here.
-    pub fn add(&mut self, mounts: Found) {
+    pub(crate) fn add(&mut self, mounts: Found) {
         let ours = std::process::id();
         for process in mounts.processes().into_iter().filter(|process| process.pid != ours) {
             match self.processes.iter_mut().find(|known| known.pid == process.pid) {
@@ -64,7 +65,7 @@ impl Others {
 
 fn processes(names: &[&String]) -> Result<Vec<WatchedProcess>, RecordError> {
     let table = all();
-    let machine = Machine { listening: Listening::read(&table), table };
+    let machine = Machine { listeners: Listeners::read(&table), table };
     let mut found = BTreeMap::new();
     for name in names {
         for pid in machine.find(name)? {
@@ -81,7 +82,7 @@ fn processes(names: &[&String]) -> Result<Vec<WatchedProcess>, RecordError> {
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
+pub(crate) fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> {
     let names: Vec<String> = ports.iter().map(|port| format!(":{port}")).collect();
     let found = processes(&names.iter().collect::<Vec<_>>())?;
     Ok(found.into_iter().map(|process| WatchedProcess { role: Role::Server, ..process }).collect())
@@ -89,7 +90,7 @@ pub fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, RecordError> 
 
 struct Machine {
     table: BTreeMap<u32, Process>,
-    listening: Listening,
+    listeners: Listeners,
 }
 
 impl Machine {
@@ -113,7 +114,7 @@ impl Machine {
     }
 
     fn numbered(&self, number: u32) -> Result<Vec<u32>, RecordError> {
-        let port = u16::try_from(number).ok().filter(|port| self.listening.is_open(*port));
+        let port = u16::try_from(number).ok().filter(|port| self.listeners.is_open(*port));
         match (self.process(number), port) {
             (Some(_), Some(port)) => Err(usage(format!(
                 "{number} is a process ({}) and also a port that is listened on: write `pid:{number}` or `:{port}`",
@@ -126,11 +127,11 @@ impl Machine {
     }
 
     fn on_port(&self, port: u16) -> Result<Vec<u32>, RecordError> {
-        let pids = self.listening.processes(port);
+        let pids = self.listeners.processes(port);
         if !pids.is_empty() {
-            return Ok(pids);
+            return Ok(pids.into_iter().collect());
         }
-        if !self.listening.is_open(port) {
+        if !self.listeners.is_open(port) {
             return Err(usage(format!("nothing listens on TCP port {port} here; start the server first, or check the port")));
         }
         let kernel_name = KERNEL_SERVERS.iter().find(|(known, _)| *known == port).map(|(_, name)| *name);
@@ -163,7 +164,7 @@ impl Machine {
             return Role::Server;
         }
         for _ in 0..self.table.len() {
-            if self.listening.by_process.contains_key(&process.pid) {
+            if self.listeners.has(process.pid) {
                 return Role::Server;
             }
             match self.table.get(&process.parent) {

@@ -7,21 +7,25 @@
 //! Three recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
 //! the program together with what /proc and socket diagnostics say (`preload`, `proc`), and packets (`capture`).
 
-pub mod also;
+#![warn(unreachable_pub)]
+
+mod also;
 #[cfg(feature = "bpf")]
-pub mod bpf;
+mod bpf;
 pub mod capture;
-pub mod command;
-pub mod mounted;
-pub mod mpi;
-pub mod preload;
+mod command;
+mod mounted;
+mod mpi;
+mod preload;
 pub mod probe;
-pub mod proc;
-pub mod quota;
-pub mod recorder;
-pub mod run;
+mod proc;
+mod quota;
+mod recorder;
+mod run;
 mod worker;
 
 pub use command::Exit;
-pub use recorder::{Finished, RecordError, Recorder, Tier, Watched, WatchedProcess};
+pub use mpi::{Implementation, Mpi, rank_here};
+use recorder::{Finished, Recorder, Watched, WatchedProcess};
+pub use recorder::{RecordError, Tier};
 pub use run::{Method, Options, Outcome, run};

@@ -7,13 +7,14 @@
 //!
 //! Asking a mount can take for ever when its process hangs, so all of this is done on a thread that is given up after [`PATIENCE`].
 
-use crate::proc::processes::{self, Process};
+use crate::proc::listeners::{Listeners, namespace};
+use crate::proc::mountinfo::{self, Mount};
+use crate::proc::processes;
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A mounted store, and where it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mounted {
+pub(crate) struct Mounted {
     /// Where it is mounted.
     pub point: PathBuf,
     /// `thal://HOST:PORT/dir`, as it was mounted.
@@ -44,7 +45,7 @@ pub struct Mounted {
 
 /// What is to be recorded besides a command, because the command works in mounted stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The mounts, in the order of their places.
     pub mounts: Vec<Mounted>,
     /// What a person should know, one sentence each.
@@ -53,14 +54,14 @@ pub struct Found {
 
 impl Found {
     /// The processes: mounts work for clients, servers are servers.
-    pub fn processes(&self) -> Vec<WatchedProcess> {
+    pub(crate) fn processes(&self) -> Vec<WatchedProcess> {
         let mounts = self.mounts.iter().map(|mount| WatchedProcess { pid: mount.pid, role: Role::Client });
         let servers = self.mounts.iter().flat_map(|mount| mount.servers.keys()).collect::<BTreeSet<_>>();
         mounts.chain(servers.into_iter().map(|&pid| WatchedProcess { pid, role: Role::Server })).collect()
     }
 
     /// What processes are called in the recording instead of by their command's name: `mount` where there is one.
-    pub fn names(&self) -> BTreeMap<u32, String> {
+    pub(crate) fn names(&self) -> BTreeMap<u32, String> {
         let name = |mount: &Mounted| match self.mounts.len() {
             1 => "mount".to_owned(),
             _ => format!("mount:{}", mount.point.file_name().unwrap_or(mount.point.as_os_str()).to_string_lossy().replace(['/', ' '], "_")),
@@ -69,17 +70,17 @@ impl Found {
     }
 
     /// What the recording keeps of them: `mount.POINT` is what the mount at this place says of itself.
-    pub fn attributes(&self) -> Vec<(String, String)> {
+    pub(crate) fn attributes(&self) -> Vec<(String, String)> {
         self.mounts.iter().map(|mount| (format!("mount.{}", mount.point.display()), mount.description.clone())).collect()
     }
 }
 
 /// The mounts that `command` works in: it names something within them, or begins there. What cannot be found out is a note.
-pub fn of_command(command: &[OsString]) -> Found {
+pub(crate) fn of_command(command: &[OsString]) -> Found {
     let command = command.to_vec();
     let here = std::env::current_dir().unwrap_or_default();
     patiently(move || {
-        let points = points_here();
+        let points = points(mountinfo::here());
         let chosen: Vec<&Point> = points.iter().filter(|point| works_in(&point.at, &command, &here)).collect();
         look(&chosen)
     })
@@ -89,10 +90,10 @@ pub fn of_command(command: &[OsString]) -> Found {
 ///
 /// # Errors
 /// It lies in none.
-pub fn of_path(path: &Path) -> Result<Found, RecordError> {
+pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
     let looked = path.to_owned();
     let found = patiently(move || {
-        let points = points_here();
+        let points = points(mountinfo::here());
         // Of mounts within mounts it is in the innermost.
         let chosen = points.iter().filter(|point| looked.starts_with(&point.at)).max_by_key(|point| point.at.as_os_str().len());
         chosen.map_or_else(Found::default, |point| look(&[point]))
@@ -116,52 +117,18 @@ fn patiently(look: impl FnOnce() -> Found + Send + 'static) -> Found {
     }
 }
 
-/// A line of mountinfo.
+/// A mounted store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Point {
     at: PathBuf,
     source: String,
 }
 
-fn points_here() -> Vec<Point> {
-    points(&fs::read("/proc/self/mountinfo").unwrap_or_default())
-}
-
-/// The mounted stores of a mountinfo, each place once.
-fn points(mountinfo: &[u8]) -> Vec<Point> {
-    let mut points: Vec<Point> = Vec::new();
-    for line in mountinfo.split(|byte| *byte == b'\n') {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let Some(dash) = fields.iter().position(|field| *field == b"-") else { continue };
-        let (Some(at), Some(kind), Some(source)) = (fields.get(4), fields.get(dash + 1), fields.get(dash + 2)) else { continue };
-        if *kind == FILE_SYSTEM.as_bytes() {
-            let at = PathBuf::from(OsString::from_vec(unescaped(at)));
-            points.retain(|point| point.at != at);
-            points.push(Point { at, source: String::from_utf8_lossy(&unescaped(source)).into_owned() });
-        }
-    }
-    points.sort_by(|a, b| a.at.cmp(&b.at));
-    points
-}
-
-/// A field of mountinfo, in which blanks and the like are `\` and three octal digits.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
-        match digits {
-            Some(digits) => {
-                text.push(digits.iter().fold(0, |value: u8, digit| value.wrapping_mul(8).wrapping_add(digit - b'0')));
-                rest = &after[3..];
-            }
-            None => {
-                text.push(byte);
-                rest = after;
-            }
-        }
-    }
-    text
+/// The mounted stores among these, each place once: the one that is mounted over the others.
+fn points(mounts: Vec<Mount>) -> Vec<Point> {
+    let stores = mounts.into_iter().filter(|mount| mount.kind == FILE_SYSTEM);
+    let last: BTreeMap<PathBuf, String> = stores.map(|mount| (mount.point, mount.source)).collect();
+    last.into_iter().map(|(at, source)| Point { at, source }).collect()
 }
 
 /// Whether a command that begins in `here` works in the mount at `point`, as far as its words tell: one of them holds a path in it
@@ -259,10 +226,6 @@ fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
     Ok(mounted)
 }
 
-fn namespace(pid: u32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
-}
-
 /// Whether a process holds the kernel's side of a file system in user space; believed where its descriptors may not be read.
 fn serves_a_mount(pid: u32) -> bool {
     let directory = format!("/proc/{pid}/fd");
@@ -293,105 +256,6 @@ fn told_of(mounted: &Mounted) -> String {
     note
 }
 
-/// Who listens where: every network namespace that may be looked at.
-#[derive(Debug, Default)]
-struct Listeners {
-    spaces: Vec<Space>,
-    /// Process by inode of its socket.
-    owners: BTreeMap<u64, BTreeSet<u32>>,
-}
-
-/// One network namespace.
-#[derive(Debug)]
-struct Space {
-    name: PathBuf,
-    /// Its own addresses.
-    own: BTreeSet<IpAddr>,
-    /// What is listened on, with the inode of the socket.
-    listening: Vec<(SocketAddr, u64)>,
-}
-
-impl Listeners {
-    fn read(table: &BTreeMap<u32, Process>) -> Listeners {
-        let mut listeners = Listeners::default();
-        for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
-            let Some(name) = namespace(pid) else { continue };
-            if !listeners.spaces.iter().any(|space| space.name == name) {
-                listeners.spaces.push(Space::read(name, pid));
-            }
-        }
-        let inodes: BTreeSet<u64> = listeners.spaces.iter().flat_map(|space| space.listening.iter().map(|(_, inode)| *inode)).collect();
-        for process in table.values().filter(|process| !process.is_kernel) {
-            let directory = format!("/proc/{}/fd", process.pid);
-            for fd in processes::numbers_in(&directory) {
-                let Ok(target) = fs::read_link(format!("{directory}/{fd}")) else { continue };
-                if let Some(inode) = target.to_str().and_then(processes::socket_inode).filter(|inode| inodes.contains(inode)) {
-                    listeners.owners.entry(inode).or_default().insert(process.pid);
-                }
-            }
-        }
-        listeners
-    }
-
-    /// The processes that listen at an address, as a process in `namespace` would reach them: none where that is another machine's.
-    fn at(&self, address: &str, namespace: &Path) -> BTreeSet<u32> {
-        let addresses: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-        let mut found = BTreeSet::new();
-        for address in addresses {
-            // Loopback is each namespace's own.
-            let reached = |space: &&Space| space.name == namespace || !address.ip().is_loopback();
-            for (_, inode) in self.spaces.iter().filter(reached).flat_map(|space| space.answering(address)) {
-                found.extend(self.owners.get(inode).into_iter().flatten());
-            }
-        }
-        found
-    }
-}
-
-impl Space {
-    fn read(name: PathBuf, pid: u32) -> Space {
-        let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
-        let mut own: BTreeSet<IpAddr> = own_addresses(&text("fib_trie"));
-        own.extend(
-            text("if_inet6").lines().filter_map(|line| Some(IpAddr::from(u128::from_str_radix(line.get(..32)?, 16).ok()?.to_be_bytes()))),
-        );
-        let listening = ["tcp", "tcp6"].iter().flat_map(|file| text(file).lines().skip(1).filter_map(listening_at).collect::<Vec<_>>());
-        Space { name, own, listening: listening.collect() }
-    }
-
-    /// What would take a connection to this address.
-    fn answering(&self, to: SocketAddr) -> impl Iterator<Item = &(SocketAddr, u64)> {
-        let is_own = to.ip().is_loopback() || self.own.contains(&to.ip());
-        let takes = move |at: &SocketAddr| at.port() == to.port() && (at.ip().to_canonical() == to.ip() || at.ip().is_unspecified());
-        self.listening.iter().filter(move |(at, _)| is_own && takes(at))
-    }
-}
-
-/// The addresses of a namespace's own that /proc/net/fib_trie has: each stands above its line `/32 host LOCAL`.
-fn own_addresses(trie: &str) -> BTreeSet<IpAddr> {
-    let lines: Vec<&str> = trie.lines().map(str::trim).collect();
-    let local = lines.windows(2).filter(|pair| pair[1] == "/32 host LOCAL");
-    local.filter_map(|pair| pair[0].trim_start_matches(['|', '-', ' ']).parse::<IpAddr>().ok()).collect()
-}
-
-/// Address and inode of a line of /proc/net/tcp or tcp6, if its socket listens.
-fn listening_at(line: &str) -> Option<(SocketAddr, u64)> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    if *fields.get(3)? != "0A" {
-        return None;
-    }
-    let (address, port) = fields.get(1)?.split_once(':')?;
-    // Words of four bytes, each as the processor has it in memory.
-    let words: Option<Vec<u32>> = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()).collect();
-    let bytes: Vec<u8> = words?.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let address = match bytes.len() {
-        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
-        16 => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
-        _ => return None,
-    };
-    Some((SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,10 +269,9 @@ mod tests {
         let text = b"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n\
             90 21 0:55 / /mnt/my\\040store rw,nosuid shared:3 - fuse.thalweg thal://127.0.0.1:7000/ rw,user_id=0\n\
             91 21 0:56 / /mnt/photos rw - fuse.sshfs host:/ rw\n\
-            92 21 0:57 / /mnt/my\\040store rw - fuse.thalweg thal://10.0.0.1:7000/jobs rw\nrubbish\n";
+            92 21 0:57 / /mnt/my\\040store rw - fuse.thalweg thal://10.0.0.1:7000/jobs rw\n";
         let expected = Point { at: PathBuf::from("/mnt/my store"), source: "thal://10.0.0.1:7000/jobs".to_owned() };
-        assert_eq!(points(text), vec![expected]);
-        assert_eq!(unescaped(b"a\\040b\\134c\\9"), b"a b\\c\\9");
+        assert_eq!(points(mountinfo::parse(text)), vec![expected]);
     }
 
     #[test]
@@ -448,31 +311,6 @@ mod tests {
         fs::create_dir(&point).expect("made");
         std::os::unix::fs::symlink(&point, directory.path().join("link")).expect("linked");
         assert!(works_in(&point.canonicalize().expect("there"), &words(&["ls", "link"]), directory.path()));
-    }
-
-    #[test]
-    fn who_listens_at_an_address_is_found_and_no_neighbour_with_its_port() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-        let port = listener.local_addr().expect("an address").port();
-        let listeners = Listeners::read(&processes::all());
-        let ours = namespace(std::process::id()).expect("a namespace");
-        assert_eq!(listeners.at(&format!("127.0.0.1:{port}"), &ours), BTreeSet::from([std::process::id()]));
-        // Another machine's, another loopback address, another namespace's loopback.
-        assert!(listeners.at(&format!("192.0.2.7:{port}"), &ours).is_empty());
-        assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
-        assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
-        assert!(listeners.at("nonsense", &ours).is_empty());
-    }
-
-    #[test]
-    fn addresses_are_read_as_the_kernel_writes_them() {
-        let line = |address: &str| format!("0: {address} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1");
-        assert_eq!(listening_at(&line("0100007F:1B58")), Some(("127.0.0.1:7000".parse().expect("an address"), 4711)));
-        let six = listening_at(&line("00000000000000000000000001000000:1B58"));
-        assert_eq!(six, Some(("[::1]:7000".parse().expect("an address"), 4711)));
-        let trie =
-            "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.86.1.0\n        /24 link UNICAST\n     |-- 10.86.1.1\n        /32 host LOCAL\n";
-        assert_eq!(own_addresses(trie), BTreeSet::from(["10.86.1.1".parse().expect("an address")]));
     }
 
     #[test]

@@ -7,11 +7,14 @@ use crate::preload::PreloadRecorder;
 use crate::proc::diagnostics::Diagnostics;
 use crate::proc::tasks::TaskFiles;
 use crate::quota;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 /// How a thing stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// There, as good as it gets.
     Good,
@@ -22,10 +25,10 @@ pub enum State {
 }
 
 /// One thing looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What was looked at.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// How it stands.
     pub state: State,
     /// What was found, with units.
@@ -36,12 +39,14 @@ pub struct Finding {
     pub get: String,
 }
 
-fn good(name: &'static str, found: impl Into<String>) -> Finding {
-    Finding { name, state: State::Good, found: found.into(), costs: String::new(), get: String::new() }
+/// A finding of something that is as good as it gets.
+pub fn good(name: impl Into<Cow<'static, str>>, found: impl Into<String>) -> Finding {
+    Finding { name: name.into(), state: State::Good, found: found.into(), costs: String::new(), get: String::new() }
 }
 
-fn less(name: &'static str, state: State, found: impl Into<String>, costs: &str, get: &str) -> Finding {
-    Finding { name, state, found: found.into(), costs: costs.to_owned(), get: get.to_owned() }
+/// A finding of something that is limited or absent: what that costs, and how to get it.
+pub fn less(name: impl Into<Cow<'static, str>>, state: State, found: impl Into<String>, costs: &str, get: &str) -> Finding {
+    Finding { name: name.into(), state, found: found.into(), costs: costs.to_owned(), get: get.to_owned() }
 }
 
 /// Looks at everything, recorders first.
@@ -57,17 +62,15 @@ pub fn probe() -> Vec<Finding> {
         tracepoints(),
         socket_diagnostics(),
         scheduler_times(),
-        clock_source(),
         control_groups(),
         shared_memory(),
-        core_limit(),
     ]
 }
 
 /// What the kernel recorder needs or uses in the kernel, each with whether it is there, else what is not seen without it.
 pub fn kernel_facts() -> Vec<(String, Result<String, String>)> {
     #[cfg(feature = "bpf")]
-    return crate::bpf::probe::probe();
+    return crate::bpf::probe();
     #[cfg(not(feature = "bpf"))]
     Vec::new()
 }
@@ -267,21 +270,6 @@ fn scheduler_times() -> Finding {
     )
 }
 
-fn clock_source() -> Finding {
-    const NAME: &str = "clock source";
-    let name = read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_else(|| "not told".to_owned());
-    if matches!(name.as_str(), "tsc" | "arch_sys_counter" | "kvm-clock") {
-        return good(NAME, name);
-    }
-    less(
-        NAME,
-        State::Limited,
-        name,
-        "reading the time is a system call: recording from within a program costs it several hundred ns for each call",
-        "boot with clocksource=tsc where the processor's counter is reliable",
-    )
-}
-
 fn control_groups() -> Finding {
     const NAME: &str = "control groups";
     let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
@@ -322,15 +310,6 @@ fn shared_memory() -> Finding {
     }
 }
 
-fn core_limit() -> Finding {
-    const NAME: &str = "processors";
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    if count > 1 {
-        return good(NAME, format!("{count} may be used"));
-    }
-    less(NAME, State::Limited, "1 may be used", "the recorder takes its time from the command", "")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_less_than_good_says_what_it_costs_and_names_are_told_once() {
         let found = probe();
-        let mut names: Vec<_> = found.iter().map(|finding| finding.name).collect();
+        let mut names: Vec<_> = found.iter().map(|finding| &finding.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), found.len());

@@ -3,12 +3,13 @@
 //! A group is bound by its own quota and by those of all groups above it, so each group on the way up is looked at: the least quota is
 //! what the process may use, and the group that stopped it longest says for how long.
 
+use crate::proc::mountinfo::{self, Mount};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The quotas that bind a process.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub(crate) struct Quota {
     groups: Vec<Group>,
     last: u64,
 }
@@ -22,44 +23,42 @@ struct Group {
 }
 
 /// Processors that a process may use because of its control groups; `None`: as many as there are.
-pub fn processors(pid: u32) -> Option<f64> {
+pub(crate) fn processors(pid: u32) -> Option<f64> {
     Quota::of(pid).processors()
 }
 
 impl Quota {
     /// Those of the groups that hold this process.
-    pub fn of(pid: u32) -> Quota {
+    pub(crate) fn of(pid: u32) -> Quota {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let groups = places(&groups, &mounts).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
+        let groups = places(&groups, &mountinfo::here()).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
         Quota { groups, last: u64::MAX }
     }
 
     /// Whether there is any.
-    pub fn is_some(&self) -> bool {
+    pub(crate) fn is_some(&self) -> bool {
         !self.groups.is_empty()
     }
 
     /// The least, in processors.
-    pub fn processors(&self) -> Option<f64> {
+    pub(crate) fn processors(&self) -> Option<f64> {
         self.groups.iter().map(|group| group.processors).reduce(f64::min)
     }
 
     /// Whether it is about the same groups.
-    pub fn is_same(&self, other: &Quota) -> bool {
+    pub(crate) fn is_same(&self, other: &Quota) -> bool {
         self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
     }
 
     /// Nanoseconds stopped since the beginning, if that has changed; 0 the first time.
-    pub fn changed(&mut self) -> Option<u64> {
+    pub(crate) fn changed(&mut self) -> Option<u64> {
         let now = self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max()?;
         (now != std::mem::replace(&mut self.last, now)).then_some(now)
     }
 }
 
-/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup` and
-/// `/proc/self/mountinfo`.
-fn places(groups: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
+/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup`.
+fn places(groups: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -68,14 +67,10 @@ fn places(groups: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
         if !unified && !controllers.split(',').any(|controller| controller == "cpu") {
             continue;
         }
-        for mount in mounts.lines() {
-            let Some((before, after)) = mount.split_once(" - ") else { continue };
-            let mut about = after.split(' ');
-            let kind = about.next().unwrap_or_default();
-            let options = about.nth(1).unwrap_or_default();
+        for Mount { kind, options, point, .. } in mounts {
             let fits = if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|option| option == "cpu") };
-            if fits && let Some(point) = before.split(' ').nth(4) {
-                found.push((PathBuf::from(point), Path::new(point).join(path.trim_start_matches('/'))));
+            if fits {
+                found.push((point.clone(), point.join(path.trim_start_matches('/'))));
             }
         }
     }
@@ -167,7 +162,7 @@ mod tests {
         let mounts = "30 1 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       31 1 0:27 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
                       32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", mounts);
+        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", &mountinfo::parse(mounts.as_bytes()));
         let at = |mount: &str, group: &str| (PathBuf::from(mount), PathBuf::from(group));
         let expected = vec![
             at("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/job"),

@@ -25,7 +25,7 @@ pub enum Tier {
 
 /// A process to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchedProcess {
+pub(crate) struct WatchedProcess {
     /// Its number.
     pub pid: u32,
     /// On whose behalf it works: `Client` for the command, `Server` for one that listens, else `Client`.
@@ -34,7 +34,7 @@ pub struct WatchedProcess {
 
 /// Whom to watch, and where events go.
 #[derive(Clone)]
-pub struct Watched {
+pub(crate) struct Watched {
     /// The command, held before `execve`; `None` when only others are watched.
     pub command: Option<WatchedProcess>,
     /// Other processes; all their threads, and what they start from now on.
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Watched {
 
 /// What a recorder says when it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Events lost that no `lost` mark tells of.
     pub dropped_events: u64,
     /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).
@@ -71,7 +71,7 @@ pub struct Finished {
 }
 
 /// One way to record.
-pub trait Recorder: Send {
+pub(crate) trait Recorder: Send {
     /// What stands in `meta.json`: `bpf`, `preload`, `proc`.
     fn name(&self) -> &'static str;
 

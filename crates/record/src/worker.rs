@@ -2,14 +2,15 @@
 //! is what the recorder says.
 
 use crate::{Finished, RecordError};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A thread at work.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     stop: Arc<Stop>,
     name: &'static str,
     thread: JoinHandle<Finished>,
@@ -17,7 +18,7 @@ pub struct Worker {
 
 /// Says to a worker that it is to end.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub(crate) struct Stop {
     asked: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -26,16 +27,16 @@ pub struct Stop {
 impl Stop {
     /// Asks it to end.
     fn ask(&self) {
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.lock.lock();
         self.asked.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
     /// Waits until asked, at most this long; whether it was.
-    pub fn wait(&self, pause: Duration) -> bool {
-        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn wait(&self, pause: Duration) -> bool {
+        let mut held = self.lock.lock();
         if !self.asked.load(Ordering::Acquire) {
-            drop(self.changed.wait_timeout(held, pause));
+            self.changed.wait_for(&mut held, pause);
         }
         self.asked.load(Ordering::Acquire)
     }
@@ -46,7 +47,7 @@ impl Worker {
     ///
     /// # Errors
     /// The machine gives no thread.
-    pub fn start(name: &'static str, work: impl FnOnce(&Stop) -> Finished + Send + 'static) -> Result<Worker, RecordError> {
+    pub(crate) fn start(name: &'static str, work: impl FnOnce(&Stop) -> Finished + Send + 'static) -> Result<Worker, RecordError> {
         let stop = Arc::new(Stop::default());
         let theirs = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&theirs));
@@ -58,7 +59,7 @@ impl Worker {
     ///
     /// # Errors
     /// It has panicked.
-    pub fn finish(self) -> Result<Finished, RecordError> {
+    pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.stop.ask();
         self.thread.join().map_err(|_| RecordError::Failed(format!("the recorder's thread `{}` has panicked", self.name)))
     }
@@ -67,7 +68,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::finish`].
-    pub fn finish_any(worker: &mut Option<Worker>) -> Result<Finished, RecordError> {
+    pub(crate) fn finish_any(worker: &mut Option<Worker>) -> Result<Finished, RecordError> {
         worker.take().map_or_else(|| Ok(Finished::default()), Worker::finish)
     }
 }

@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use thalweg_record::probe::State;
 use thalweg_trace::{MarkKind, ObjectKind, Recording, Role, Source, Span, SpanKind, WakerContext};
 
 /// Debian's own: one that a version manager puts before it is a tree of shell scripts.
@@ -19,8 +20,9 @@ const PYTHON: &str = "/usr/bin/python3";
 /// One at a time: they share two processors, and what one does would be in another's recording of the machine.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::new(());
-    if let Err(reason) = thalweg_record::bpf::BpfRecorder::new() {
-        println!("SKIPPED: {reason}");
+    let found = thalweg_record::probe::probe().into_iter().find(|finding| finding.name == "recorder bpf")?;
+    if found.state != State::Good {
+        println!("SKIPPED: {}", found.found);
         return None;
     }
     if !Path::new(PYTHON).exists() {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use thalweg_record::mpi::{Implementation, Mpi};
-use thalweg_record::{Method, Options, Outcome, run};
+use thalweg_record::{Implementation, Method, Mpi, Options, Outcome, run};
 use thalweg_trace::{Recording, RequestId, Source, Span, SpanKind};
 
 /// One implementation, as Debian has it.

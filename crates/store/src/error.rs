@@ -186,6 +186,11 @@ impl Error {
         &self.0.message
     }
 
+    /// Whether the file or directory it happened on is not there any more: whoever wanted it gone, or what is in it, has nothing to do.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Stale)
+    }
+
     /// Whether the connection it happened on is of no more use.
     pub fn breaks_connection(&self) -> bool {
         use ErrorKind::{Protocol, Refused, Reset, TimedOut, Version};

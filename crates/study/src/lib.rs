@@ -17,6 +17,7 @@
 //! | [`nodes`], [`conduct`] | starting them, and conducting a run on all of them at once |
 //! | `job` | a run by an MPI job |
 //! | [`document`], [`markdown`] | what came of it |
+//! | [`locality`] | which layout keeps the bytes of a recorded job on its nodes |
 //! | [`ls`] | another study: what a listing costs |
 //!
 //! A run is conducted so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
@@ -29,6 +30,7 @@ pub mod conduct;
 pub mod document;
 mod error;
 mod job;
+pub mod locality;
 pub mod log;
 pub mod ls;
 pub mod markdown;

@@ -279,4 +279,4 @@ pub struct Meta {
 }
 
 /// The version of the format that this crate writes. Each change of it is a line in SCHEMA.md.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;

@@ -146,9 +146,12 @@ fn what_is_wrong_is_said_in_words() {
     recorded(&path, true);
     assert!(RecordingWriter::create(&path, meta()).unwrap_err().to_string().contains("exists and is not empty"));
     let text = std::fs::read_to_string(path.join("meta.json")).unwrap();
-    std::fs::write(path.join("meta.json"), text.replace("\"format\": 1", "\"format\": 7")).unwrap();
+    std::fs::write(path.join("meta.json"), text.replace(&format!("\"format\": {FORMAT_VERSION}"), "\"format\": 7")).unwrap();
     let newer = problem(&path);
-    assert!(newer.contains("version 7") && newer.contains("up to version 1") && newer.contains("newer"), "{newer}");
+    assert!(
+        newer.contains("version 7") && newer.contains(&format!("up to version {FORMAT_VERSION}")) && newer.contains("newer"),
+        "{newer}"
+    );
     std::fs::write(path.join("meta.json"), "").unwrap();
     assert!(problem(&path).contains("emptied"));
     std::fs::write(path.join("meta.json"), &text[..text.len() / 2]).unwrap();

@@ -56,6 +56,18 @@ proptest! {
     }
 }
 
+/// Names were dictionaries by Arrow's schema in format 1, and members of lists and maps had other names.
+#[test]
+fn a_recording_of_format_1_is_read_as_it_was_written() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let events = decode_events(&std::fs::read(fixtures.join("format-1.events")).unwrap()).unwrap();
+    let recording = Recording::open(&fixtures.join("format-1")).unwrap();
+    assert_eq!(recording.meta().format, 1);
+    let (expected, read) = (everything(&MemorySource::from_events(meta(), events)).unwrap(), everything(&recording).unwrap());
+    assert!(read == expected, "some row is another one");
+    assert!(!read.spans.is_empty(), "there is something in it");
+}
+
 #[test]
 fn an_interval_cut_out_holds_what_touches_it_and_what_that_refers_to() {
     let directory = tempfile::tempdir().unwrap();

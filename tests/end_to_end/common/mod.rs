@@ -2,9 +2,11 @@
 //!
 //! Everything started here is ended here, by its own process id, when its owner is dropped.
 
+mod disk;
 mod process;
 mod servers;
 
+pub use disk::SmallDisk;
 pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
 
@@ -74,4 +76,13 @@ pub fn skipped(why: &str) {
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+pub fn no_bpf() -> Option<String> {
+    if !is_root() {
+        return Some("recording with BPF needs root".to_owned());
+    }
+    let here = scratch();
+    let said = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]);
+    (said.code != Some(0)).then(|| format!("no recording with BPF: {}", said.err.trim()))
 }

@@ -1,48 +1,30 @@
 //! The verbs: one file each, one line each in the list below.
 
-pub mod bench;
-pub mod cat;
-pub mod cp;
-pub mod df;
-pub mod doctor;
-pub mod du;
-pub mod explain;
-pub mod export;
-pub mod find;
-pub mod layout;
-mod layout_plan;
-pub mod ls;
-pub mod merge;
-pub mod mkdir;
-pub mod mount;
-pub mod mv;
-pub mod record;
-pub mod report;
-pub mod rm;
-pub mod rpcstat;
-pub mod serve;
-pub mod stat;
-pub mod umount;
-pub mod up;
+mod bench;
+mod explaining;
+mod servers;
+mod store;
+
+pub(crate) use store::find::with_two_dashes;
 
 use crate::failure::Failure;
 
 /// Declares the verbs: the enum clap parses, their names, how they run, and the groups of `--help`.
 macro_rules! verbs {
-    ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident),+ $(,)? })+) => {
+    ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
         /// What `thalweg` can do.
         #[derive(clap::Subcommand)]
-        pub enum Verb { $($($(#[$doc])* $verb($module::Arguments)),+),+ }
+        pub(crate) enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
 
         impl Verb {
             /// Its name on the command line.
-            pub fn name(&self) -> &'static str {
+            pub(crate) fn name(&self) -> &'static str {
                 match self { $($(Verb::$verb(_) => stringify!($module)),+),+ }
             }
 
             /// Does it.
-            pub fn run(self) -> Result<(), Failure> {
-                match self { $($(Verb::$verb(arguments) => $module::run(&arguments)),+),+ }
+            pub(crate) fn run(self) -> Result<(), Failure> {
+                match self { $($(Verb::$verb(arguments) => $room::$module::run(&arguments)),+),+ }
             }
         }
 
@@ -52,61 +34,61 @@ macro_rules! verbs {
 
 verbs! {
     "Explain" {
-        /// Say where the time of a command or a recording went, and what a change would give
-        Explain = explain,
-        /// Run a command, or watch a server, and keep what happened as a recording
-        Record = record,
-        /// Make one recording of those of both ends, on one time axis
-        Merge = merge,
-        /// Say what the RPCs in a capture, on an interface or in a recording did, and whose each stall was
-        Rpcstat = rpcstat,
-        /// Draw a recording: a still picture (SVG), or a page with its tables (HTML)
-        Report = report,
-        /// Turn a recording into a file for Perfetto, or into CSV
-        Export = export,
-        /// Say what this machine can do for recordings and the demo, and how to get what is missing
-        Doctor = doctor,
+        /// Show where the time of a command or a recording went, and what a change would gain
+        Explain = explain in explaining,
+        /// Record a command while it runs, or a server
+        Record = record in explaining,
+        /// Merge the recordings of both ends on one time axis
+        Merge = merge in explaining,
+        /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
+        Rpcstat = rpcstat in explaining,
+        /// Draw a recording as a picture (SVG) or a page with tables (HTML)
+        Report = report in explaining,
+        /// Convert a recording for Perfetto, or to CSV
+        Export = export in explaining,
+        /// Check what this machine offers to recordings and the demo, and how to get what is missing
+        Doctor = doctor in explaining,
     }
     "Store" {
-        /// Start a whole store over the directories there are; it lives until Ctrl-C
-        Up = up,
-        /// Run one server of a store.toml
-        Serve = serve,
-        /// Copy files and trees in, out, and between stores
-        Cp = cp,
-        /// List names, sizes, times
-        Ls = ls,
-        /// Find names by what they are
-        Find = find,
-        /// Say how much room files take, directory by directory
-        Du = du,
-        /// Say what is known of a file or directory
-        Stat = stat,
+        /// Start a store over some directories; it runs until Ctrl-C
+        Up = up in servers,
+        /// Run one server of a store that a store.toml describes
+        Serve = serve in servers,
+        /// Copy files and trees into, out of and between stores
+        Cp = cp in store,
+        /// List files and directories
+        Ls = ls in store,
+        /// Find files and directories by name, type, size or age
+        Find = find in store,
+        /// Show how much space files use, by directory
+        Du = du in store,
+        /// Show the attributes of a file or directory
+        Stat = stat in store,
         /// Make directories
-        Mkdir = mkdir,
+        Mkdir = mkdir in store,
         /// Remove files and directories
-        Rm = rm,
-        /// Give a file or directory another name
-        Mv = mv,
+        Rm = rm in store,
+        /// Rename a file or directory
+        Mv = mv in store,
         /// Write files to standard output
-        Cat = cat,
-        /// Say how much room each target has
-        Df = df,
-        /// Show how a file is laid out, and where each range of it is
-        Layout = layout,
-        /// Make a store a directory that any program can use
-        Mount = mount,
-        /// Take a mounted store away, when everything is written
-        Umount = umount,
+        Cat = cat in store,
+        /// Show how much space each target has
+        Df = df in store,
+        /// Show how a file is laid out, or plan the layout of the next one
+        Layout = layout in store,
+        /// Mount a store as a directory that any program can use
+        Mount = mount in servers,
+        /// Unmount a store, once everything is written
+        Umount = umount in servers,
     }
     "Measure and tune" {
-        /// Measure what each layout gives, against the disks there are
-        Bench = bench,
+        /// Measure layouts and listings, beside local disks and other systems
+        Bench = bench in self,
     }
 }
 
 /// The command with its verbs shown in their groups.
-pub fn grouped(command: clap::Command) -> clap::Command {
+pub(crate) fn grouped(command: clap::Command) -> clap::Command {
     let mut help = String::from("{about}\n\n{usage-heading} {usage}\n");
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|v| v.len()).max().unwrap_or(0);
     for (group, verbs) in GROUPS {

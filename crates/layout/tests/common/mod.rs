@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test binary uses a part of it
 
 use proptest::prelude::*;
-use thalweg_layout::{Layout, MAX_OFFSET, Spec};
+use thalweg_layout::{Distribution, Layout, MAX_OFFSET, Piece, Spec};
 
 /// How many cases of a property: `LAYOUT_CASES` times as many as usual.
 pub fn cases(usual: u32) -> ProptestConfig {
@@ -13,6 +13,21 @@ pub fn cases(usual: u32) -> ProptestConfig {
 
 pub fn layout(spec: &Spec, datafiles: u32) -> Layout {
     Layout::new(spec, Some(datafiles), datafiles).unwrap()
+}
+
+/// PVFS2's answer of this name: the first logical offset at or after `logical` whose byte is on `datafile`.
+pub fn next_mapped_offset(layout: &Layout, datafile: u32, logical: u64) -> Option<u64> {
+    layout.physical_to_logical(datafile, layout.logical_to_physical(datafile, logical))
+}
+
+/// PVFS2's answer of this name: how many bytes from `physical` on are contiguous in the file too.
+pub fn contiguous_length(layout: &Layout, datafile: u32, physical: u64) -> u64 {
+    layout.physical_to_logical(datafile, physical).map_or(0, |logical| layout.piece_at(logical).length)
+}
+
+/// The pieces of a logical range that are on `datafile`: those of one flow buffer that holds all of them.
+pub fn segments(layout: &Layout, datafile: u32, offset: u64, length: u64) -> Vec<Piece> {
+    layout.flow_buffers(datafile, offset, length, u64::MAX).flat_map(|buffer| buffer.pieces(layout)).collect()
 }
 
 /// A varstrip over exactly `datafiles` datafiles: each once, in order, then `more` in any order.

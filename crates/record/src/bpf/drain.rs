@@ -4,12 +4,10 @@
 //! Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
-use super::output;
 use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
-use super::syscalls::Calls;
 use super::system::{Facts, System};
-use super::translate::{Class, Translator};
+use super::translate::{Calls, Class, Translator, now_ns};
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
@@ -47,14 +45,14 @@ const SELDOM: u32 = 4;
 
 /// A reader at work.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
 }
 
 impl Reader {
     /// Starts the thread, and waits until everybody to watch is watched.
-    pub fn start(watched: Watched) -> Result<Reader, RecordError> {
+    pub(crate) fn start(watched: Watched) -> Result<Reader, RecordError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, begun) = mpsc::channel();
         let stopping = Arc::clone(&stop);
@@ -73,7 +71,7 @@ impl Reader {
     }
 
     /// Has the thread tell what is left, and waits for it.
-    pub fn finish(self) -> Result<Finished, RecordError> {
+    pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
@@ -245,7 +243,7 @@ impl Work {
         let lost = self.programs.lost();
         if lost > self.lost {
             let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
-            let now = output::now_ns();
+            let now = now_ns();
             output.mark(self.track, MarkKind::Lost, now, None, Some(value));
             self.lost = lost;
         }
@@ -261,7 +259,7 @@ impl Work {
         self.snapshots.look(translator, system);
         for (pid, quota) in &mut self.quotas {
             let Some(throttled_ns) = quota.changed() else { continue };
-            let now = output::now_ns();
+            let now = now_ns();
             if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
                 translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
             }

@@ -12,10 +12,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
 
 /// The tracepoints that the recorder cannot do without.
-pub const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];
+pub(crate) const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];
 
 /// Those it can: program, tracepoint, and what is not seen without it.
-pub const OPTIONAL: &[(&str, &str, &str)] = &[
+pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_wakeup_new", "sched_wakeup_new", "the threads of io_uring"),
     ("on_exec", "sched_process_exec", "the names of programs that are started"),
     ("on_exit", "sched_process_exit", "what a thread did last"),
@@ -45,7 +45,7 @@ const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_ca
 const SAMPLE_PERIOD_NS: u64 = super::translate::SAMPLE_NS;
 
 /// The programs at work.
-pub struct Programs {
+pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
     /// What is not seen because the kernel lacks it.
@@ -64,7 +64,7 @@ fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
 }
 
 /// Whether the running kernel has this tracepoint with types.
-pub fn has_tracepoint(btf: &Btf<'_>, name: &str) -> bool {
+pub(crate) fn has_tracepoint(btf: &Btf<'_>, name: &str) -> bool {
     btf.type_by_name::<BtfType<'_>>(&format!("btf_trace_{name}")).is_some()
         || btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
 }
@@ -83,7 +83,7 @@ fn quiet() {
 
 impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
-    pub fn load(settings: &Settings) -> Result<Programs, RecordError> {
+    pub(crate) fn load(settings: &Settings) -> Result<Programs, RecordError> {
         quiet();
         let btf = Btf::from_vmlinux().map_err(failed("finds no types of the running kernel (BTF)"))?;
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
@@ -157,7 +157,7 @@ impl Programs {
     }
 
     /// A map by its name.
-    pub fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+    pub(crate) fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
         self.object.maps().find(|m| m.name() == OsStr::new(name))
     }
 
@@ -167,20 +167,20 @@ impl Programs {
     }
 
     /// A process is to be watched: `role` as in `raw::ROLE_*`. Takes effect with [`Programs::walk`] of `seed`.
-    pub fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
+    pub(crate) fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
         let map = self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of whom to watch".to_owned()))?;
         map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed("cannot say whom to watch"))
     }
 
     /// Requests of this disk are told of from now on.
-    pub fn watch_disk(&self, number: u32) {
+    pub(crate) fn watch_disk(&self, number: u32) {
         if let Some(map) = self.map("devices") {
             let _ = map.update(&number.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY);
         }
     }
 
     /// Runs one of the walks over all threads: `seed` or `sweep`.
-    pub fn walk(&self, name: &str) -> Result<(), RecordError> {
+    pub(crate) fn walk(&self, name: &str) -> Result<(), RecordError> {
         let program = self
             .object
             .progs_mut()
@@ -200,7 +200,7 @@ impl Programs {
     }
 
     /// Nothing is told from now on.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if let Some(map) = self.variables()
             && let Ok(Some(mut value)) = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
             && value.len() >= 4
@@ -211,7 +211,7 @@ impl Programs {
     }
 
     /// Records for which the ring had no room, so far.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         let Some(map) = self.map("lost") else { return 0 };
         map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .ok()
@@ -224,7 +224,7 @@ impl Programs {
 
     /// Has the kernel count what its programs cost, from now on or no more. Counting itself costs two clock reads per run of a
     /// program, so it is switched on for a part of the time only.
-    pub fn count_cost(&mut self, on: bool) {
+    pub(crate) fn count_cost(&mut self, on: bool) {
         if !on {
             self.statistics = None;
         } else if self.statistics.is_none() {
@@ -238,7 +238,7 @@ impl Programs {
     }
 
     /// Nanoseconds that the programs ran while it was counted, and how often.
-    pub fn cost(&self) -> (u64, u64) {
+    pub(crate) fn cost(&self) -> (u64, u64) {
         let mut total = (0, 0);
         for program in self.object.progs_mut() {
             let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
@@ -270,7 +270,7 @@ fn online_processors() -> Vec<u32> {
 }
 
 /// A software clock that expires a thousand times a second on one processor.
-pub fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
+pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {

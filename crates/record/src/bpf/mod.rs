@@ -7,36 +7,25 @@
 //! interval off the processor a reason, at a cost that nobody notices; see `bpf/` for the programs.
 //!
 //! - [`raw`]: the records as the kernel writes them;
-//! - [`translate`]: records in, events out, without a kernel (with [`threads`], [`waits`], [`samples`], [`connections`],
-//!   [`files`], [`devices`]);
+//! - [`translate`]: records in, events out, without a kernel;
 //! - [`load`], [`drain`]: the programs and the thread that reads them;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
-pub mod connections;
-pub mod devices;
-pub mod drain;
-pub mod files;
-pub mod load;
-pub mod output;
-pub mod probe;
-pub mod raw;
-pub mod samples;
-pub mod snapshot;
-pub mod syscalls;
-pub mod system;
-#[cfg(test)]
-mod tests;
-pub mod threads;
-pub mod translate;
-pub mod waits;
+mod drain;
+mod load;
+mod probe;
+mod raw;
+mod snapshot;
+mod system;
+mod translate;
 
-pub use probe::probe;
+pub(crate) use probe::probe;
 
 use crate::recorder::{Finished, RecordError, Recorder, Tier, Watched};
 
 /// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug, Default)]
-pub struct BpfRecorder {
+pub(crate) struct BpfRecorder {
     reader: Option<drain::Reader>,
 }
 
@@ -45,7 +34,7 @@ impl BpfRecorder {
     ///
     /// # Errors
     /// [`RecordError::NotAllowed`] with the reason and what would help.
-    pub fn new() -> Result<BpfRecorder, RecordError> {
+    pub(crate) fn new() -> Result<BpfRecorder, RecordError> {
         probe::allowed()?;
         Ok(BpfRecorder::default())
     }

@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// `Ok` if a recorder can be made.
-pub fn allowed() -> Result<(), RecordError> {
+pub(crate) fn allowed() -> Result<(), RecordError> {
     if !std::path::Path::new(BTF).exists() {
         return Err(RecordError::NotAllowed(format!(
             "the kernel has no {BTF}: it was built without CONFIG_DEBUG_INFO_BTF, which the kernel recorder needs"
@@ -55,7 +55,7 @@ fn statistics() -> Result<String, String> {
 }
 
 /// What the kernel recorder needs or uses, each with whether it is there, else why not and what is not seen without it.
-pub fn probe() -> Vec<(String, Result<String, String>)> {
+pub(crate) fn probe() -> Vec<(String, Result<String, String>)> {
     let mut facts = Vec::new();
     let mut say = |name: String, found: Result<String, String>| facts.push((name, found));
     say("BTF (types of the running kernel)".to_owned(), std::fs::metadata(BTF).map(|_| BTF.to_owned()).map_err(|e| format!("{BTF}: {e}")));

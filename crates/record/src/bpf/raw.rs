@@ -9,7 +9,7 @@
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),+ $(,)? })+) => {
         $($(#[$doc])* #[repr(C)] #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name { $(pub $field: $type),+ }
+        pub(crate) struct $name { $(pub $field: $type),+ }
         impl Default for $name {
             fn default() -> Self {
                 // SAFETY: all fields are integers or arrays and structures of them; zero is a value of each.
@@ -25,7 +25,7 @@ macro_rules! plain {
 ///
 /// # Safety
 /// Implemented only for `repr(C)` structures of integers.
-pub unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
@@ -68,7 +68,7 @@ plain! {
 /// The loader's settings: the only read-only data of the object.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub trace_calls: u32,
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
@@ -78,7 +78,7 @@ pub struct Settings {
 
 impl Settings {
     /// As the object wants it.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(16 + 1024);
         for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid] {
             bytes.extend_from_slice(&word.to_ne_bytes());
@@ -88,57 +88,53 @@ impl Settings {
     }
 }
 
-pub const ROLE_NONE: u32 = 0;
-pub const ROLE_CLIENT: u32 = 1;
-pub const ROLE_SERVER: u32 = 2;
-pub const ROLE_KERNEL: u32 = 3;
-pub const ROLE_RECORDER: u32 = 4;
+pub(crate) const ROLE_NONE: u32 = 0;
+pub(crate) const ROLE_CLIENT: u32 = 1;
+pub(crate) const ROLE_SERVER: u32 = 2;
+pub(crate) const ROLE_KERNEL: u32 = 3;
+pub(crate) const ROLE_RECORDER: u32 = 4;
 
-pub const CONTEXT_TASK: u32 = 1;
-pub const CONTEXT_SOFTIRQ: u32 = 2;
-pub const CONTEXT_HARDIRQ: u32 = 3;
-pub const CONTEXT_TIMER: u32 = 4;
+pub(crate) const CONTEXT_TASK: u32 = 1;
+pub(crate) const CONTEXT_SOFTIRQ: u32 = 2;
+pub(crate) const CONTEXT_HARDIRQ: u32 = 3;
+pub(crate) const CONTEXT_TIMER: u32 = 4;
 
-pub const OFF_IOWAIT: u32 = 1;
-pub const OFF_THROTTLED: u32 = 2;
-pub const OFF_WRITEBACK: u32 = 4;
-pub const OFF_KERNEL_THREAD: u32 = 8;
-pub const OFF_OPEN: u32 = 16;
-pub const OFF_NEW: u32 = 32;
-pub const OFF_FAULT_FILE: u32 = 64;
-pub const OFF_EXITING: u32 = 128;
-pub const SAMPLE_USER: u32 = 256;
-pub const SAMPLE_SOFTIRQ: u32 = 512;
-pub const SAMPLE_HARDIRQ: u32 = 1024;
-
-pub const CALL_FAULT: i32 = -1;
+pub(crate) const OFF_IOWAIT: u32 = 1;
+pub(crate) const OFF_THROTTLED: u32 = 2;
+pub(crate) const OFF_WRITEBACK: u32 = 4;
+pub(crate) const OFF_KERNEL_THREAD: u32 = 8;
+pub(crate) const OFF_OPEN: u32 = 16;
+pub(crate) const OFF_NEW: u32 = 32;
+pub(crate) const OFF_FAULT_FILE: u32 = 64;
+pub(crate) const OFF_EXITING: u32 = 128;
+pub(crate) const SAMPLE_USER: u32 = 256;
+pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
 /// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
-pub const STATE_UNINTERRUPTIBLE: u32 = 2;
-pub const STATE_STOPPED: u32 = 4 | 8;
-pub const STATE_IDLE: u32 = 0x400;
+pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
+pub(crate) const STATE_STOPPED: u32 = 4 | 8;
+pub(crate) const STATE_IDLE: u32 = 0x400;
 
-pub const MODE_KIND: u32 = 0xf000;
-pub const MODE_SOCKET: u32 = 0xc000;
-pub const MODE_FILE: u32 = 0x8000;
-pub const MODE_BLOCK: u32 = 0x6000;
-pub const MODE_DIRECTORY: u32 = 0x4000;
-pub const MODE_CHARACTER: u32 = 0x2000;
-pub const MODE_PIPE: u32 = 0x1000;
+pub(crate) const MODE_KIND: u32 = 0xf000;
+pub(crate) const MODE_SOCKET: u32 = 0xc000;
+pub(crate) const MODE_FILE: u32 = 0x8000;
+pub(crate) const MODE_BLOCK: u32 = 0x6000;
+pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
+pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 
 /// The path begins at the top of the file system, wherever that is mounted.
-pub const ACCESS_WITHIN: u32 = 1 << 31;
+pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
-pub const ACCESS_SYNCED: u32 = 1 << 16;
+pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
 
 /// What a socket is, in [`FdObject::device`].
-pub fn socket_is_tcp(object: &FdObject) -> bool {
+pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
     object.mode & MODE_KIND == MODE_SOCKET && (object.device >> 8) & 0xff == 6 && matches!(object.device & 0xff, 2 | 10)
 }
 
 /// One record of the ring.
 #[derive(Clone, Copy, Debug)]
-pub enum Record<'a> {
+pub(crate) enum Record<'a> {
     Thread(Thread),
     Off(Off),
     Net(Net),
@@ -160,7 +156,7 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
 
 impl Record<'_> {
     /// The record in these bytes; `None` when it is cut off or of no known kind.
-    pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Record<'_>> {
         let head: Head = read(bytes)?;
         Some(match head.kind {
             1 => Record::Thread(read(bytes)?),
@@ -184,13 +180,13 @@ impl Record<'_> {
 }
 
 /// The name in a fixed field: up to the first 0.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// The path whose parts stand last first.
-pub fn path_of_parts(parts: &[u8]) -> String {
+pub(crate) fn path_of_parts(parts: &[u8]) -> String {
     let mut path = String::new();
     let parts = parts.strip_suffix(&[0]).unwrap_or(parts);
     for part in parts.split(|b| *b == 0).rev() {

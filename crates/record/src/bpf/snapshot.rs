@@ -6,7 +6,8 @@
 
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
 use super::system::Facts;
-use super::translate::Translator;
+use super::translate::{OpenFile, Translator};
+use crate::proc::files::{FdInfo, Opened};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -32,18 +33,9 @@ struct Process {
 
 /// The processes that are looked at.
 #[derive(Debug, Default)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     processes: HashMap<u32, Process>,
     fresh: Vec<u32>,
-}
-
-/// A file that a process has open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenFile {
-    /// Descriptor and what it stands for.
-    pub object: FdObject,
-    /// Its path.
-    pub path: String,
 }
 
 /// The regular files that a process has open; `None` when it is gone.
@@ -58,9 +50,13 @@ fn open_files(pid: u32) -> Option<Vec<OpenFile>> {
             continue;
         }
         let number = entry.file_name().to_string_lossy().parse::<i32>().unwrap_or(-1);
-        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
-        let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).and_then(|f| u32::from_str_radix(f.trim(), 8).ok()).unwrap_or(0);
-        let access = [1, 2, 3, 0][flags as usize & 3];
+        let opened = u32::try_from(number).ok().and_then(|fd| FdInfo::open(pid, fd)).and_then(|info| info.read());
+        let access = match opened.map(|(_, opened)| opened) {
+            Some(Opened::Read) => 1,
+            Some(Opened::Write) => 2,
+            Some(Opened::Both) => 3,
+            Some(Opened::Unknown) | None => 0,
+        };
         let device = rustix::fs::major(about.dev()) << 20 | rustix::fs::minor(about.dev());
         let object = FdObject { id: about.ino(), device, mode: about.mode(), fd: number, access };
         found.push(OpenFile { object, path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned() });
@@ -70,20 +66,20 @@ fn open_files(pid: u32) -> Option<Vec<OpenFile>> {
 
 impl Snapshots {
     /// A process is watched from now on.
-    pub fn watch(&mut self, pid: u32) {
+    pub(crate) fn watch(&mut self, pid: u32) {
         self.processes.entry(pid).or_default();
         self.fresh.push(pid);
     }
 
     /// Looks at the processes that are new.
-    pub fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    pub(crate) fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         for pid in std::mem::take(&mut self.fresh).into_iter().rev().take(MOST_FRESH) {
             self.one(pid, translator, facts);
         }
     }
 
     /// Looks at those whose turn it is.
-    pub fn look(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    pub(crate) fn look(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         let mut turn = Vec::new();
         for (pid, process) in &mut self.processes {
             process.left = process.left.saturating_sub(1);

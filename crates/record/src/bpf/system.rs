@@ -1,12 +1,17 @@
-//! What only the running system can say: names of devices and file systems, which ports are listened on, a thread's
-//! name now. The translator asks through [`Facts`], so that it can be tested without a system.
+//! What only the running system can say: names of devices and file systems, and which ports are listened on. The translator asks
+//! through [`Facts`], so that it can be tested without a system.
 
+use crate::proc::disks::whole_disk;
+use crate::proc::listeners::{listening, namespace};
+use crate::proc::mountinfo::{self, Mount};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// A file system, by the device number its files carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileSystem {
+pub(crate) struct FileSystem {
     /// `ext4`, `nfs4`, ...; empty: not known.
     pub kind: String,
     /// The disk under it, as in /sys/block; empty: none, or several.
@@ -18,7 +23,7 @@ pub struct FileSystem {
 }
 
 /// What the translator asks of the system. Answers may be remembered by who answers.
-pub trait Facts {
+pub(crate) trait Facts {
     /// A disk's name by the kernel's number (major << 20 | minor).
     fn disk_name(&mut self, number: u32) -> Option<String>;
     /// The file system whose files carry this device number, seen by `pid`.
@@ -27,15 +32,13 @@ pub trait Facts {
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
     /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
-    /// The name of a thread now.
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);
 }
 
 /// The answers of this machine.
 #[derive(Debug, Default)]
-pub struct System {
+pub(crate) struct System {
     disks: HashMap<u32, Option<String>>,
     file_systems: HashMap<u32, FileSystem>,
     /// One process of each network namespace.
@@ -47,57 +50,25 @@ fn major_minor(number: u32) -> (u32, u32) {
     (number >> 20, number & 0xf_ffff)
 }
 
-/// `MAJOR:MINOR` in /proc/self/mountinfo with this number: kind and source of the file system, and where its top is mounted.
-fn mounted(number: u32, mounts: &str) -> Option<(String, String, String)> {
-    let (major, minor) = major_minor(number);
-    let wanted = format!("{major}:{minor}");
-    for line in mounts.lines() {
-        if line.split(' ').nth(2) == Some(wanted.as_str()) {
-            let (_, after) = line.split_once(" - ")?;
-            let mut words = after.split(' ');
-            let mut place = line.split(' ').skip(3);
-            let (root, point) = (place.next()?, place.next()?);
-            let top = if root == "/" { point.to_owned() } else { String::new() };
-            return Some((words.next()?.to_owned(), words.next().unwrap_or("").to_owned(), top));
-        }
-    }
-    None
+/// The first mount of the file system with this number.
+fn mounted(number: u32, mounts: &[Mount]) -> Option<&Mount> {
+    mounts.iter().find(|mount| mount.device == major_minor(number))
 }
 
-/// Name and number of the whole disk of a block device.
-fn whole_disk(number: u32) -> Option<(String, u32)> {
-    let (major, minor) = major_minor(number);
-    let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    let disk = if link.join("partition").exists() { link.parent()?.to_owned() } else { link };
-    let name = disk.file_name()?.to_string_lossy().into_owned();
-    let text = fs::read_to_string(disk.join("dev")).ok()?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some((name, major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?))
-}
-
-/// Ports in state LISTEN in the text of /proc/PID/net/tcp or tcp6.
-fn listening_ports(table: &str, ports: &mut HashSet<u16>) {
-    for line in table.lines().skip(1) {
-        let mut words = line.split_whitespace();
-        let (Some(local), Some(state)) = (words.nth(1), words.nth(1)) else { continue };
-        if state == "0A"
-            && let Some(port) = local.rsplit(':').next().and_then(|p| u16::from_str_radix(p, 16).ok())
-        {
-            ports.insert(port);
-        }
-    }
+fn packed((major, minor): (u32, u32)) -> u32 {
+    major << 20 | minor
 }
 
 impl System {
     /// Forgets which ports are listened on: they change.
-    pub fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         self.listening.clear();
     }
 }
 
 impl Facts for System {
     fn disk_name(&mut self, number: u32) -> Option<String> {
-        self.disks.entry(number).or_insert_with(|| whole_disk(number).map(|d| d.0)).clone()
+        self.disks.entry(number).or_insert_with(|| whole_disk(major_minor(number)).map(|disk| disk.name)).clone()
     }
 
     fn file_system(&mut self, device: u32) -> FileSystem {
@@ -105,25 +76,25 @@ impl Facts for System {
             return known.clone();
         }
         let mut found = FileSystem::default();
-        let mut source_number = None;
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mounted_here = mounted(device, &mounts).or_else(|| {
+        let mut source_disk = None;
+        let here = mountinfo::here();
+        let mounted_here = mounted(device, &here).cloned().or_else(|| {
             // Another mount namespace: any watched process may have it.
-            self.namespaces.values().find_map(|pid| mounted(device, &fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?))
+            self.namespaces.values().find_map(|pid| mounted(device, &mountinfo::of(*pid)).cloned())
         });
-        if let Some((kind, source, top)) = mounted_here {
-            found.kind = kind;
-            found.mounted_on = top;
-            if source.starts_with("/dev/") {
-                source_number = fs::metadata(&source).ok().map(|m| {
-                    use std::os::unix::fs::MetadataExt;
-                    (rustix::fs::major(m.rdev()) << 20) | rustix::fs::minor(m.rdev())
-                });
+        if let Some(mount) = mounted_here {
+            found.kind = mount.kind;
+            if mount.root == Path::new("/") {
+                found.mounted_on = mount.point.to_string_lossy().into_owned();
+            }
+            if mount.source.starts_with("/dev/") {
+                let number = fs::metadata(&mount.source).ok().map(|m| (rustix::fs::major(m.rdev()), rustix::fs::minor(m.rdev())));
+                source_disk = number.and_then(whole_disk);
             }
         }
-        if let Some((name, number)) = whole_disk(device).or_else(|| source_number.and_then(whole_disk)) {
-            found.disk = name;
-            found.disk_number = number;
+        if let Some(disk) = whole_disk(major_minor(device)).or(source_disk) {
+            found.disk_number = packed(disk.number);
+            found.disk = disk.name;
         }
         self.file_systems.insert(device, found.clone());
         found
@@ -131,15 +102,10 @@ impl Facts for System {
 
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool {
         let pid = self.namespaces.get(&namespace).copied();
-        let ports = self.listening.entry(namespace).or_insert_with(|| {
-            let mut ports = HashSet::new();
-            if let Some(pid) = pid {
-                for table in ["tcp", "tcp6"] {
-                    listening_ports(&fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default(), &mut ports);
-                }
-            }
-            ports
-        });
+        let ports = self
+            .listening
+            .entry(namespace)
+            .or_insert_with(|| pid.map(listening).unwrap_or_default().into_iter().map(|listener| listener.address.port()).collect());
         ports.contains(&port)
     }
 
@@ -148,12 +114,8 @@ impl Facts for System {
         namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
     }
 
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<String> {
-        fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok().map(|name| name.trim_end().to_owned())
-    }
-
     fn watching(&mut self, pid: u32) {
-        let namespace = fs::read_link(format!("/proc/{pid}/ns/net")).ok().and_then(|link| {
+        let namespace = namespace(pid).and_then(|link| {
             let text = link.to_string_lossy().into_owned();
             text.strip_prefix("net:[")?.strip_suffix(']')?.parse::<u32>().ok()
         });
@@ -172,18 +134,10 @@ mod tests {
 
     #[test]
     fn mounts_are_found_by_their_device_number() {
-        let mounts = "36 35 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n40 36 0:35 / /srv rw - nfs4 host:/srv rw\n";
-        assert_eq!(mounted(254 << 20, mounts), Some(("ext4".into(), "/dev/vda".into(), "/".into())));
-        assert_eq!(mounted(35, mounts), Some(("nfs4".into(), "host:/srv".into(), "/srv".into())));
-        assert_eq!(mounted(36, mounts), None);
-    }
-
-    #[test]
-    fn only_ports_that_are_listened_on_count() {
-        let mut ports = HashSet::new();
-        let table =
-            "  sl  local_address rem_address   st\n   0: 0100007F:2F01 00000000:0000 0A 0\n   1: 0100007F:2F02 0100007F:1234 01 0\n";
-        listening_ports(table, &mut ports);
-        assert_eq!(ports, HashSet::from([0x2F01]));
+        let mounts =
+            mountinfo::parse(b"36 35 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n40 36 0:35 /sub /srv rw - nfs4 host:/srv rw\n");
+        assert_eq!(mounted(254 << 20, &mounts), Some(&mounts[0]));
+        assert_eq!(mounted(35, &mounts), Some(&mounts[1]));
+        assert_eq!(mounted(36, &mounts), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Calls and replies of one connection, matched by their numbers, and what is pending at each instant.
 
+use super::call::Call;
 use super::emit::{About, Out};
 use super::frame::End;
-use super::message::{Heading, Outcome, Procedure};
-use super::records::{Message, Part};
-use super::table::Shared;
+use super::rpc::{Heading, Message, Outcome, Part, Procedure};
+use super::shared::Shared;
 use std::collections::{HashMap, VecDeque};
 use thalweg_trace::{CounterName, MarkKind, ObjectId, RequestId, SpanKind, TrackId};
 
@@ -14,9 +14,6 @@ const MOST_PENDING: usize = 1 << 16;
 /// Numbers of answered calls that are remembered, to know a second answer.
 const ANSWERED: usize = 256;
 
-/// `result` of a call that was never answered: −ETIMEDOUT.
-pub(super) const UNANSWERED: i64 = -110;
-
 /// `result` of a call whose reply the capture lacks, so that its length is not known: −ENODATA.
 const NOT_CAPTURED: i64 = -61;
 
@@ -25,35 +22,6 @@ const REFUSED: i64 = -71;
 
 /// Values of a counter are at least so far apart, unless it is 0.
 const COUNTER_NS: i64 = 200_000;
-
-/// A call that is waiting for its answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub request: RequestId,
-    pub procedure: Procedure,
-    pub object: ObjectId,
-    pub track: TrackId,
-    /// When its last byte was first sent.
-    pub posted_ns: i64,
-    pub sent_ns: i64,
-    pub bytes: u64,
-    /// When the capture lacked replies of its connection, its own perhaps among them.
-    pub doubted_ns: Option<i64>,
-}
-
-impl Call {
-    /// The span of a call that was never answered.
-    pub(super) fn unanswered(&self, out: &mut Out, end_ns: i64) {
-        let about = About {
-            object: Some(self.object),
-            size_bytes: Some(self.bytes),
-            result: Some(UNANSWERED),
-            request: Some(self.request),
-            ..About::default()
-        };
-        out.span(self.track, SpanKind::RpcCall, self.posted_ns, end_ns.max(self.posted_ns), about);
-    }
-}
 
 /// Where on a connection a message was: its track, its object at the client's end, and who serves.
 #[derive(Clone, Copy)]

@@ -3,10 +3,9 @@
 use super::calls::{Calls, Place, matched};
 use super::emit::About;
 use super::frame::{ACK, End, FIN, RST, SYN, Segment, Tcp};
-use super::message::{self, Heading};
-use super::records::{Message, Records};
+use super::rpc::{Heading, Message, Records};
+use super::shared::Shared;
 use super::stream::{Piece, Stream, Verdict};
-use super::table::Shared;
 use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId};
 
 /// TCP's counters are told at most so often for each direction.
@@ -390,12 +389,4 @@ fn deliverer<'a>(
         let mut emit = |message| messages.push((direction, message));
         records.feed(piece.at_ns, piece.data, piece.missing, piece.at_start, &is_pending, &mut emit);
     }
-}
-
-/// The message in a datagram, if it is RPC.
-pub(super) fn datagram(payload: &[u8]) -> Option<Heading> {
-    if payload.len() < 24 || !message::plausible(payload) {
-        return None;
-    }
-    message::parse(payload)
 }

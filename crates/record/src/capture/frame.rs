@@ -73,14 +73,14 @@ pub(super) enum Unused {
 
 /// Link types that are known, by the numbers of capture files.
 pub(super) mod link {
-    pub const NULL: u32 = 0;
-    pub const ETHERNET: u32 = 1;
-    pub const RAW: u32 = 101;
-    pub const LOOP: u32 = 108;
-    pub const COOKED: u32 = 113;
-    pub const IPV4: u32 = 228;
-    pub const IPV6: u32 = 229;
-    pub const COOKED_2: u32 = 276;
+    pub(crate) const NULL: u32 = 0;
+    pub(crate) const ETHERNET: u32 = 1;
+    pub(crate) const RAW: u32 = 101;
+    pub(crate) const LOOP: u32 = 108;
+    pub(crate) const COOKED: u32 = 113;
+    pub(crate) const IPV4: u32 = 228;
+    pub(crate) const IPV6: u32 = 229;
+    pub(crate) const COOKED_2: u32 = 276;
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

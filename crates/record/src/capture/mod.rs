@@ -4,31 +4,26 @@
 //! from its call's last byte to its reply's last byte, one for each message's way over the wire, TCP's counters as packets
 //! show them, and marks for what was sent again. Connections that carry something else than ONC RPC have bursts of bytes.
 //!
-//! Packets go one way, each looked at once: [`format`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
-//! [`stream`] (bytes in order, once) → [`records`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
+//! Packets go one way, each looked at once: [`mod@file`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
+//! [`stream`] (bytes in order, once) → [`rpc`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
 //! where it stands, and every table is bounded, so that a capture of any length is read in the same memory.
-//!
-//! [`format`]: self::format
 
+mod call;
 mod calls;
 mod connection;
 mod emit;
-mod filter;
-mod format;
+mod file;
 mod frame;
-mod input;
 mod live;
-mod message;
-mod pcapng;
-mod procedures;
-mod records;
+mod rpc;
+mod shared;
 mod stream;
 mod table;
 
 pub use live::{Live, LiveOptions};
 
 use crate::RecordError;
-use format::{NotACapture, Packets};
+use file::{NotACapture, Packets};
 use frame::Unused;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -244,11 +239,6 @@ impl Capture {
         let problem = self.packets.problem.take().map(|p| format!("{} {p}.", self.path.display()));
         Ok(summary(table.shared.counts, self.packets.dropped(), self.start, problem))
     }
-}
-
-/// Reads a capture file; what is found in it goes to `sink`.
-pub fn read_file(path: &Path, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
-    Capture::open(path)?.read(options, sink)
 }
 
 fn summary(counts: Counts, dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// How an executable file comes by its libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Linkage {
+pub(crate) enum Linkage {
     /// The C library's loader, which honours `LD_PRELOAD`.
     Dynamic,
     /// None: `LD_PRELOAD` is ignored.
@@ -20,7 +20,7 @@ pub enum Linkage {
 
 /// What the kernel would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Executable {
+pub(crate) struct Executable {
     /// The program itself; of a script, its interpreter.
     pub path: PathBuf,
     /// How it is linked.
@@ -40,7 +40,7 @@ fn is_our_loader(interpreter: &str) -> bool {
 
 impl Executable {
     /// Looks at a file, and through `#!` at its interpreter.
-    pub fn look(path: &Path) -> Executable {
+    pub(crate) fn look(path: &Path) -> Executable {
         let mut path = path.to_owned();
         for _ in 0..INTERPRETERS {
             let Some(next) = script_interpreter(&path) else { break };

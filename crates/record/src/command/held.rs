@@ -38,7 +38,7 @@ const ABANDONED: c_int = 125;
 
 /// A command's process before `execve`. Dropped without being let go, it ends and is reaped.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     command: OsString,
     pid: u32,
     pidfd: OwnedFd,
@@ -72,7 +72,7 @@ impl Held {
     ///
     /// # Errors
     /// As [`find`]; or the machine allows no more processes.
-    pub fn spawn(words: &[OsString], dispositions: &[(c_int, libc::sigaction)]) -> Result<Held, RecordError> {
+    pub(crate) fn spawn(words: &[OsString], dispositions: &[(c_int, libc::sigaction)]) -> Result<Held, RecordError> {
         let first = words.first().ok_or_else(|| RecordError::Usage("no command was given".to_owned()))?;
         let Found { path } = find(first)?;
         let word = |w: &OsString| CString::new(w.as_bytes()).map_err(|_| problem(w, "a word has a zero byte in it", NOT_FOUND));
@@ -93,12 +93,12 @@ impl Held {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Readable when it has ended.
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
@@ -106,7 +106,7 @@ impl Held {
     ///
     /// # Errors
     /// `execve` failed: exit code 127 where the file or its interpreter is missing, else 126.
-    pub fn release(&mut self, more: &[(OsString, OsString)]) -> Result<(), RecordError> {
+    pub(crate) fn release(&mut self, more: &[(OsString, OsString)]) -> Result<(), RecordError> {
         self.environment.write(more)?;
         let hold = self.hold.take().ok_or_else(|| RecordError::Usage("the command has been let go already".to_owned()))?;
         rustix::io::write(&hold, b"g").map_err(failed("the command's process is gone"))?;
@@ -134,7 +134,7 @@ impl Held {
     }
 
     /// Sends it a signal; to nobody else, also when it has ended and its number was given again.
-    pub fn signal(&self, signal: c_int) {
+    pub(crate) fn signal(&self, signal: c_int) {
         // SAFETY: a system call on a descriptor we own, without pointers that are read.
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0) };
     }
@@ -143,7 +143,7 @@ impl Held {
     ///
     /// # Errors
     /// It was reaped by somebody else (SIGCHLD is ignored).
-    pub fn wait(&mut self) -> Result<Exit, RecordError> {
+    pub(crate) fn wait(&mut self) -> Result<Exit, RecordError> {
         // SAFETY: an all-zero siginfo_t is a value of it.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         loop {

@@ -9,6 +9,7 @@ mod elf;
 mod held;
 mod resolve;
 
-pub use elf::{Executable, Linkage};
-pub use held::{Exit, Held};
-pub use resolve::{Found, find};
+pub(crate) use elf::{Executable, Linkage};
+pub use held::Exit;
+pub(crate) use held::Held;
+pub(crate) use resolve::{Found, find};

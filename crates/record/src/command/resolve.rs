@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A command that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The file.
     pub path: PathBuf,
 }
@@ -26,7 +26,7 @@ pub(super) fn problem(command: &OsStr, problem: impl Into<String>, exit_code: i3
 ///
 /// # Errors
 /// Not found (exit code 127), or found and not executable (126).
-pub fn find(command: &OsStr) -> Result<Found, RecordError> {
+pub(crate) fn find(command: &OsStr) -> Result<Found, RecordError> {
     if command.is_empty() {
         return Err(problem(command, "the command is an empty word", NOT_FOUND));
     }

@@ -18,7 +18,7 @@ const UNKNOWN: u64 = u64::MAX;
 /// What a rank says once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Header {
+pub(crate) struct Header {
     pub header_bytes: usize,
     pub record_bytes: usize,
     pub rank: i32,
@@ -40,7 +40,7 @@ pub struct Header {
 /// A record; flags as in `mpi/record/record.h`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Record {
+pub(crate) struct Record {
     pub start_ns: u64,
     pub end_ns: u64,
     pub size_bytes: u64,
@@ -82,7 +82,7 @@ fn text_of(bytes: &[u8]) -> String {
 
 impl Header {
     /// Reads it, and checks that the rest can be.
-    pub fn read(path: &Path) -> Result<Header, String> {
+    pub(crate) fn read(path: &Path) -> Result<Header, String> {
         let mut file = File::open(path).map_err(|error| error.to_string())?;
         let mut fixed = [0; NAMES_AT];
         file.read_exact(&mut fixed).map_err(|_| "has no whole header".to_owned())?;
@@ -124,7 +124,7 @@ impl Header {
 }
 
 /// The records of a rank, in the order in which they were written.
-pub struct Records {
+pub(crate) struct Records {
     reader: BufReader<File>,
     record_bytes: usize,
     left: u64,
@@ -133,7 +133,7 @@ pub struct Records {
 
 impl Records {
     /// From the first on.
-    pub fn open(path: &Path, header: &Header) -> std::io::Result<Records> {
+    pub(crate) fn open(path: &Path, header: &Header) -> std::io::Result<Records> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(header.header_bytes as u64))?;
         let reader = BufReader::with_capacity(1 << 18, file);
@@ -141,7 +141,7 @@ impl Records {
     }
 
     /// The next one that is whole; `None`: there is none.
-    pub fn next(&mut self) -> std::io::Result<Option<Record>> {
+    pub(crate) fn next(&mut self) -> std::io::Result<Option<Record>> {
         while self.left > 0 {
             self.left -= 1;
             self.reader.read_exact(&mut self.slot)?;

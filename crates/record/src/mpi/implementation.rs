@@ -99,7 +99,7 @@ fn of_program(path: &Path) -> Option<Implementation> {
 }
 
 /// Our library: where `THALWEG_MPI_LIBRARY` says (itself, or its directory), beside the command, or where `make -C mpi` puts it.
-pub fn library(implementation: Implementation) -> Result<PathBuf, RecordError> {
+pub(crate) fn library(implementation: Implementation) -> Result<PathBuf, RecordError> {
     let name = format!("libthalweg-{}.so", implementation.name());
     let mut places = Vec::new();
     if let Some(given) = std::env::var_os("THALWEG_MPI_LIBRARY").map(PathBuf::from) {

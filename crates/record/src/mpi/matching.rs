@@ -45,7 +45,7 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Nothing yet, of a rank in a job.
-    pub fn new(job: u64, rank: i32) -> Messages {
+    pub(crate) fn new(job: u64, rank: i32) -> Messages {
         Messages {
             job,
             rank,
@@ -58,14 +58,14 @@ impl Messages {
     }
 
     /// First reading: what a communicator or file is called.
-    pub fn named(&mut self, record: &Record) {
+    pub(crate) fn named(&mut self, record: &Record) {
         if record.serial != 0 {
             self.names.insert(record.object, record.serial);
         }
     }
 
     /// First reading: the end of something that was posted.
-    pub fn completed(&mut self, record: &Record) {
+    pub(crate) fn completed(&mut self, record: &Record) {
         if record.flags & RECEIVE != 0
             && let Some(lane) = self.lane(record)
         {
@@ -85,7 +85,7 @@ impl Messages {
     }
 
     /// Second reading, in the order of the records: the number of what a record began (or did), `None` where it has none.
-    pub fn number(&mut self, record: &Record) -> Option<RequestId> {
+    pub(crate) fn number(&mut self, record: &Record) -> Option<RequestId> {
         let number = if record.flags & COLLECTIVE != 0 {
             let name = *self.names.get(&record.object)?;
             Some(RequestId::common(mixed(mixed(self.job, name), record.sequence)))
@@ -110,7 +110,7 @@ impl Messages {
     }
 
     /// The number of what a serial stands for.
-    pub fn number_of(&self, serial: u64) -> Option<RequestId> {
+    pub(crate) fn number_of(&self, serial: u64) -> Option<RequestId> {
         self.numbers.get(&serial).copied()
     }
 }

@@ -16,12 +16,13 @@ mod translate;
 pub use implementation::{Implementation, rank_here};
 
 use crate::{Finished, RecordError};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
 
 /// Of MPI, in this run.
@@ -38,7 +39,7 @@ const LIMIT_BYTES: u64 = 256 << 20;
 
 /// Recording of MPI calls in one run.
 #[derive(Debug)]
-pub struct MpiRecording {
+pub(crate) struct MpiRecording {
     directory: PathBuf,
     library: PathBuf,
     limit_bytes: u64,
@@ -46,7 +47,7 @@ pub struct MpiRecording {
 }
 
 /// The tracks of threads, as they go by on their way to the recording.
-pub struct Threads {
+pub(crate) struct Threads {
     inner: Arc<dyn Sink>,
     known: Mutex<HashMap<(u32, u32), Track>>,
 }
@@ -64,7 +65,7 @@ impl Sink for Threads {
             _ => None,
         });
         if let Some(first) = tracks.next() {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             for track in std::iter::once(first).chain(tracks) {
                 if let (Some(pid), Some(tid)) = (track.pid, track.tid) {
                     known.insert((pid, tid), track.clone());
@@ -77,7 +78,7 @@ impl Sink for Threads {
 
 impl Threads {
     fn get(&self, pid: u32, tid: u32) -> Option<Track> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(pid, tid)).cloned()
+        self.known.lock().get(&(pid, tid)).cloned()
     }
 }
 
@@ -86,7 +87,7 @@ impl MpiRecording {
     ///
     /// # Errors
     /// It is not known which implementation the command uses, its library has not been built, or the directory cannot be made.
-    pub fn prepare(
+    pub(crate) fn prepare(
         mpi: Mpi,
         command: &[OsString],
         output: &Path,
@@ -106,12 +107,12 @@ impl MpiRecording {
     }
 
     /// Where all events of the other recorders must go from now on.
-    pub fn sink(&self) -> Arc<dyn Sink> {
+    pub(crate) fn sink(&self) -> Arc<dyn Sink> {
         Arc::clone(&self.threads) as Arc<dyn Sink>
     }
 
     /// Adds to the command's environment: our library stands before any other that is preloaded.
-    pub fn environment(&self, mut others: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    pub(crate) fn environment(&self, mut others: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         let mut preload = OsString::from(&self.library);
         let before = others.iter().position(|(name, _)| name == "LD_PRELOAD").map(|at| others.swap_remove(at).1);
         if let Some(before) = before.or_else(|| std::env::var_os("LD_PRELOAD")).filter(|before| !before.is_empty()) {
@@ -125,7 +126,7 @@ impl MpiRecording {
     }
 
     /// Turns the ranks' files into spans, after all other recorders have ended, and removes them. What cannot be read is said in a note.
-    pub fn finish(&self, host: HostId, space: IdSpace) -> Finished {
+    pub(crate) fn finish(&self, host: HostId, space: IdSpace) -> Finished {
         let mut finished = Finished::default();
         let ranks = match self.ranks(&mut finished.notes) {
             Ok(ranks) => ranks,

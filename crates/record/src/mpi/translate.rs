@@ -64,11 +64,11 @@ struct Reading<'a> {
 }
 
 impl Translator {
-    pub fn new(host: HostId, space: IdSpace, sink: Arc<dyn Sink>) -> Translator {
+    pub(crate) fn new(host: HostId, space: IdSpace, sink: Arc<dyn Sink>) -> Translator {
         Translator { host, space, next: 1, sink, batch: Vec::new(), objects: HashMap::new() }
     }
 
-    pub fn host(&self) -> HostId {
+    pub(crate) fn host(&self) -> HostId {
         self.host
     }
 
@@ -77,11 +77,11 @@ impl Translator {
         u64::from(self.space.0) << 40 | (self.next - 1)
     }
 
-    pub fn fresh_track(&mut self) -> TrackId {
+    pub(crate) fn fresh_track(&mut self) -> TrackId {
         TrackId::new(self.fresh()).expect("numbers begin at 1")
     }
 
-    pub fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         self.batch.push(event);
         if self.batch.len() >= BATCH {
             self.sink.take(&mut self.batch);
@@ -89,7 +89,7 @@ impl Translator {
     }
 
     /// Hands on what is left.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.sink.take(&mut self.batch);
     }
 
@@ -106,7 +106,7 @@ impl Translator {
     }
 
     /// Translates a rank's file; how many calls of it were lost.
-    pub fn rank(&mut self, rank: &Rank, ranks: &Ranks, threads: &Threads) -> std::io::Result<u64> {
+    pub(crate) fn rank(&mut self, rank: &Rank, ranks: &Ranks, threads: &Threads) -> std::io::Result<u64> {
         let header = &rank.header;
         let job = super::matching::mixed(of_text(&header.job), u64::from(if header.job.is_empty() { rank.job } else { 0 }));
         let mut reading = Reading {

@@ -47,7 +47,7 @@ const CONFINED: u32 = 8;
 
 /// The recorder `preload`.
 #[derive(Debug)]
-pub struct PreloadRecorder {
+pub(crate) struct PreloadRecorder {
     place: Place,
     running: Option<Worker>,
 }
@@ -57,7 +57,7 @@ impl PreloadRecorder {
     ///
     /// # Errors
     /// There is no directory that may be written and from which code may be run.
-    pub fn new() -> Result<PreloadRecorder, RecordError> {
+    pub(crate) fn new() -> Result<PreloadRecorder, RecordError> {
         let mut problems = Vec::new();
         for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
             place::remove_abandoned(&base);

@@ -53,7 +53,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Makes one in `base`, without the library.
-    pub fn make(base: &Path) -> std::io::Result<Place> {
+    pub(crate) fn make(base: &Path) -> std::io::Result<Place> {
         let at = rustix::fs::open(base, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let name = loop {
             let name = format!("{PREFIX}{}-{}", std::process::id(), Time::now().ns());
@@ -90,7 +90,7 @@ impl Place {
     }
 
     /// Puts the library in.
-    pub fn place_library(&self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn place_library(&self, bytes: &[u8]) -> std::io::Result<()> {
         let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.directory, LIBRARY, create, Mode::from_raw_mode(0o500))?);
         file.write_all(bytes)?;
@@ -98,12 +98,12 @@ impl Place {
     }
 
     /// Where the library is.
-    pub fn library(&self) -> PathBuf {
+    pub(crate) fn library(&self) -> PathBuf {
         self.path.join(LIBRARY)
     }
 
     /// Where processes make their rings.
-    pub fn rings(&self) -> PathBuf {
+    pub(crate) fn rings(&self) -> PathBuf {
         self.path.join(RINGS)
     }
 }

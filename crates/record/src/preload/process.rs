@@ -1,6 +1,6 @@
 //! One process' rings.
 
-use super::shared::{ABSENT, OBJECT, Record, SLOTS, Shared, State};
+use super::shared::{OBJECT, Record, SLOTS, Shared, State};
 use super::translate::{Place, Translator};
 use crate::proc::system::System;
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Maps its file.
-    pub fn open(path: &Path, pid: u32) -> io::Result<Process> {
+    pub(crate) fn open(path: &Path, pid: u32) -> io::Result<Process> {
         let shared = Shared::open(path)?;
         let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
         let pidfd = raw.and_then(|raw| rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty()).ok());
@@ -50,22 +50,22 @@ impl Process {
     }
 
     /// Readable when the process has ended; `None`: it had when it was found.
-    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// What it used that cannot be seen.
-    pub fn unseen(&self) -> u32 {
+    pub(crate) fn unseen(&self) -> u32 {
         self.shared.unseen()
     }
 
     /// Threads that are not recorded.
-    pub fn untracked(&self) -> u32 {
+    pub(crate) fn untracked(&self) -> u32 {
         self.shared.untracked()
     }
 
     /// Notes how far each ring is filled: what is taken in this round.
-    pub fn note_heads(&mut self) {
+    pub(crate) fn note_heads(&mut self) {
         for thread in &mut self.threads {
             thread.ended = self.shared.state(thread.slot) == State::Ended;
             thread.head = self.shared.head(thread.slot);
@@ -73,7 +73,7 @@ impl Process {
     }
 
     /// Finds threads that are new.
-    pub fn find_threads(&mut self, translator: &mut Translator, command: Option<u32>, system: &mut System, out: &mut Vec<Event>) {
+    pub(crate) fn find_threads(&mut self, translator: &mut Translator, command: Option<u32>, system: &mut System, out: &mut Vec<Event>) {
         for slot in 0..SLOTS {
             if self.shared.state(slot) == State::Free {
                 continue;
@@ -119,7 +119,7 @@ impl Process {
     }
 
     /// Learns the objects that are named in any of its rings, also past what is taken in this round.
-    pub fn find_objects(&mut self, translator: &mut Translator) {
+    pub(crate) fn find_objects(&mut self, translator: &mut Translator) {
         for thread in &self.threads {
             let head = self.shared.head(thread.slot);
             let mut at = self.shared.tail(thread.slot, head);
@@ -138,7 +138,7 @@ impl Process {
     }
 
     /// Translates what is in the rings, up to what was noted.
-    pub fn drain(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
+    pub(crate) fn drain(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
         let mut ended = Vec::new();
         for (index, thread) in self.threads.iter_mut().enumerate() {
             let mut at = self.shared.tail(thread.slot, thread.head);
@@ -172,7 +172,7 @@ impl Process {
     }
 
     /// What threads had not handed over when they were ended: merged calls, and the call each is in.
-    pub fn end(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
+    pub(crate) fn end(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
         let now_ns = u64::try_from(now.ns()).unwrap_or(0);
         for thread in &self.threads {
             if thread.ended || self.shared.state(thread.slot) != State::Used {
@@ -194,9 +194,4 @@ impl Process {
             }
         }
     }
-}
-
-/// `ABSENT` as nothing.
-pub(super) fn known(value: u64) -> Option<u64> {
-    (value != ABSENT).then_some(value)
 }

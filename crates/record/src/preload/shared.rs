@@ -19,7 +19,12 @@ const SLOT_BYTES: usize = PAGE + RING_RECORDS as usize * RECORD_BYTES;
 const FILE_BYTES: usize = PAGE + SLOTS * SLOT_BYTES;
 const RUNS: usize = 6;
 const RUN_BYTES: usize = 40;
-pub(super) const ABSENT: u64 = u64::MAX;
+const ABSENT: u64 = u64::MAX;
+
+/// `ABSENT` as nothing.
+pub(super) fn known(value: u64) -> Option<u64> {
+    (value != ABSENT).then_some(value)
+}
 
 /// Places in the header.
 const TICK_SCALE: usize = 24;
@@ -63,44 +68,44 @@ impl Record {
     fn u64(&self, at: usize) -> u64 {
         u64::from_ne_bytes(self.0[at..at + 8].try_into().unwrap_or_default())
     }
-    pub fn kind_of_record(&self) -> u8 {
+    pub(crate) fn kind_of_record(&self) -> u8 {
         self.0[0]
     }
-    pub fn kind(&self) -> u8 {
+    pub(crate) fn kind(&self) -> u8 {
         self.0[1]
     }
-    pub fn context(&self) -> u8 {
+    pub(crate) fn context(&self) -> u8 {
         self.0[2]
     }
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.u32(4)
     }
-    pub fn object(&self) -> u32 {
+    pub(crate) fn object(&self) -> u32 {
         self.u32(8)
     }
-    pub fn waker(&self) -> u32 {
+    pub(crate) fn waker(&self) -> u32 {
         self.u32(12)
     }
-    pub fn start_ns(&self) -> u64 {
+    pub(crate) fn start_ns(&self) -> u64 {
         self.u64(16)
     }
-    pub fn duration_ns(&self) -> u64 {
+    pub(crate) fn duration_ns(&self) -> u64 {
         self.u64(24)
     }
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.u64(32)
     }
-    pub fn size(&self) -> i64 {
+    pub(crate) fn size(&self) -> i64 {
         self.u64(40) as i64
     }
-    pub fn cpu_ns(&self) -> u64 {
+    pub(crate) fn cpu_ns(&self) -> u64 {
         self.u64(48)
     }
-    pub fn runqueue_ns(&self) -> u64 {
+    pub(crate) fn runqueue_ns(&self) -> u64 {
         self.u64(56)
     }
     /// How many records after it belong to it.
-    pub fn follows(&self) -> u64 {
+    pub(crate) fn follows(&self) -> u64 {
         match self.kind_of_record() {
             OBJECT | TCP => u64::from(self.count()),
             _ => 0,
@@ -137,7 +142,7 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     /// Maps it.
-    pub fn open(path: &Path) -> io::Result<Shared> {
+    pub(crate) fn open(path: &Path) -> io::Result<Shared> {
         let file = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
         let mut head = [0; PAGE];
         file.read_exact_at(&mut head, 0)?;
@@ -177,22 +182,22 @@ impl Shared {
     }
 
     /// Whether the process has become another program.
-    pub fn became_another(&self) -> bool {
+    pub(crate) fn became_another(&self) -> bool {
         self.atomic_u32(ENDED).load(Ordering::Relaxed) == 2
     }
 
     /// Threads that found no slot.
-    pub fn untracked(&self) -> u32 {
+    pub(crate) fn untracked(&self) -> u32 {
         self.atomic_u32(UNTRACKED).load(Ordering::Relaxed)
     }
 
     /// What was used that the library cannot see: bits.
-    pub fn unseen(&self) -> u32 {
+    pub(crate) fn unseen(&self) -> u32 {
         self.atomic_u32(UNSEEN).load(Ordering::Relaxed)
     }
 
     /// State of a slot; only of one that is not free the rest may be looked at.
-    pub fn state(&self, slot: usize) -> State {
+    pub(crate) fn state(&self, slot: usize) -> State {
         match self.atomic_u32(STATES + 4 * slot).load(Ordering::Acquire) {
             1 => State::Used,
             2 => State::Ended,
@@ -201,7 +206,7 @@ impl Shared {
     }
 
     /// Gives a slot whose thread has ended back.
-    pub fn free(&self, slot: usize) {
+    pub(crate) fn free(&self, slot: usize) {
         self.atomic_u32(STATES + 4 * slot).store(0, Ordering::Release);
     }
 
@@ -210,7 +215,7 @@ impl Shared {
     }
 
     /// The thread in a slot, since when, and its name.
-    pub fn thread(&self, slot: usize) -> (u32, u64, String) {
+    pub(crate) fn thread(&self, slot: usize) -> (u32, u64, String) {
         let name: [u8; NAME_BYTES] = self.copy(Shared::place(slot, NAME));
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
         let name = String::from_utf8_lossy(&name[..end]).into_owned();
@@ -218,33 +223,33 @@ impl Shared {
     }
 
     /// How many records were written in all.
-    pub fn head(&self, slot: usize) -> u64 {
+    pub(crate) fn head(&self, slot: usize) -> u64 {
         self.atomic_u64(Shared::place(slot, HEAD)).load(Ordering::Acquire)
     }
 
     /// How many of them were taken. A ring that cannot be (more than it holds) counts as taken.
-    pub fn tail(&self, slot: usize, head: u64) -> u64 {
+    pub(crate) fn tail(&self, slot: usize, head: u64) -> u64 {
         let tail = self.u64(Shared::place(slot, TAIL));
         if head.wrapping_sub(tail) > RING_RECORDS { head } else { tail }
     }
 
     /// Says that records up to here were taken.
-    pub fn set_tail(&self, slot: usize, tail: u64) {
+    pub(crate) fn set_tail(&self, slot: usize, tail: u64) {
         self.atomic_u64(Shared::place(slot, TAIL)).store(tail, Ordering::Release);
     }
 
     /// One record.
-    pub fn record(&self, slot: usize, index: u64) -> Record {
+    pub(crate) fn record(&self, slot: usize, index: u64) -> Record {
         Record(self.copy(Shared::place(slot, PAGE + (index % RING_RECORDS) as usize * RECORD_BYTES)))
     }
 
     /// Records that found no room, since the thread has the slot.
-    pub fn lost(&self, slot: usize) -> u64 {
+    pub(crate) fn lost(&self, slot: usize) -> u64 {
         self.u64(Shared::place(slot, LOST))
     }
 
     /// Up to when the thread's time is told.
-    pub fn covered_ns(&self, slot: usize) -> u64 {
+    pub(crate) fn covered_ns(&self, slot: usize) -> u64 {
         self.u64(Shared::place(slot, COVERED))
     }
 
@@ -254,7 +259,7 @@ impl Shared {
     }
 
     /// The call that the thread is in: kind, object, since when.
-    pub fn call(&self, slot: usize) -> Option<(u8, u32, u64)> {
+    pub(crate) fn call(&self, slot: usize) -> Option<(u8, u32, u64)> {
         let kind = self.atomic_u32(Shared::place(slot, CALL_KIND)).load(Ordering::Acquire);
         let object = self.atomic_u32(Shared::place(slot, CALL_OBJECT)).load(Ordering::Relaxed);
         let ticks = self.u64(Shared::place(slot, CALL_TICKS)).checked_sub(self.u64(Shared::place(slot, ANCHOR_TICKS)))?;
@@ -263,7 +268,7 @@ impl Shared {
     }
 
     /// Calls that were merged and not handed over.
-    pub fn runs(&self, slot: usize) -> Vec<OpenRun> {
+    pub(crate) fn runs(&self, slot: usize) -> Vec<OpenRun> {
         let run = |index: usize| {
             let bytes: [u8; RUN_BYTES] = self.copy(Shared::place(slot, FIRST_RUN + index * RUN_BYTES));
             let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());

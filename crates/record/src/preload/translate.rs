@@ -1,7 +1,6 @@
 //! The library's records as rows of the trace.
 
-use super::process::known;
-use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP};
+use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::system::bare;
@@ -69,7 +68,7 @@ fn time(ns: u64) -> Option<Time> {
 }
 
 impl Translator {
-    pub fn new(mode: Mode, host: HostId) -> Translator {
+    pub(crate) fn new(mode: Mode, host: HostId) -> Translator {
         Translator {
             objects: Objects::new(mode.clone(), host),
             mode,
@@ -81,7 +80,7 @@ impl Translator {
     }
 
     /// The row of a thread; `known`: once more, with another name.
-    pub fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
+    pub(crate) fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
         let track = known.or_else(|| TrackId::new(self.mode.fresh()))?;
         self.threads.insert(tid, track);
         let (pid, tid, name) = (Some(pid), Some(tid), name.to_owned());
@@ -90,7 +89,7 @@ impl Translator {
     }
 
     /// The object that a record names.
-    pub fn object(&mut self, record: &Record, more: &[Record]) -> Option<ObjectId> {
+    pub(crate) fn object(&mut self, record: &Record, more: &[Record]) -> Option<ObjectId> {
         let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
         match record.kind() {
             CLASS_FILE => {
@@ -122,7 +121,7 @@ impl Translator {
     }
 
     /// Translates one record; `false`: it makes no sense.
-    pub fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
+    pub(crate) fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
             SPAN | RUN => self.span(place, record).map(|span| out.push(Event::Span(span))).is_some(),
             OBJECT => true,
@@ -181,13 +180,13 @@ impl Translator {
     }
 
     /// Records that found no room.
-    pub fn lost(&self, track: TrackId, many: u64, at: Time, out: &mut Vec<Event>) {
+    pub(crate) fn lost(&self, track: TrackId, many: u64, at: Time, out: &mut Vec<Event>) {
         let value = Some(i64::try_from(many).unwrap_or(i64::MAX));
         out.push(Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value }));
     }
 
     /// Merged calls that the thread had not handed over.
-    pub fn open_run(&self, place: Place<'_>, run: &OpenRun, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+    pub(crate) fn open_run(&self, place: Place<'_>, run: &OpenRun, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
         let (Some(kind), Some(start)) = (span_kind(run.kind), time(start_ns)) else { return };
         let Some(span) = self.fresh(place.track, kind, start, duration_ns) else { return };
         out.push(Event::Span(Span {
@@ -202,7 +201,7 @@ impl Translator {
     }
 
     /// A call that a thread never came back from.
-    pub fn unfinished(&self, place: Place<'_>, kind: u8, object: u32, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+    pub(crate) fn unfinished(&self, place: Place<'_>, kind: u8, object: u32, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
         let (Some(kind), Some(start)) = (span_kind(kind), time(start_ns)) else { return };
         let object = place.objects.get(&object).copied();
         out.extend(self.fresh(place.track, kind, start, duration_ns).map(|span| Event::Span(Span { object, ..span })));

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 
 /// The kernel's `TCP_LISTEN`.
-pub const LISTEN: u8 = 10;
+pub(crate) const LISTEN: u8 = 10;
 
 const ESTABLISHED: u8 = 1;
 const CLOSE_WAIT: u8 = 8;
@@ -21,7 +21,7 @@ const REQUEST_BYTES: usize = HEADER_BYTES + 56;
 /// What TCP keeps of a connection; fields that this kernel does not have are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct TcpInfo {
+pub(crate) struct TcpInfo {
     pub timeouts: u8,
     pub segment_bytes: u32,
     pub unacked_segments: u32,
@@ -61,7 +61,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 impl TcpInfo {
     /// Parses the kernel's `struct tcp_info`, as long as this kernel's is.
-    pub fn parse(bytes: &[u8]) -> Option<TcpInfo> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
         let word = |at: usize| u32_at(bytes, at);
         Some(TcpInfo {
             timeouts: *bytes.get(2)?,
@@ -88,14 +88,21 @@ impl TcpInfo {
     }
 
     /// Bytes sent and not acknowledged.
-    pub fn in_flight_bytes(&self) -> u64 {
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
         let out = u64::from(self.unacked_segments) + u64::from(self.retransmitted_segments);
         let settled = u64::from(self.sacked_segments) + u64::from(self.lost_segments);
         out.saturating_sub(settled) * u64::from(self.segment_bytes)
     }
 
     /// Adds a row for each counter that is known.
-    pub fn counters(&self, object: ObjectId, at: Time, send_buffer_bytes: Option<u32>, unread_bytes: Option<u32>, out: &mut Vec<Event>) {
+    pub(crate) fn counters(
+        &self,
+        object: ObjectId,
+        at: Time,
+        send_buffer_bytes: Option<u32>,
+        unread_bytes: Option<u32>,
+        out: &mut Vec<Event>,
+    ) {
         let segments = |many: u32| i64::from(many) * i64::from(self.segment_bytes);
         let wide = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         // An initial threshold is "infinite": no value to draw.
@@ -121,7 +128,7 @@ impl TcpInfo {
 
 /// One TCP socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Socket {
+pub(crate) struct Socket {
     /// What `/proc/PID/fd` calls it.
     pub inode: u64,
     /// The kernel's number of its state; [`LISTEN`] is one.
@@ -142,7 +149,7 @@ pub struct Socket {
 
 impl Socket {
     /// Bytes written to it since the connection began. (Acknowledged bytes would not do: the end that connected counts its SYN.)
-    pub fn written_bytes(&self) -> Option<u64> {
+    pub(crate) fn written_bytes(&self) -> Option<u64> {
         let info = self.info?;
         // An end that was closed counts its FIN among what is not sent yet.
         let open = matches!(self.state, ESTABLISHED | CLOSE_WAIT);
@@ -152,19 +159,19 @@ impl Socket {
     }
 
     /// Bytes read from it since the connection began.
-    pub fn read_bytes(&self) -> Option<u64> {
+    pub(crate) fn read_bytes(&self) -> Option<u64> {
         self.info?.received_bytes?.checked_sub(u64::from(self.unread_bytes))
     }
 }
 
 /// An address as it stands in names of connections: IPv4 where an IPv6 socket speaks it.
-pub fn plain(address: SocketAddr) -> SocketAddr {
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// Asks the kernel.
 #[derive(Debug)]
-pub struct Diagnostics {
+pub(crate) struct Diagnostics {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -174,7 +181,7 @@ impl Diagnostics {
     ///
     /// # Errors
     /// The kernel has no socket diagnostics, or a sandbox forbids them.
-    pub fn open() -> std::io::Result<Diagnostics> {
+    pub(crate) fn open() -> std::io::Result<Diagnostics> {
         // SAFETY: a system call without pointers; the descriptor is new and ours.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG);
@@ -196,7 +203,7 @@ impl Diagnostics {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn sockets(&mut self) -> std::io::Result<Vec<Socket>> {
+    pub(crate) fn sockets(&mut self) -> std::io::Result<Vec<Socket>> {
         let mut sockets = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.ask(family as u8)?;

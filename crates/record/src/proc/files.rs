@@ -1,16 +1,17 @@
 //! What descriptors are: files, connections, pipes. Named once for a recording, whoever has them open.
 
 use super::diagnostics::Socket;
+use super::disks::whole_disk;
+use super::mountinfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 use thalweg_trace::{Event, HostId, Mode, Object, ObjectId, ObjectKind};
 
 /// What a descriptor leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A file, or a block or character device that is read and written like one.
     File(ObjectId),
     /// A TCP connection.
@@ -29,7 +30,7 @@ pub enum Target {
 
 /// Which way a file was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Opened {
+pub(crate) enum Opened {
     /// Not known.
     #[default]
     Unknown,
@@ -43,7 +44,7 @@ pub enum Opened {
 
 impl Opened {
     /// From the flags of `open`.
-    pub fn from_flags(flags: i32) -> Opened {
+    pub(crate) fn from_flags(flags: i32) -> Opened {
         match flags & libc::O_ACCMODE {
             libc::O_RDONLY => Opened::Read,
             libc::O_WRONLY => Opened::Write,
@@ -64,46 +65,30 @@ impl Opened {
 
 /// Where mounts are: device number of a file to the device's name and the kind of file system.
 #[derive(Debug, Default)]
-pub struct Mounts {
+pub(crate) struct Mounts {
     by_device: HashMap<u64, (String, String)>,
 }
 
 impl Mounts {
-    /// Reads `/proc/self/mountinfo`.
-    pub fn read() -> Mounts {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Mounts { by_device: text.lines().filter_map(mount).collect() }
+    /// Those of this process' namespace.
+    pub(crate) fn read() -> Mounts {
+        let named = mountinfo::here().into_iter().map(|mount| {
+            let device = whole_disk(mount.device).map(|disk| disk.name);
+            let device = device.unwrap_or_else(|| mount.source.rsplit('/').next().unwrap_or(&mount.source).to_owned());
+            (libc::makedev(mount.device.0, mount.device.1), (device, mount.kind))
+        });
+        Mounts { by_device: named.collect() }
     }
 
     /// Device (as in /sys/block, if it is one) and kind of file system.
-    pub fn of(&self, device: u64) -> Option<&(String, String)> {
+    pub(crate) fn of(&self, device: u64) -> Option<&(String, String)> {
         self.by_device.get(&device)
     }
 }
 
-fn mount(line: &str) -> Option<(u64, (String, String))> {
-    let (before, after) = line.split_once(" - ")?;
-    let (major, minor) = before.split_ascii_whitespace().nth(2)?.split_once(':')?;
-    let mut after = after.split_ascii_whitespace();
-    let (kind, source) = (after.next()?, after.next()?);
-    let number = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
-    let device = whole_device(major, minor).unwrap_or_else(|| source.rsplit('/').next().unwrap_or(source).to_owned());
-    Some((number, (device, kind.to_owned())))
-}
-
-/// The name in /sys/block of a device or of the one it is a partition of.
-fn whole_device(major: &str, minor: &str) -> Option<String> {
-    let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    let own = link.file_name()?.to_str()?;
-    if Path::new("/sys/block").join(own).exists() {
-        return Some(own.to_owned());
-    }
-    Some(link.parent()?.file_name()?.to_str()?.to_owned())
-}
-
 /// Objects that were named, each once.
 #[derive(Debug)]
-pub struct Objects {
+pub(crate) struct Objects {
     mode: Mode,
     host: HostId,
     mounts: Mounts,
@@ -115,13 +100,13 @@ pub struct Objects {
 
 impl Objects {
     /// None yet.
-    pub fn new(mode: Mode, host: HostId) -> Objects {
+    pub(crate) fn new(mode: Mode, host: HostId) -> Objects {
         let listening = BTreeSet::new();
         Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), listening }
     }
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways.
-    pub fn file(&mut self, path: &str, device: Option<u64>, opened: Opened) -> Option<ObjectId> {
+    pub(crate) fn file(&mut self, path: &str, device: Option<u64>, opened: Opened) -> Option<ObjectId> {
         if let Some((object, known)) = self.files.get(path)
             && (*known == opened || *known == Opened::Both || opened == Opened::Unknown)
         {
@@ -150,7 +135,7 @@ impl Objects {
 
     /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
     /// listened on, else the one with the smaller port.
-    pub fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
+    pub(crate) fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
         if let Some((object, known)) = self.connections.get(&(local, peer))
             && accepted.is_none_or(|accepted| accepted == *known)
         {
@@ -173,7 +158,7 @@ impl Objects {
     }
 
     /// The object of a connection that the kernel told of.
-    pub fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
+    pub(crate) fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
         self.connection(socket.local, socket.peer, None)
     }
 
@@ -183,10 +168,10 @@ impl Objects {
     }
 
     /// What descriptor `fd` of a process is; `None` where it may not be looked at.
-    pub fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
+    pub(crate) fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let text = link.to_str()?;
-        if let Some(inode) = super::processes::socket_inode(text) {
+        if let Some(inode) = super::listeners::socket_inode(text) {
             let connection = sockets.get(&inode).and_then(|socket| self.socket(socket));
             return Some(connection.map_or(Target::Socket(inode), Target::Connection));
         }
@@ -213,18 +198,18 @@ impl Objects {
 
 /// What /proc says of one descriptor, kept open: a reading is then one system call.
 #[derive(Debug)]
-pub struct FdInfo {
+pub(crate) struct FdInfo {
     file: fs::File,
 }
 
 impl FdInfo {
     /// Opens it; `None` where the descriptor is closed or may not be looked at.
-    pub fn open(pid: u32, fd: u32) -> Option<FdInfo> {
+    pub(crate) fn open(pid: u32, fd: u32) -> Option<FdInfo> {
         Some(FdInfo { file: fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()? })
     }
 
     /// Its position, and how it was opened; `None` once it is closed.
-    pub fn read(&self) -> Option<(u64, Opened)> {
+    pub(crate) fn read(&self) -> Option<(u64, Opened)> {
         let mut buffer = [0; 256];
         let n = self.file.read_at(&mut buffer, 0).ok()?;
         let text = std::str::from_utf8(&buffer[..n]).ok()?;
@@ -237,6 +222,7 @@ impl FdInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::sync::Arc;
     use thalweg_trace::{IdSpace, Memory, Role, Sink};
 

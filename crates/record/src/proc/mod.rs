@@ -1,15 +1,18 @@
 //! What /proc and the kernel's socket diagnostics say of processes, without touching them.
 //!
-//! [`processes`] reads the table of processes and who listens where. [`recorder`] watches threads by looking at them every few
+//! [`processes`] reads the table of processes, [`listeners`] who listens where, [`mountinfo`] the table of mounts. [`recorder`] watches threads by looking at them every few
 //! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
 //! belongs to the machine (devices, dirty pages, quotas), for every recorder without privilege.
 
-pub mod diagnostics;
-pub mod files;
-pub mod processes;
-pub mod recorder;
-pub mod system;
-pub mod tasks;
+pub(crate) mod diagnostics;
+pub(crate) mod disks;
+pub(crate) mod files;
+pub(crate) mod listeners;
+pub(crate) mod mountinfo;
+pub(crate) mod processes;
+pub(crate) mod recorder;
+pub(crate) mod system;
+pub(crate) mod tasks;
 mod waits;
 
-pub use recorder::ProcRecorder;
+pub(crate) use recorder::ProcRecorder;

@@ -1,4 +1,4 @@
-//! The table of processes, and who listens on which port.
+//! The table of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// One process, as /proc shows it. What could not be read is empty or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its number.
     pub pid: u32,
     /// Who started it, or adopted it.
@@ -33,12 +33,12 @@ pub(crate) fn split_stat(text: &str) -> Option<(&str, &str, Vec<&str>)> {
 
 impl Process {
     /// Reads one; `None` where there is none of this number.
-    pub fn read(pid: u32) -> Option<Process> {
+    pub(crate) fn read(pid: u32) -> Option<Process> {
         Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Parses `/proc/PID/stat`.
-    pub fn parse(text: &str) -> Option<Process> {
+    pub(crate) fn parse(text: &str) -> Option<Process> {
         let (pid, name, fields) = split_stat(text)?;
         let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
         let flags: u64 = number(6)?;
@@ -55,7 +55,7 @@ impl Process {
     }
 
     /// The names it goes by: its own (15 bytes), its file's, and its first word's.
-    pub fn names(&self) -> BTreeSet<String> {
+    pub(crate) fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::from([self.name.clone()]);
         let base = |path: &Path| path.file_name().map(|name| name.to_string_lossy().trim_end_matches(" (deleted)").to_owned());
         if let Ok(path) = fs::read_link(format!("/proc/{}/exe", self.pid)) {
@@ -70,18 +70,18 @@ impl Process {
 }
 
 /// All processes, by number.
-pub fn all() -> BTreeMap<u32, Process> {
+pub(crate) fn all() -> BTreeMap<u32, Process> {
     numbers_in("/proc").into_iter().filter_map(Process::read).map(|process| (process.pid, process)).collect()
 }
 
 /// Entries of a directory that are numbers: processes, threads, descriptors.
-pub fn numbers_in(directory: &str) -> Vec<u32> {
+pub(crate) fn numbers_in(directory: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// `process` and everything that descends from it, as the table shows it now.
-pub fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32> {
+pub(crate) fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32> {
     let mut family = vec![process];
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
@@ -89,73 +89,6 @@ pub fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32
         next += 1;
     }
     family
-}
-
-/// Sockets that listen: inode number and port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listening {
-    /// Port by the inode number of the socket.
-    pub by_inode: BTreeMap<u64, u16>,
-    /// Ports by process; only of processes whose descriptors may be read.
-    pub by_process: BTreeMap<u32, BTreeSet<u16>>,
-}
-
-impl Listening {
-    /// Reads every network namespace that a process is in and that may be looked at.
-    pub fn read(table: &BTreeMap<u32, Process>) -> Listening {
-        let mut listening = Listening::default();
-        let mut seen = BTreeSet::new();
-        for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
-            if fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace)) {
-                for file in ["tcp", "tcp6"] {
-                    let text = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
-                    listening.by_inode.extend(text.lines().skip(1).filter_map(listening_socket));
-                }
-            }
-        }
-        if !listening.by_inode.is_empty() {
-            for process in table.values().filter(|process| !process.is_kernel) {
-                listening.find_ports(process.pid);
-            }
-        }
-        listening
-    }
-
-    fn find_ports(&mut self, pid: u32) {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return };
-        for entry in entries.flatten() {
-            let Ok(target) = fs::read_link(entry.path()) else { continue };
-            let inode = target.to_str().and_then(socket_inode);
-            if let Some(port) = inode.and_then(|inode| self.by_inode.get(&inode)) {
-                self.by_process.entry(pid).or_default().insert(*port);
-            }
-        }
-    }
-
-    /// Processes that listen on `port`.
-    pub fn processes(&self, port: u16) -> Vec<u32> {
-        self.by_process.iter().filter(|(_, ports)| ports.contains(&port)).map(|(pid, _)| *pid).collect()
-    }
-
-    /// Whether anybody listens on `port`, also one whose owner may not be seen.
-    pub fn is_open(&self, port: u16) -> bool {
-        self.by_inode.values().any(|p| *p == port)
-    }
-}
-
-/// The inode number in `socket:[12345]`.
-pub fn socket_inode(target: &str) -> Option<u64> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// Inode and port of a line of `/proc/net/tcp`, if its socket listens.
-fn listening_socket(line: &str) -> Option<(u64, u16)> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    if *fields.get(3)? != "0A" {
-        return None;
-    }
-    let port = u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok()?;
-    Some((fields.get(9)?.parse().ok()?, port))
 }
 
 #[cfg(test)]
@@ -170,22 +103,5 @@ mod tests {
         assert_eq!((process.parent, process.group, process.session, process.started_ticks), (7, 8, 9, 777));
         assert!(!process.is_kernel);
         assert_eq!(Process::parse("42 (short) S 1"), None);
-    }
-
-    #[test]
-    fn who_listens_here_is_found() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-        let port = listener.local_addr().expect("an address").port();
-        let listening = Listening::read(&all());
-        assert!(listening.is_open(port));
-        assert!(listening.processes(port).contains(&std::process::id()));
-    }
-
-    #[test]
-    fn a_line_of_another_state_is_no_listener() {
-        let line = |state: &str| format!("0: 0100007F:0801 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 4711 1");
-        assert_eq!(listening_socket(&line("0A")), Some((4711, 2049)));
-        assert_eq!(listening_socket(&line("01")), None);
-        assert_eq!(listening_socket("rubbish"), None);
     }
 }

@@ -12,6 +12,7 @@
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{FdInfo, Objects, Opened, Target};
+use super::listeners::socket_inode;
 use super::processes::{self, Process};
 use super::system::{System, bare};
 use super::tasks::{Doing, Scheduling, TaskFiles};
@@ -43,19 +44,19 @@ const MOST_DESCRIPTORS: usize = 1024;
 
 /// The recorder `proc`.
 #[derive(Debug, Default)]
-pub struct ProcRecorder {
+pub(crate) struct ProcRecorder {
     beside: bool,
     running: Option<Worker>,
 }
 
 impl ProcRecorder {
     /// Ready to begin.
-    pub fn new() -> ProcRecorder {
+    pub(crate) fn new() -> ProcRecorder {
         ProcRecorder::default()
     }
 
     /// The same, for processes besides those that another recorder sees: that one looks at the machine.
-    pub fn beside() -> ProcRecorder {
+    pub(crate) fn beside() -> ProcRecorder {
         ProcRecorder { beside: true, running: None }
     }
 }
@@ -351,7 +352,7 @@ impl Sampler {
         for fd in fds {
             let Ok(link) = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")) else { continue };
             let text = link.to_string_lossy();
-            if let Some(inode) = processes::socket_inode(&text) {
+            if let Some(inode) = socket_inode(&text) {
                 watch.sockets.insert(inode);
             } else if text.starts_with('/') && !text.starts_with("/dev/") {
                 let Some(Target::File(object)) = self.objects.target(pid, fd, &self.sockets) else { continue };

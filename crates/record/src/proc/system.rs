@@ -53,7 +53,7 @@ struct Device {
 
 /// Looks at the machine from time to time.
 #[derive(Debug)]
-pub struct System {
+pub(crate) struct System {
     mode: Mode,
     host: HostId,
     devices: BTreeMap<String, Device>,
@@ -63,19 +63,19 @@ pub struct System {
 
 impl System {
     /// Remembers how things stand now.
-    pub fn new(mode: Mode, host: HostId) -> System {
+    pub(crate) fn new(mode: Mode, host: HostId) -> System {
         let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
         system.look_at_disks(Time::now(), &mut Vec::new());
         system
     }
 
     /// From now on counts how long the control groups of `pid` were stopped by their quota, on this track.
-    pub fn watch_quota(&mut self, pid: u32, track: TrackId) {
+    pub(crate) fn watch_quota(&mut self, pid: u32, track: TrackId) {
         self.quota = Some((Quota::of(pid), track)).filter(|(quota, _)| quota.is_some());
     }
 
     /// Adds what has happened since the last look.
-    pub fn look(&mut self, out: &mut Vec<Event>) {
+    pub(crate) fn look(&mut self, out: &mut Vec<Event>) {
         let now = Time::now();
         self.look_at_disks(now, out);
         self.look_at_softirqs(now, out);
@@ -178,7 +178,7 @@ impl System {
 }
 
 /// A span with nothing but its place in time.
-pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
+pub(crate) fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
     Span {
         span,
         track,

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 /// Accumulated since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scheduling {
+pub(crate) struct Scheduling {
     /// Time running.
     pub run_ns: u64,
     /// Time runnable and not running.
@@ -17,7 +17,7 @@ pub struct Scheduling {
 
 impl Scheduling {
     /// Parses `schedstat`.
-    pub fn parse(text: &str) -> Option<Scheduling> {
+    pub(crate) fn parse(text: &str) -> Option<Scheduling> {
         let mut numbers = text.split_ascii_whitespace().map(str::parse);
         let mut next = || numbers.next()?.ok();
         Some(Scheduling { run_ns: next()?, runqueue_ns: next()?, turns: next()? })
@@ -26,7 +26,7 @@ impl Scheduling {
 
 /// What a thread does at the moment it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub(crate) enum Doing {
     /// It runs, or could.
     Running,
     /// Blocked in a system call: its number and first argument.
@@ -37,7 +37,7 @@ pub enum Doing {
 
 impl Doing {
     /// Parses `/proc/PID/task/TID/syscall`.
-    pub fn parse(text: &str) -> Option<Doing> {
+    pub(crate) fn parse(text: &str) -> Option<Doing> {
         let mut words = text.split_ascii_whitespace();
         let first = words.next()?;
         if first == "running" {
@@ -54,7 +54,7 @@ impl Doing {
 
 /// The files of one thread in /proc, kept open: a reading is then one system call.
 #[derive(Debug)]
-pub struct TaskFiles {
+pub(crate) struct TaskFiles {
     schedstat: File,
     stat: File,
     /// Absent where only the thread's owner, or nobody, may look.
@@ -68,25 +68,25 @@ fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
 
 impl TaskFiles {
     /// Opens them; `None` where the thread is gone.
-    pub fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
+    pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
         Some(TaskFiles { schedstat: open("schedstat").ok()?, stat: open("stat").ok()?, syscall: open("syscall").ok() })
     }
 
     /// Its times; `None` where the thread is gone.
-    pub fn scheduling(&self) -> Option<Scheduling> {
+    pub(crate) fn scheduling(&self) -> Option<Scheduling> {
         Scheduling::parse(read(&self.schedstat, &mut [0; 128])?)
     }
 
     /// Its state's letter, and its name.
-    pub fn state(&self) -> Option<(char, String)> {
+    pub(crate) fn state(&self) -> Option<(char, String)> {
         let mut buffer = [0; 512];
         let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
         Some((fields.first()?.chars().next()?, name.to_owned()))
     }
 
     /// What it does; `None` where it is gone or may not be asked.
-    pub fn doing(&self) -> Option<Doing> {
+    pub(crate) fn doing(&self) -> Option<Doing> {
         Doing::parse(read(self.syscall.as_ref()?, &mut [0; 256])?)
     }
 }

@@ -45,7 +45,7 @@ fn cannot_preload(executable: Option<&Executable>) -> Option<String> {
 
 impl Active {
     /// Chooses, and says why not the better ones.
-    pub fn choose(options: &Options, executable: Option<&Executable>, others: bool) -> Result<Active, RecordError> {
+    pub(crate) fn choose(options: &Options, executable: Option<&Executable>, others: bool) -> Result<Active, RecordError> {
         let order: &[Method] = match options.method {
             Method::Auto => &[Method::Bpf, Method::Preload, Method::Proc],
             Method::Bpf => &[Method::Bpf],
@@ -71,17 +71,17 @@ impl Active {
     }
 
     /// The name that stands in the recording.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.main.name()
     }
 
     /// What the command's environment must have in addition.
-    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         self.main.environment()
     }
 
     /// Begins; a recorder that cannot is replaced by the next one that can, as long as one was not asked for by name.
-    pub fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+    pub(crate) fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         while let Err(error) = self.begin_one(watched.clone()) {
             if self.fallbacks.is_empty() {
                 return Err(error);
@@ -107,7 +107,7 @@ impl Active {
     }
 
     /// Ends all; a recorder that fails leaves a note.
-    pub fn finish(&mut self) -> Finished {
+    pub(crate) fn finish(&mut self) -> Finished {
         let mut all = Finished { notes: std::mem::take(&mut self.notes), ..Finished::default() };
         let beside = self.beside.as_mut().map(|beside| beside.finish());
         for finished in std::iter::once(self.main.finish()).chain(beside) {

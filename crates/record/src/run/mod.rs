@@ -54,9 +54,9 @@ pub enum Method {
 pub struct Options {
     /// The command's words; empty: none, only others are watched.
     pub command: Vec<OsString>,
-    /// Other processes: number, command name, or port they listen on ([`also::resolve`]).
+    /// Other processes: number, command name, port they listen on, or a path in a mounted store.
     pub also: Vec<String>,
-    /// Also watch the mounts of stores that the command works in, and who serves them here ([`crate::mounted`]).
+    /// Also watch the mounts of stores that the command works in, and who serves them here.
     pub also_mounts: bool,
     /// Watch who listens on `ports`, as servers; without a command.
     pub server: bool,

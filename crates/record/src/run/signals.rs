@@ -26,7 +26,7 @@ pub(super) struct Caught {
 
 impl Caught {
     /// Whether `pid` got it as well: the terminal sent it to a group that both are in.
-    pub fn reached(self, pid: u32) -> bool {
+    pub(crate) fn reached(self, pid: u32) -> bool {
         // SAFETY: plain system calls.
         let (ours, theirs) = unsafe { (libc::getpgrp(), libc::getpgid(pid as libc::pid_t)) };
         self.code == libc::SI_KERNEL && ours == theirs
@@ -59,7 +59,7 @@ extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, _context: *mut 
 
 impl Signals {
     /// Catches them from now on.
-    pub fn catch() -> Result<Signals, RecordError> {
+    pub(crate) fn catch() -> Result<Signals, RecordError> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let (read, write) = rustix::pipe::pipe_with(flags).map_err(|e| RecordError::Failed(format!("a pipe for signals: {e}")))?;
         let taken = PIPE.compare_exchange(-1, write.as_raw_fd(), Ordering::SeqCst, Ordering::SeqCst);
@@ -86,17 +86,17 @@ impl Signals {
     }
 
     /// What was before: what the command is to have.
-    pub fn before(&self) -> &[(c_int, libc::sigaction)] {
+    pub(crate) fn before(&self) -> &[(c_int, libc::sigaction)] {
         &self.before
     }
 
     /// Readable when one came.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
     /// Those that came.
-    pub fn take(&self) -> Vec<Caught> {
+    pub(crate) fn take(&self) -> Vec<Caught> {
         let mut bytes = [0_u8; 64 * RECORD_BYTES];
         let n = rustix::io::read(&self.read, &mut bytes).unwrap_or(0);
         let word = |b: &[u8]| c_int::from_ne_bytes([b[0], b[1], b[2], b[3]]);
@@ -104,7 +104,7 @@ impl Signals {
     }
 
     /// Puts back what was before.
-    pub fn restore(&mut self) {
+    pub(crate) fn restore(&mut self) {
         if std::mem::take(&mut self.caught) {
             for (number, old) in &self.before {
                 // SAFETY: what the kernel gave us.

@@ -40,7 +40,7 @@ static void reader(const char *path)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* All write their part of a file together, in pieces that alternate, and put it on media. */
+/* All write their part of a file together, in pieces that alternate, and sync it. */
 static void together(const char *path)
 {
     MPI_File file;

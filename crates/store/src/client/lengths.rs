@@ -43,7 +43,7 @@ impl DataClient {
         let told = match names.attributes(tracer, file.id()) {
             Ok(attributes) => attributes.and_then(|a| Some(Told { settled: a.settled?, change: a.change })),
             // It was removed, and so were its datafiles.
-            Err(error) if matches!(error.kind(), ErrorKind::Stale | ErrorKind::NotFound) => None,
+            Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.on_file(file.path())),
         };
         file.expected().set(&told);

@@ -12,6 +12,8 @@
 //! | `link` | one server, and the connections to it that are not in use |
 //! | `engine` | threads, one for each connection, that work on flow buffers |
 //! | `names` | the names of a store, as the data path needs them |
+//! | [`remove`] | names removed by the thousand, trees with them |
+//! | [`partials`] | copies that were begun and not finished |
 //! | [`walk`] | directories and trees, fetched before they are read |
 
 mod budget;
@@ -24,7 +26,9 @@ mod handle;
 mod lengths;
 mod link;
 mod names;
+pub mod partials;
 mod payload;
+pub mod remove;
 mod request;
 mod store;
 pub(crate) mod verifiers;

@@ -180,7 +180,7 @@ pub(super) fn exists() -> Error {
 
 /// The bits that new files of this process do not get, as of the first copy: reading them costs as much as a short copy's
 /// round trip.
-pub(super) fn umask() -> u32 {
+pub fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(read_umask)
 }

@@ -26,6 +26,7 @@ mod run;
 mod small;
 mod tree;
 
+pub use draft::umask;
 pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
 pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
 pub use record::Recorder;

@@ -3,7 +3,6 @@
 //! Every host's file is in order of its own clock, and [`Axis`] keeps that order, so one merge suffices.
 //! A recording of one host takes the short way: its row groups as they are.
 
-use super::columns::Columns;
 use super::parquet_file::Part;
 use super::span_table;
 use crate::memory_source::BATCH_ROWS;
@@ -83,7 +82,7 @@ impl Stream<'_> {
             }
             self.groups_left -= 1;
             let Some(rows) = self.part.read(self.groups_left)? else { continue };
-            let mut batch = span_table::spans_backward(&Columns { batch: &rows, path: self.part.path() })?;
+            let mut batch = span_table::spans_backward(&rows)?;
             if !batch.end_ns.is_sorted_by(|later, earlier| later >= earlier) {
                 return Err(TraceError::new(
                     self.part.path(),

@@ -16,11 +16,12 @@
 //! [`Sink::take`]: crate::Sink::take
 
 mod checksums;
-mod columns;
 mod convert;
+mod leaf;
 mod merge;
 mod parquet_file;
 mod reader;
+mod row_group;
 mod segment;
 mod shrink;
 mod small_tables;
@@ -28,6 +29,7 @@ mod sorter;
 mod span_table;
 mod tables;
 mod temporary;
+mod window;
 mod writer;
 
 pub use reader::Recording;

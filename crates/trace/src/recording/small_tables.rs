@@ -1,23 +1,20 @@
 //! The tables besides `spans`: schema, rows to columns, columns to rows.
 
-use super::columns::{Columns, i64s, lists, lists_type, maps, maps_type, names, names_type, schema, signed, texts, u32s, u64s};
+use super::leaf::{Leaf, lists, maps, names, numbers, optional, signed, texts};
+use super::row_group::RowGroup;
 use super::sorter::{Key, Sortable};
 use crate::{Clock, Counter, CounterName, CounterOf, Host, HostId, Mark, MarkKind, Object, ObjectId, ObjectKind, Role, Sample, Stack};
 use crate::{Time, TraceError, Track, TrackId, TrackKind};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
+use std::mem::take;
 
 /// A table whose rows are put into columns all at once. The host is in the path, not in a column.
 pub(super) trait Table: Sized {
     const NAME: &'static str;
-    fn schema() -> SchemaRef;
-    fn columns(rows: &[Self]) -> Vec<ArrayRef>;
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Self>, TraceError>;
-
-    fn batch(rows: &[Self]) -> RecordBatch {
-        RecordBatch::try_new(Self::schema(), Self::columns(rows)).expect("columns fit the table's own schema")
-    }
+    /// In Parquet's own language for schemas.
+    const SCHEMA: &'static str;
+    fn columns(rows: &[Self]) -> Vec<Leaf>;
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Self>, TraceError>;
 }
 
 /// The names of a closed set, in the order of its numbers.
@@ -29,32 +26,34 @@ macro_rules! all_names {
 
 impl Table for Host {
     const NAME: &'static str = "hosts";
+    const SCHEMA: &'static str = "message hosts {
+        required binary name (string);
+        required binary node (string);
+        required binary clock (string);
+        required binary kernel (string);
+        required int32 cpus (integer(32, false));
+    }";
 
-    fn schema() -> SchemaRef {
-        let text = |name| (name, DataType::Utf8, false);
-        schema(vec![text("name"), text("node"), text("clock"), text("kernel"), ("cpus", DataType::UInt32, false)])
-    }
-
-    fn columns(rows: &[Host]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Host]) -> Vec<Leaf> {
         vec![
             texts(rows.iter().map(|r| r.name.as_str())),
             texts(rows.iter().map(|r| r.node.as_str())),
             texts(rows.iter().map(|r| r.clock.as_str())),
             texts(rows.iter().map(|r| r.kernel.as_str())),
-            u32s(rows.iter().map(|r| Some(r.cpus))),
+            numbers(rows.iter().map(|r| r.cpus)),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Host>, TraceError> {
-        let (name, node, clock) = (columns.texts("name")?, columns.texts("node")?, columns.texts("clock")?);
-        let (kernel, cpus) = (columns.texts("kernel")?, columns.u32s("cpus")?);
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Host>, TraceError> {
+        let (mut name, mut node, mut clock) = (columns.texts("name")?, columns.texts("node")?, columns.texts("clock")?);
+        let (mut kernel, cpus) = (columns.texts("kernel")?, columns.u32s("cpus")?);
         let row = |i: usize| {
             Ok(Host {
                 host,
-                name: name.value(i).to_owned(),
-                node: node.value(i).to_owned(),
-                clock: clock.value(i).to_owned(),
-                kernel: kernel.value(i).to_owned(),
+                name: take(&mut name[i]),
+                node: take(&mut node[i]),
+                clock: take(&mut clock[i]),
+                kernel: take(&mut kernel[i]),
                 cpus: columns.present("cpus", cpus[i])?,
             })
         };
@@ -64,22 +63,23 @@ impl Table for Host {
 
 impl Table for Clock {
     const NAME: &'static str = "clocks";
+    const SCHEMA: &'static str = "message clocks {
+        required int64 from_ns;
+        required int64 offset_ns;
+        required int64 drift_ppb;
+        required int64 error_ns;
+    }";
 
-    fn schema() -> SchemaRef {
-        let number = |name| (name, DataType::Int64, false);
-        schema(vec![number("from_ns"), number("offset_ns"), number("drift_ppb"), number("error_ns")])
-    }
-
-    fn columns(rows: &[Clock]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Clock]) -> Vec<Leaf> {
         vec![
-            i64s(rows.iter().map(|r| Some(r.from_ns))),
-            i64s(rows.iter().map(|r| Some(r.offset_ns))),
-            i64s(rows.iter().map(|r| Some(r.drift_ppb))),
-            i64s(rows.iter().map(|r| Some(signed(r.error_ns)))),
+            numbers(rows.iter().map(|r| r.from_ns)),
+            numbers(rows.iter().map(|r| r.offset_ns)),
+            numbers(rows.iter().map(|r| r.drift_ppb)),
+            numbers(rows.iter().map(|r| signed(r.error_ns))),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Clock>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Clock>, TraceError> {
         let (from, offset) = (columns.i64s("from_ns")?, columns.i64s("offset_ns")?);
         let (drift, error) = (columns.i64s("drift_ppb")?, columns.i64s("error_ns")?);
         let row = |i: usize| {
@@ -97,32 +97,29 @@ impl Table for Clock {
 
 impl Table for Track {
     const NAME: &'static str = "tracks";
+    const SCHEMA: &'static str = "message tracks {
+        required int64 track (integer(64, false));
+        required binary kind (string);
+        required binary role (string);
+        optional int32 pid (integer(32, false));
+        optional int32 tid (integer(32, false));
+        required binary name (string);
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![
-            ("track", DataType::UInt64, false),
-            ("kind", names_type(), false),
-            ("role", names_type(), false),
-            ("pid", DataType::UInt32, true),
-            ("tid", DataType::UInt32, true),
-            ("name", DataType::Utf8, false),
-        ])
-    }
-
-    fn columns(rows: &[Track]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Track]) -> Vec<Leaf> {
         vec![
-            u64s(rows.iter().map(|r| Some(r.track.number()))),
-            names(&all_names!(TrackKind), rows.iter().map(|r| Some(r.kind as u8))),
-            names(&all_names!(Role), rows.iter().map(|r| Some(r.role as u8))),
-            u32s(rows.iter().map(|r| r.pid)),
-            u32s(rows.iter().map(|r| r.tid)),
+            numbers(rows.iter().map(|r| r.track.number())),
+            names(&all_names!(TrackKind), rows.iter().map(|r| r.kind as u8)),
+            names(&all_names!(Role), rows.iter().map(|r| r.role as u8)),
+            optional(rows.iter().map(|r| r.pid)),
+            optional(rows.iter().map(|r| r.tid)),
             texts(rows.iter().map(|r| r.name.as_str())),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Track>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Track>, TraceError> {
         let (track, kind) = (columns.u64s("track")?, columns.names("kind", TrackKind::from_name)?);
-        let (role, name) = (columns.names("role", Role::from_name)?, columns.texts("name")?);
+        let (role, mut name) = (columns.names("role", Role::from_name)?, columns.texts("name")?);
         let (pid, tid) = (columns.u32s("pid")?, columns.u32s("tid")?);
         let row = |i: usize| {
             Ok(Track {
@@ -132,7 +129,7 @@ impl Table for Track {
                 role: columns.present("role", role[i])?,
                 pid: pid[i],
                 tid: tid[i],
-                name: name.value(i).to_owned(),
+                name: take(&mut name[i]),
             })
         };
         (0..track.len()).map(row).collect()
@@ -141,35 +138,34 @@ impl Table for Track {
 
 impl Table for Object {
     const NAME: &'static str = "objects";
+    const SCHEMA: &'static str = "message objects {
+        required int64 object (integer(64, false));
+        required binary kind (string);
+        required binary name (string);
+        required group attributes (map) { repeated group key_value { required binary key (string); required binary value (string); } }
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![
-            ("object", DataType::UInt64, false),
-            ("kind", names_type(), false),
-            ("name", DataType::Utf8, false),
-            ("attributes", maps_type(), false),
-        ])
-    }
-
-    fn columns(rows: &[Object]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Object]) -> Vec<Leaf> {
+        let [names_of_attributes, values] = maps(rows.iter().map(|r| &r.attributes));
         vec![
-            u64s(rows.iter().map(|r| Some(r.object.number()))),
-            names(&all_names!(ObjectKind), rows.iter().map(|r| Some(r.kind as u8))),
+            numbers(rows.iter().map(|r| r.object.number())),
+            names(&all_names!(ObjectKind), rows.iter().map(|r| r.kind as u8)),
             texts(rows.iter().map(|r| r.name.as_str())),
-            maps(rows.iter().map(|r| &r.attributes)),
+            names_of_attributes,
+            values,
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Object>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Object>, TraceError> {
         let (object, kind) = (columns.u64s("object")?, columns.names("kind", ObjectKind::from_name)?);
-        let (name, mut attributes) = (columns.texts("name")?, columns.maps("attributes")?);
+        let (mut name, mut attributes) = (columns.texts("name")?, columns.maps("attributes")?);
         let row = |i: usize| {
             Ok(Object {
                 object: columns.present("object", object[i].and_then(ObjectId::new))?,
                 host,
                 kind: columns.present("kind", kind[i])?,
-                name: name.value(i).to_owned(),
-                attributes: std::mem::take(&mut attributes[i]),
+                name: take(&mut name[i]),
+                attributes: take(&mut attributes[i]),
             })
         };
         (0..object.len()).map(row).collect()
@@ -178,16 +174,16 @@ impl Table for Object {
 
 impl Table for Stack {
     const NAME: &'static str = "stacks";
+    const SCHEMA: &'static str = "message stacks {
+        required int32 stack (integer(32, false));
+        required group frames (list) { repeated group list { required binary element (string); } }
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![("stack", DataType::UInt32, false), ("frames", lists_type(), false)])
+    fn columns(rows: &[Stack]) -> Vec<Leaf> {
+        vec![numbers(rows.iter().map(|r| r.stack)), lists(rows.iter().map(|r| r.frames.iter().map(String::as_str)))]
     }
 
-    fn columns(rows: &[Stack]) -> Vec<ArrayRef> {
-        vec![u32s(rows.iter().map(|r| Some(r.stack))), lists(rows.iter().map(|r| &r.frames))]
-    }
-
-    fn rows(_: HostId, columns: &Columns<'_>) -> Result<Vec<Stack>, TraceError> {
+    fn rows(_: HostId, columns: &RowGroup<'_>) -> Result<Vec<Stack>, TraceError> {
         let stack = columns.u32s("stack")?;
         let pairs = stack.into_iter().zip(columns.lists("frames")?);
         pairs.map(|(stack, frames)| Ok(Stack { stack: columns.present("stack", stack)?, frames })).collect()
@@ -209,28 +205,25 @@ impl Sortable for Placed<Mark> {
 
 impl Table for Placed<Mark> {
     const NAME: &'static str = "marks";
+    const SCHEMA: &'static str = "message marks {
+        required int64 track (integer(64, false));
+        required binary kind (string);
+        required int64 at_ns;
+        optional int64 object (integer(64, false));
+        optional int64 value;
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![
-            ("track", DataType::UInt64, false),
-            ("kind", names_type(), false),
-            ("at_ns", DataType::Int64, false),
-            ("object", DataType::UInt64, true),
-            ("value", DataType::Int64, true),
-        ])
-    }
-
-    fn columns(rows: &[Self]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Self]) -> Vec<Leaf> {
         vec![
-            u64s(rows.iter().map(|r| Some(r.row.track.number()))),
-            names(&all_names!(MarkKind), rows.iter().map(|r| Some(r.row.kind as u8))),
-            i64s(rows.iter().map(|r| Some(r.row.at.ns()))),
-            u64s(rows.iter().map(|r| r.row.object.map(ObjectId::number))),
-            i64s(rows.iter().map(|r| r.row.value)),
+            numbers(rows.iter().map(|r| r.row.track.number())),
+            names(&all_names!(MarkKind), rows.iter().map(|r| r.row.kind as u8)),
+            numbers(rows.iter().map(|r| r.row.at.ns())),
+            optional(rows.iter().map(|r| r.row.object.map(ObjectId::number))),
+            optional(rows.iter().map(|r| r.row.value)),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Self>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Self>, TraceError> {
         let (track, kind) = (columns.u64s("track")?, columns.names("kind", MarkKind::from_name)?);
         let (at, object, value) = (columns.i64s("at_ns")?, columns.u64s("object")?, columns.i64s("value")?);
         let row = |i: usize| {
@@ -259,30 +252,27 @@ impl Sortable for Placed<Counter> {
 
 impl Table for Placed<Counter> {
     const NAME: &'static str = "counters";
+    const SCHEMA: &'static str = "message counters {
+        optional int64 track (integer(64, false));
+        optional int64 object (integer(64, false));
+        required binary name (string);
+        required int64 at_ns;
+        required int64 value;
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![
-            ("track", DataType::UInt64, true),
-            ("object", DataType::UInt64, true),
-            ("name", names_type(), false),
-            ("at_ns", DataType::Int64, false),
-            ("value", DataType::Int64, false),
-        ])
-    }
-
-    fn columns(rows: &[Self]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Self]) -> Vec<Leaf> {
         let track = |of| if let CounterOf::Track(track) = of { Some(track.number()) } else { None };
         let object = |of| if let CounterOf::Object(object) = of { Some(object.number()) } else { None };
         vec![
-            u64s(rows.iter().map(|r| track(r.row.of))),
-            u64s(rows.iter().map(|r| object(r.row.of))),
-            names(&all_names!(CounterName), rows.iter().map(|r| Some(r.row.name as u8))),
-            i64s(rows.iter().map(|r| Some(r.row.at.ns()))),
-            i64s(rows.iter().map(|r| Some(r.row.value))),
+            optional(rows.iter().map(|r| track(r.row.of))),
+            optional(rows.iter().map(|r| object(r.row.of))),
+            names(&all_names!(CounterName), rows.iter().map(|r| r.row.name as u8)),
+            numbers(rows.iter().map(|r| r.row.at.ns())),
+            numbers(rows.iter().map(|r| r.row.value)),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Self>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Self>, TraceError> {
         let (track, object) = (columns.u64s("track")?, columns.u64s("object")?);
         let (name, at, value) = (columns.names("name", CounterName::from_name)?, columns.i64s("at_ns")?, columns.i64s("value")?);
         let row = |i: usize| {
@@ -308,30 +298,27 @@ impl Sortable for Sample {
 
 impl Table for Sample {
     const NAME: &'static str = "samples";
+    const SCHEMA: &'static str = "message samples {
+        required int64 at_ns;
+        required int32 cpu (integer(32, false));
+        optional int64 track (integer(64, false));
+        required int32 class (integer(32, false));
+        optional int32 stack (integer(32, false));
+        required int64 weight_ns;
+    }";
 
-    fn schema() -> SchemaRef {
-        schema(vec![
-            ("at_ns", DataType::Int64, false),
-            ("cpu", DataType::UInt32, false),
-            ("track", DataType::UInt64, true),
-            ("class", DataType::UInt32, false),
-            ("stack", DataType::UInt32, true),
-            ("weight_ns", DataType::Int64, false),
-        ])
-    }
-
-    fn columns(rows: &[Self]) -> Vec<ArrayRef> {
+    fn columns(rows: &[Self]) -> Vec<Leaf> {
         vec![
-            i64s(rows.iter().map(|r| Some(r.at.ns()))),
-            u32s(rows.iter().map(|r| Some(r.cpu))),
-            u64s(rows.iter().map(|r| r.track.map(TrackId::number))),
-            u32s(rows.iter().map(|r| Some(u32::from(r.class)))),
-            u32s(rows.iter().map(|r| r.stack)),
-            i64s(rows.iter().map(|r| Some(signed(r.weight_ns)))),
+            numbers(rows.iter().map(|r| r.at.ns())),
+            numbers(rows.iter().map(|r| r.cpu)),
+            optional(rows.iter().map(|r| r.track.map(TrackId::number))),
+            numbers(rows.iter().map(|r| u32::from(r.class))),
+            optional(rows.iter().map(|r| r.stack)),
+            numbers(rows.iter().map(|r| signed(r.weight_ns))),
         ]
     }
 
-    fn rows(host: HostId, columns: &Columns<'_>) -> Result<Vec<Self>, TraceError> {
+    fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Self>, TraceError> {
         let (at, cpu, track) = (columns.i64s("at_ns")?, columns.u32s("cpu")?, columns.u64s("track")?);
         let (class, stack, weight) = (columns.u32s("class")?, columns.u32s("stack")?, columns.i64s("weight_ns")?);
         let row = |i: usize| {

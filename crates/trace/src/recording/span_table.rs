@@ -2,16 +2,14 @@
 //! descending order. Encodings are chosen for decoding speed, which bounds how fast a large recording
 //! is explained: names, tracks and objects as dictionaries, times and identifiers as differences.
 
-use super::columns::{Columns, i64s, names, names_type, schema, signed, u32s, u64s};
+use super::leaf::{Leaf, names, numbers, optional, optional_names, signed};
 use super::parquet_file::properties;
+use super::row_group::RowGroup;
 use super::small_tables::Placed;
 use super::sorter::{Key, Sortable};
 use crate::{
     ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, ObjectId, RequestId, Span, SpanBatch, SpanId, SpanKind, TraceError, TrackId, WakerContext,
 };
-use arrow_array::types::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, PrimitiveArray, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
 use parquet::basic::Encoding;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
@@ -24,27 +22,24 @@ impl Sortable for Placed<Span> {
     }
 }
 
-pub(super) fn spans_schema() -> SchemaRef {
-    let (id, ns) = (DataType::UInt64, DataType::Int64);
-    schema(vec![
-        ("span", id.clone(), false),
-        ("track", id.clone(), false),
-        ("kind", names_type(), false),
-        ("start_ns", ns.clone(), false),
-        ("duration_ns", ns.clone(), false),
-        ("count", DataType::UInt32, false),
-        ("object", id.clone(), true),
-        ("offset_bytes", ns.clone(), true),
-        ("size_bytes", ns.clone(), true),
-        ("result", ns.clone(), true),
-        ("parent", id.clone(), true),
-        ("request", id.clone(), true),
-        ("waker_track", id, true),
-        ("waker_context", names_type(), true),
-        ("cpu_ns", ns.clone(), true),
-        ("runqueue_ns", ns, true),
-    ])
-}
+pub(super) const SCHEMA: &str = "message spans {
+    required int64 span (integer(64, false));
+    required int64 track (integer(64, false));
+    required binary kind (string);
+    required int64 start_ns;
+    required int64 duration_ns;
+    required int32 count (integer(32, false));
+    optional int64 object (integer(64, false));
+    optional int64 offset_bytes;
+    optional int64 size_bytes;
+    optional int64 result;
+    optional int64 parent (integer(64, false));
+    optional int64 request (integer(64, false));
+    optional int64 waker_track (integer(64, false));
+    optional binary waker_context (string);
+    optional int64 cpu_ns;
+    optional int64 runqueue_ns;
+}";
 
 /// Columns that hold many different values: differences, bit-packed, decode faster than a dictionary
 /// that does not pay.
@@ -61,70 +56,51 @@ pub(super) fn spans_properties(row_group_rows: usize) -> WriterProperties {
 }
 
 /// The columns of these spans.
-pub(super) fn spans_batch(rows: &[Span]) -> RecordBatch {
+pub(super) fn spans_columns(rows: &[Span]) -> Vec<Leaf> {
     let kinds: Vec<&'static str> = SpanKind::ALL.iter().map(|kind| kind.name()).collect();
     let contexts: Vec<&'static str> = WakerContext::ALL.iter().map(|context| context.name()).collect();
-    let columns = vec![
-        u64s(rows.iter().map(|r| Some(r.span.number()))),
-        u64s(rows.iter().map(|r| Some(r.track.number()))),
-        names(&kinds, rows.iter().map(|r| Some(r.kind as u8))),
-        i64s(rows.iter().map(|r| Some(r.start.ns()))),
-        i64s(rows.iter().map(|r| Some(signed(r.duration_ns)))),
-        u32s(rows.iter().map(|r| Some(r.count))),
-        u64s(rows.iter().map(|r| r.object.map(ObjectId::number))),
-        i64s(rows.iter().map(|r| r.offset_bytes.map(signed))),
-        i64s(rows.iter().map(|r| r.size_bytes.map(signed))),
-        i64s(rows.iter().map(|r| r.result)),
-        u64s(rows.iter().map(|r| r.parent.map(SpanId::number))),
-        u64s(rows.iter().map(|r| r.request.map(RequestId::number))),
-        u64s(rows.iter().map(|r| r.waker_track.map(TrackId::number))),
-        names(&contexts, rows.iter().map(|r| r.waker_context.map(|c| c as u8))),
-        i64s(rows.iter().map(|r| r.cpu_ns.map(signed))),
-        i64s(rows.iter().map(|r| r.runqueue_ns.map(signed))),
-    ];
-    RecordBatch::try_new(spans_schema(), columns).expect("columns fit the table's own schema")
-}
-
-/// Last row first, each value through `convert`, `absent` where there is none.
-fn backward<T: ArrowPrimitiveType, V: Copy>(array: &PrimitiveArray<T>, absent: V, convert: impl Fn(T::Native) -> V) -> Vec<V> {
-    let values = array.values();
-    match array.nulls() {
-        None => values.iter().rev().map(|&v| convert(v)).collect(),
-        Some(nulls) if nulls.null_count() == values.len() => vec![absent; values.len()],
-        Some(nulls) => {
-            let valid = nulls.inner();
-            (0..values.len()).rev().map(|i| if valid.value(i) { convert(values[i]) } else { absent }).collect()
-        }
-    }
+    vec![
+        numbers(rows.iter().map(|r| r.span.number())),
+        numbers(rows.iter().map(|r| r.track.number())),
+        names(&kinds, rows.iter().map(|r| r.kind as u8)),
+        numbers(rows.iter().map(|r| r.start.ns())),
+        numbers(rows.iter().map(|r| signed(r.duration_ns))),
+        numbers(rows.iter().map(|r| r.count)),
+        optional(rows.iter().map(|r| r.object.map(ObjectId::number))),
+        optional(rows.iter().map(|r| r.offset_bytes.map(signed))),
+        optional(rows.iter().map(|r| r.size_bytes.map(signed))),
+        optional(rows.iter().map(|r| r.result)),
+        optional(rows.iter().map(|r| r.parent.map(SpanId::number))),
+        optional(rows.iter().map(|r| r.request.map(RequestId::number))),
+        optional(rows.iter().map(|r| r.waker_track.map(TrackId::number))),
+        optional_names(&contexts, rows.iter().map(|r| r.waker_context.map(|c| c as u8))),
+        optional(rows.iter().map(|r| r.cpu_ns.map(signed))),
+        optional(rows.iter().map(|r| r.runqueue_ns.map(signed))),
+    ]
 }
 
 /// The spans of a row group, last first, on their host's own clock. An end beyond the axis is its end.
-pub(super) fn spans_backward(columns: &Columns<'_>) -> Result<SpanBatch, TraceError> {
-    let id = |name| Ok::<_, TraceError>(backward(columns.primitive::<UInt64Type>(name)?, 0, |v| v));
-    let number = |name| Ok::<_, TraceError>(backward(columns.primitive::<Int64Type>(name)?, ABSENT, |v: i64| v as u64));
-    let start_ns = backward(columns.primitive::<Int64Type>("start_ns")?, 0, |v| v);
-    let duration = columns.primitive::<Int64Type>("duration_ns")?;
-    let end_ns = start_ns.iter().zip(duration.values().iter().rev()).map(|(start, duration)| start.saturating_add(*duration)).collect();
-    let (kind_keys, kinds) = columns.dictionary("kind", SpanKind::from_name)?;
-    let (context_keys, contexts) = columns.dictionary("waker_context", WakerContext::from_name)?;
-    if kind_keys.null_count() > 0 {
-        return Err(columns.error("column `kind` has an absent value where there must be one"));
-    }
+pub(super) fn spans_backward(rows: &RowGroup<'_>) -> Result<SpanBatch, TraceError> {
+    let id = |name| rows.u64s_backward(name, 0);
+    let number = |name| rows.i64s_backward(name, ABSENT, |value| value as u64);
+    let start_ns = rows.i64s_backward("start_ns", 0, |value| value)?;
+    let duration_ns = rows.i64s_backward("duration_ns", 0, |value| value)?;
+    let end_ns = start_ns.iter().zip(duration_ns).map(|(start, duration)| start.saturating_add(duration)).collect();
     Ok(SpanBatch {
         span: id("span")?,
         track: id("track")?,
-        kind: backward(kind_keys, SpanKind::AppOther, |key| kinds[key as usize].unwrap_or(SpanKind::AppOther)),
+        kind: rows.names_backward("kind", None, SpanKind::from_name)?,
         end_ns,
         start_ns,
-        count: backward(columns.primitive::<UInt32Type>("count")?, 1, |v| v),
+        count: rows.u32s_backward("count", 1)?,
         object: id("object")?,
         offset_bytes: number("offset_bytes")?,
         size_bytes: number("size_bytes")?,
-        result: backward(columns.primitive::<Int64Type>("result")?, ABSENT_RESULT, |v| v),
+        result: rows.i64s_backward("result", ABSENT_RESULT, |value| value)?,
         parent: id("parent")?,
         request: id("request")?,
         waker_track: id("waker_track")?,
-        waker_context: backward(context_keys, ABSENT_CONTEXT, |key| contexts[key as usize].map_or(ABSENT_CONTEXT, |c| c as u8)),
+        waker_context: rows.names_backward("waker_context", Some(ABSENT_CONTEXT), |name| WakerContext::from_name(name).map(|c| c as u8))?,
         cpu_ns: number("cpu_ns")?,
         runqueue_ns: number("runqueue_ns")?,
     })

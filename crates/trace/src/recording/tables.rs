@@ -1,7 +1,7 @@
 //! Where the files of a table are, and whole tables written and read at once.
 
 use super::checksums::Checksums;
-use super::columns::Columns;
+use super::leaf::Leaf;
 use super::parquet_file::{Part, PartWriter, properties};
 use super::small_tables::Table;
 use super::span_table;
@@ -29,7 +29,7 @@ impl<'a> TablesWriter<'a> {
 
     /// A writer that takes rows in the order of their hosts and puts each host's into its own file.
     pub fn table<T: Table + Clone>(&mut self) -> HostFiles<'_, T> {
-        let open = Box::new(|path: &Path| PartWriter::create(path, T::schema(), properties().build()));
+        let open = Box::new(|path: &Path| PartWriter::create(path, T::SCHEMA, properties().build()));
         HostFiles {
             root: self.root,
             table: T::NAME,
@@ -37,7 +37,7 @@ impl<'a> TablesWriter<'a> {
             rows: Vec::new(),
             most: ROW_GROUP_ROWS,
             open,
-            batch: T::batch,
+            columns: T::columns,
             now: None,
         }
     }
@@ -45,9 +45,9 @@ impl<'a> TablesWriter<'a> {
     /// The same for spans; with many hosts in smaller row groups, because a reader holds one of each.
     pub fn spans(&mut self, hosts: usize) -> HostFiles<'_, Span> {
         let most = ((1 << 20) / hosts.max(1)).clamp(ROW_GROUP_ROWS_LEAST, ROW_GROUP_ROWS);
-        let open = Box::new(move |path: &Path| PartWriter::create(path, span_table::spans_schema(), span_table::spans_properties(most)));
-        let batch = span_table::spans_batch;
-        HostFiles { root: self.root, table: span_table::NAME, sums: &mut self.sums, rows: Vec::new(), most, open, batch, now: None }
+        let open = Box::new(move |path: &Path| PartWriter::create(path, span_table::SCHEMA, span_table::spans_properties(most)));
+        let columns = span_table::spans_columns;
+        HostFiles { root: self.root, table: span_table::NAME, sums: &mut self.sums, rows: Vec::new(), most, open, columns, now: None }
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) struct HostFiles<'a, R> {
     rows: Vec<R>,
     most: usize,
     open: Box<Open>,
-    batch: fn(&[R]) -> arrow_array::RecordBatch,
+    columns: fn(&[R]) -> Vec<Leaf>,
     now: Option<(HostId, PartWriter)>,
 }
 
@@ -83,7 +83,7 @@ impl<R> HostFiles<'_, R> {
 
     fn write(&mut self) -> Result<(), TraceError> {
         if let Some((_, file)) = &mut self.now {
-            file.write(&(self.batch)(&self.rows))?;
+            file.write(&(self.columns)(&self.rows))?;
         }
         self.rows.clear();
         Ok(())
@@ -144,8 +144,8 @@ pub(super) fn read_all<T: Table>(root: &Path, sums: &Checksums) -> Result<Vec<T>
     let mut rows = Vec::new();
     for (host, part) in parts(root, T::NAME, sums)? {
         for group in 0..part.row_groups() {
-            if let Some(batch) = part.read(group)? {
-                rows.extend(T::rows(host, &Columns { batch: &batch, path: part.path() })?);
+            if let Some(columns) = part.read(group)? {
+                rows.extend(T::rows(host, &columns)?);
             }
         }
     }

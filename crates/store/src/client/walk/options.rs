@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Which mechanisms are at work. Each includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WalkMode {
-    /// One file at a time: its attributes, then its datafiles' sizes, all of them at once. What the others are measured against.
+    /// Nothing is prefetched. One file at a time: its attributes, then its datafiles' sizes, all of them at once. The baseline of the others.
     Synchronous,
     /// Attributes come with the names, ahead of the reader.
     Statahead,
@@ -23,7 +23,7 @@ impl WalkMode {
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
-            WalkMode::Synchronous => "sync",
+            WalkMode::Synchronous => "none",
             WalkMode::Statahead => "statahead",
             WalkMode::GlimpseAhead => "glimpse-ahead",
             WalkMode::SizesFromMetadata => "metadata",

@@ -227,7 +227,7 @@ impl Core {
         let Some(item) = self.item_mut(key) else { return };
         item.depth = item.depth.max(depth);
         match (found, item.stage) {
-            (Err(error), _) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
+            (Err(error), _) if error.is_gone() => {
                 item.stage = Stage::Gone;
                 self.finished(key);
             }

@@ -1,0 +1,6 @@
+//! Recordings that verbs make and explain.
+
+pub(crate) mod around;
+pub(crate) mod explained;
+pub(crate) mod record_flags;
+pub(crate) mod temporary;

@@ -1,0 +1,158 @@
+//! The flags that `record` and `explain -- COMMAND` share, and what they become.
+
+use crate::size;
+use jiff::Timestamp;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_record::{Implementation, Method, Mpi, Options, Tier};
+
+/// How to record.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Recording")]
+pub(crate) struct RecordFlags {
+    /// Record this too: a process by number, command name or the port it listens on (`:2049`), with all that it starts; or, by a path in a
+    /// mounted store, its mount and its servers on this machine. May be repeated
+    #[arg(long, value_name = "PID|NAME|PORT|PATH")]
+    pub also: Vec<String>,
+    /// Do not record the mount and servers of the store that the command works in
+    #[arg(long)]
+    pub no_also: bool,
+    /// How much to record
+    #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
+    pub tier: TierFlag,
+    /// Which recorder to use
+    #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
+    pub method: MethodFlag,
+    /// Stop recording after this time; the command goes on
+    #[arg(long = "for", value_name = "TIME", value_parser = size::duration)]
+    pub duration: Option<Duration>,
+    /// Disk space for the recording while it is made; later events are dropped and counted
+    #[arg(long, value_name = "SIZE", default_value = "4Gi", value_parser = size::positive)]
+    pub limit: u64,
+    /// How often events are fetched; 0: without pause
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = pause)]
+    pub drain: Duration,
+    /// What devices and paths can reach, as measured by `thalweg doctor --ceilings`
+    #[arg(long, value_name = "FILE")]
+    pub ceilings: Option<PathBuf>,
+    /// Record the MPI calls of every rank on this machine too. The MPI is detected, unless it is given: --mpi=mpich, --mpi=openmpi. Started as
+    /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank makes a recording with its number in the name
+    #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub mpi: Option<MpiFlag>,
+}
+
+/// Which MPI.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MpiFlag {
+    /// The one that the launcher or the program uses
+    Auto,
+    /// MPICH
+    Mpich,
+    /// Open MPI
+    Openmpi,
+}
+
+/// How much is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TierFlag {
+    /// Waits, devices and sockets, no system calls: cheap enough for any run
+    Lean,
+    /// Every system call as well
+    Syscall,
+    /// Packets as well, where the recorder has them (bpf has not: run `thalweg rpcstat --interface` beside it)
+    Packet,
+}
+
+/// Which recorder.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MethodFlag {
+    /// The best one allowed here
+    Auto,
+    /// The kernel's tracepoints; needs privilege
+    Bpf,
+    /// A library that is loaded into the program
+    Preload,
+    /// Samples of /proc
+    Proc,
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { size::duration(text) }
+}
+
+impl RecordFlags {
+    /// Whether any is given that only makes sense with a command.
+    pub(crate) fn any_given(&self) -> bool {
+        let plain = self.mpi.is_none() && self.also.is_empty() && self.duration.is_none() && self.ceilings.is_none();
+        !plain || self.tier != TierFlag::Lean || self.method != MethodFlag::Auto
+    }
+
+    /// The recording's name, with the number of the rank that we were started as, if we were: all ranks are given the same words.
+    fn of_rank(&self, output: &Path) -> PathBuf {
+        let Some(rank) = self.mpi.and_then(|_| thalweg_record::rank_here()) else { return output.to_owned() };
+        let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = output.extension().map_or_else(|| "thw".into(), |extension| extension.to_string_lossy());
+        output.with_file_name(format!("{stem}-rank-{rank}.{extension}"))
+    }
+
+    /// What to record, and where to.
+    pub(crate) fn options(&self, command: &[OsString], output: &Path) -> Options {
+        Options {
+            also: self.also.clone(),
+            also_mounts: !self.no_also,
+            tier: match self.tier {
+                TierFlag::Lean => Tier::Lean,
+                TierFlag::Syscall => Tier::Syscall,
+                TierFlag::Packet => Tier::Packet,
+            },
+            method: match self.method {
+                MethodFlag::Auto => Method::Auto,
+                MethodFlag::Bpf => Method::Bpf,
+                MethodFlag::Preload => Method::Preload,
+                MethodFlag::Proc => Method::Proc,
+            },
+            limit_bytes: self.limit,
+            duration: self.duration,
+            drain: self.drain,
+            ceilings: self.ceilings.clone(),
+            mpi: self.mpi.map(|mpi| match mpi {
+                MpiFlag::Auto => Mpi::Auto,
+                MpiFlag::Mpich => Mpi::Of(Implementation::Mpich),
+                MpiFlag::Openmpi => Mpi::Of(Implementation::OpenMpi),
+            }),
+            ..Options::new(command.to_vec(), self.of_rank(output))
+        }
+    }
+}
+
+/// A name for a recording that was given none, in the current directory: of what is recorded, and when it began.
+pub(crate) fn default_name(of: &str) -> PathBuf {
+    let of = Path::new(of).file_name().map_or_else(|| "recording".into(), |name| name.to_string_lossy());
+    let plain: String = of.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect();
+    let stem = format!("{}-{}", plain.trim_start_matches(['.', '-']), instant(Timestamp::now()));
+    let free = |path: &PathBuf| !path.exists();
+    let numbered = (2..1000).map(|n| PathBuf::from(format!("{stem}-{n}.thw")));
+    std::iter::once(PathBuf::from(format!("{stem}.thw"))).chain(numbered).find(free).unwrap_or_else(|| PathBuf::from(format!("{stem}.thw")))
+}
+
+/// An instant of UTC as it can stand in a file's name: `20261121T235102Z`.
+fn instant(at: Timestamp) -> String {
+    at.strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_named_for_what_and_when() {
+        for (unix_s, expected) in [(0, "19700101T000000Z"), (951_782_399, "20000228T235959Z"), (1_709_164_800, "20240229T000000Z")] {
+            assert_eq!(instant(Timestamp::from_second(unix_s).unwrap()), expected);
+        }
+        let name = default_name("/usr/bin/nfs-cp");
+        let name = name.to_str().unwrap();
+        assert!(name.starts_with("nfs-cp-2") && name.ends_with("Z.thw"), "{name}");
+        assert!(default_name("/bin/[ x").to_str().unwrap().starts_with("__x-2"));
+    }
+}

@@ -1,0 +1,52 @@
+//! The flags that choose a new file's layout: distribution and parameters, number of datafiles, placement.
+
+use crate::{failure::Failure, size};
+use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
+use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
+
+/// How the bytes of new files are laid out.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Layout of new files")]
+pub(crate) struct LayoutFlags {
+    #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...", help = distributions())]
+    layout: Option<String>,
+
+    /// Number of datafiles, each on its own target (default: one on every target)
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    datafiles: Option<u32>,
+
+    /// Targets of the datafiles: round-robin (from a random one; the default), round-robin:FIRST, targets:0,2,3, or local (those of servers
+    /// on this node)
+    #[arg(long, value_name = "PLACEMENT")]
+    place: Option<Placement>,
+}
+
+/// What `--help` says of `--layout`: all distributions there are.
+fn distributions() -> String {
+    let parameter = |known: &ParameterInfo| format!("{}: {}", known.name, known.summary);
+    let distribution = |kind: &Kind| match kind.parameters {
+        [] => format!("{}: {}", kind.name, kind.summary),
+        known => format!("{}: {} ({})", kind.name, kind.summary, known.iter().map(parameter).collect::<Vec<_>>().join(", ")),
+    };
+    let all: Vec<String> = kinds().iter().map(distribution).collect();
+    format!("Distribution and parameters, like simple_stripe,strip_size=1Mi or 'varstrip_dist,strips=0:2K;1:1K'. {}", all.join("; "))
+}
+
+impl LayoutFlags {
+    /// The distribution asked for; `None`: the store's default. Sizes with `Ki`, `Mi`, `Gi` become bytes; everything else is
+    /// the distribution's own to judge.
+    pub(crate) fn spec(&self) -> Result<Option<Spec>, Failure> {
+        let Some(text) = &self.layout else { return Ok(None) };
+        LayoutChoice::parse_spec(text).map(Some).map_err(|e| Failure::usage(format!("--layout {text}: {e}")))
+    }
+
+    /// Number of datafiles asked for.
+    pub(crate) fn datafiles(&self) -> Option<u32> {
+        self.datafiles
+    }
+
+    /// The choice, as the store takes it.
+    pub(crate) fn choice(&self) -> Result<LayoutChoice, Failure> {
+        Ok(LayoutChoice { spec: self.spec()?, datafiles: self.datafiles, placement: self.place.clone() })
+    }
+}

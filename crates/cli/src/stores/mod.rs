@@ -1,0 +1,5 @@
+//! Stores as a command line names them, and the connections to them.
+
+pub(crate) mod layout_flags;
+pub(crate) mod operand;
+pub(crate) mod session;

@@ -1,0 +1,163 @@
+//! What a verb works on: a path in a store, a local path, a pipe.
+//!
+//! `thal://HOST:PORT/path` is a path in the store whose metadata service is there. `thal:///path`, or `thal:/path`, is one in the
+//! store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`); verbs that only know stores take a plain
+//! `/path` for that.
+
+use crate::{failure::Failure, names, size};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_store::config::StoreAddress;
+
+/// The flags of every verb that talks to a store.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreFlags {
+    /// The store of paths without an address: thal://HOST:PORT, or its store.toml
+    #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
+    store: Option<String>,
+    /// How long to wait for a silent server, like 30, 2.5s or 500ms
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = size::duration)]
+    pub timeout: Duration,
+    /// The label of this machine, for --place local (default: the host name)
+    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
+    node: Option<String>,
+}
+
+/// A path in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorePath {
+    /// Which store.
+    pub store: StoreAddress,
+    /// The path, absolute.
+    pub path: String,
+}
+
+impl std::fmt::Display for StorePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+/// A path in a store that need not be text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BytePath {
+    /// Which store.
+    pub store: StoreAddress,
+    /// The path, absolute.
+    pub path: Vec<u8>,
+    /// As it was given: what paths below it begin with when they are told.
+    pub given: Vec<u8>,
+}
+
+/// One side of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operand {
+    /// `-`: standard input or output.
+    Pipe,
+    /// A path on this machine.
+    Local(PathBuf),
+    /// A path in a store.
+    Store(StorePath),
+}
+
+impl StoreFlags {
+    /// A path in a store; a plain one is in the store that the flag or the environment names.
+    pub(crate) fn path(&self, text: &str) -> Result<StorePath, Failure> {
+        let long = match text.strip_prefix("thal:") {
+            Some(rest) if rest.starts_with("//") => text.to_owned(),
+            Some(rest) => format!("thal://{}", absolute(rest)),
+            None => format!("thal://{}", absolute(text)),
+        };
+        let parsed = thalweg_store::config::StorePath::parse(&long).map_err(Failure::usage)?;
+        let Some(parsed) = parsed else { return Err(Failure::usage(format!("{text}: expected thal://HOST:PORT/path"))) };
+        let path = String::from_utf8(parsed.path).map_err(|_| Failure::usage(format!("{text}: not UTF-8")))?;
+        let store = match (parsed.store, self.store.as_deref().filter(|s| !s.is_empty())) {
+            (Some(store), _) => store,
+            (None, Some(store)) => StoreAddress::parse(store).map_err(|e| Failure::usage(format!("--store or THALWEG_STORE: {e}")))?,
+            (None, None) => {
+                let problem = format!("{text}: which store? Write thal://HOST:PORT{path}, or give --store or THALWEG_STORE");
+                return Err(Failure::usage(problem));
+            }
+        };
+        Ok(StorePath { store, path })
+    }
+
+    /// A path in a store, of any bytes; as [`StoreFlags::path`] otherwise.
+    pub(crate) fn byte_path(&self, given: &OsStr) -> Result<BytePath, Failure> {
+        let bytes = given.as_bytes();
+        if let Some(text) = given.to_str() {
+            let StorePath { store, path } = self.path(text)?;
+            return Ok(BytePath { store, path: path.into_bytes(), given: bytes.to_vec() });
+        }
+        // The store is text in any case. What it is followed by, the service judges.
+        let address = match bytes.strip_prefix(b"thal://") {
+            Some(rest) => b"thal://".len() + rest.iter().position(|b| *b == b'/').unwrap_or(rest.len()),
+            None if bytes.starts_with(b"thal:") => b"thal:".len(),
+            None => 0,
+        };
+        let (address, rest) = bytes.split_at(address);
+        let address =
+            std::str::from_utf8(address).map_err(|_| Failure::usage(format!("{}: expected thal://HOST:PORT/path", names::text(bytes))))?;
+        let path = if rest.starts_with(b"/") { rest.to_vec() } else { [b"/", rest].concat() };
+        Ok(BytePath { store: self.path(&format!("{address}/"))?.store, path, given: bytes.to_vec() })
+    }
+
+    /// The label of this machine.
+    pub(crate) fn node(&self) -> String {
+        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_trace::machine::node)
+    }
+
+    /// One side of a copy: what has no `thal:` is local.
+    pub(crate) fn operand(&self, text: &str) -> Result<Operand, Failure> {
+        match text {
+            "-" => Ok(Operand::Pipe),
+            "" => Err(Failure::usage("an empty path: expected a file, thal://HOST:PORT/path, or -")),
+            _ if text.starts_with("thal:") => Ok(Operand::Store(self.path(text)?)),
+            _ => Ok(Operand::Local(PathBuf::from(text))),
+        }
+    }
+}
+
+fn absolute(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(store: Option<&str>) -> StoreFlags {
+        StoreFlags { store: store.map(str::to_owned), timeout: Duration::from_secs(1), node: None }
+    }
+
+    #[test]
+    fn store_paths_are_told_from_local_ones() {
+        let at = |store: &str, path: &str| StorePath { store: StoreAddress::Service(store.into()), path: path.into() };
+        let none = flags(None);
+        assert_eq!(none.operand("thal://h:1/a/b").unwrap(), Operand::Store(at("h:1", "/a/b")));
+        assert_eq!(none.operand("thal://[::1]:7000").unwrap(), Operand::Store(at("[::1]:7000", "/")));
+        assert_eq!(none.operand("/a").unwrap(), Operand::Local("/a".into()));
+        assert_eq!(none.operand("-").unwrap(), Operand::Pipe);
+        for bad in ["thal:/a", "thal:///a", "thal://h/a", "thal://:1/a", "thal://h:x/a", ""] {
+            assert!(matches!(none.operand(bad), Err(Failure::Usage(_))), "{bad} was accepted");
+        }
+        let some = flags(Some("thal://h:1/"));
+        assert_eq!(some.operand("thal:/a").unwrap(), Operand::Store(at("h:1", "/a")));
+        assert_eq!(some.operand("thal:///a").unwrap(), Operand::Store(at("h:1", "/a")));
+        assert_eq!(some.path("a").unwrap(), at("h:1", "/a"));
+        let odd = OsStr::from_bytes(b"thal://h:1/a\xff");
+        let known = none.byte_path(odd).unwrap();
+        assert_eq!(
+            (known.store, known.path, known.given),
+            (StoreAddress::Service("h:1".into()), b"/a\xff".to_vec(), odd.as_bytes().to_vec())
+        );
+        assert_eq!(some.byte_path(OsStr::from_bytes(b"\xff")).unwrap().path, b"/\xff");
+        assert_eq!(some.byte_path(OsStr::from_bytes(b"thal:/\xff")).unwrap().path, b"/\xff");
+        assert!(none.byte_path(OsStr::from_bytes(b"thal://h\xff:1/a")).is_err());
+        let file = StorePath { store: StoreAddress::File("dir/store.toml".into()), path: "/a".into() };
+        assert_eq!(flags(Some("dir/store.toml")).path("/a").unwrap(), file);
+    }
+}

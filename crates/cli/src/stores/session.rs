@@ -1,0 +1,188 @@
+//! A store, as the verbs talk to it: names and sizes, with errors that name the path.
+
+use crate::failure::Failure;
+use crate::names;
+use crate::operand::{StoreFlags, StorePath};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use thalweg_store::client::walk::{WalkOptions, Walker};
+use thalweg_store::client::{DataClient, FileHandle, Store};
+use thalweg_store::config::StoreAddress;
+use thalweg_store::copy::{TreeStore, umask};
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
+use thalweg_store::{Error, ErrorKind, wire::Connect};
+use thalweg_trace::Tracer;
+
+/// A connection to a store.
+pub(crate) struct Session {
+    names: MetadataClient,
+    data: Arc<DataClient>,
+}
+
+/// The stores that one command works on; each is connected to once.
+pub(crate) struct Sessions<'a> {
+    flags: &'a StoreFlags,
+    open: Mutex<Vec<(StoreAddress, Arc<Session>)>>,
+}
+
+impl<'a> Sessions<'a> {
+    /// None yet.
+    pub(crate) fn new(flags: &'a StoreFlags) -> Sessions<'a> {
+        Sessions { flags, open: Mutex::default() }
+    }
+
+    /// The one with this store.
+    pub(crate) fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
+        let mut open = self.open.lock();
+        if let Some((_, session)) = open.iter().find(|(address, _)| address == store) {
+            return Ok(Arc::clone(session));
+        }
+        let session = Arc::new(Session::connect(store, self.flags)?);
+        open.push((store.clone(), Arc::clone(&session)));
+        Ok(session)
+    }
+}
+
+impl Session {
+    /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
+    pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
+        let options = Connect { timeout: flags.timeout, node: flags.node(), ..Connect::default() };
+        let address = store.service().map_err(Failure::failed)?;
+        let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
+        let map = names.map();
+        let data =
+            Arc::new(DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }, Arc::new(names.clone())));
+        Ok(Session { names, data })
+    }
+
+    /// Its names.
+    pub(crate) fn names(&self) -> &MetadataClient {
+        &self.names
+    }
+
+    /// Its bytes.
+    pub(crate) fn data(&self) -> &DataClient {
+        &self.data
+    }
+
+    /// The store, for copies.
+    pub(crate) fn store(&self) -> Store {
+        Store { names: Arc::new(self.names.clone()), data: Arc::clone(&self.data) }
+    }
+
+    /// The same for copies of trees.
+    pub(crate) fn tree_store(&self) -> TreeStore {
+        TreeStore { names: self.names.clone(), data: Arc::clone(&self.data) }
+    }
+
+    /// Who is who.
+    pub(crate) fn map(&self) -> Arc<StoreMap> {
+        self.names.map()
+    }
+
+    /// What is known of a path.
+    pub(crate) fn stat(&self, path: impl AsRef<[u8]>) -> Result<Attributes, Failure> {
+        self.stat_raw(path.as_ref()).map_err(|e| named(e, path))
+    }
+
+    /// The same; `None`: there is no such path.
+    pub(crate) fn stat_if_there(&self, path: impl AsRef<[u8]>) -> Result<Option<Attributes>, Failure> {
+        match self.stat_raw(path.as_ref()) {
+            Ok(attributes) => Ok(Some(attributes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(named(error, path)),
+        }
+    }
+
+    fn stat_raw(&self, path: &[u8]) -> Result<Attributes, Error> {
+        self.names.stat(&mut Tracer::off(), &Place::at(path))
+    }
+
+    /// A walker over it.
+    pub(crate) fn walker(&self, options: WalkOptions) -> Walker {
+        Walker::new(self.names.clone(), Arc::clone(&self.data), options)
+    }
+
+    /// What is known of a place, asked by a thread that records.
+    pub(crate) fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
+        self.names.stat(tracer, place).map_err(|e| named(e, &place.path))
+    }
+
+    /// What is known of many places.
+    pub(crate) fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
+        self.names.stat_many(tracer, places, false).map_err(Failure::failed)
+    }
+
+    /// What a symbolic link leads to; `None`: to nothing, or out of the store.
+    pub(crate) fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(Place, Attributes)>, Failure> {
+        match self.names.follow(tracer, path) {
+            Ok(found) => Ok(Some(found)),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
+            Err(e) => Err(named(e, path)),
+        }
+    }
+
+    /// Whether a directory has any name in it.
+    pub(crate) fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
+        let (names, more) = self.names.list(tracer, &Place::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
+        Ok(more || !names.is_empty())
+    }
+
+    /// Makes many directories, in this order; what became of each.
+    pub(crate) fn make_directories(&self, many: &[Place], parents: bool) -> Vec<Result<(), Error>> {
+        let owner = owner(0o777);
+        let operations: Vec<Small> = many.iter().map(|place| Small::MakeDirectory { place: place.clone(), owner, parents }).collect();
+        self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
+    }
+
+    /// A file's size.
+    pub(crate) fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
+        let handle = FileHandle::from_attributes(names::text(path.as_ref()), attributes).map_err(Failure::failed)?;
+        self.data.size(&mut Tracer::off(), &handle).map_err(Failure::failed)
+    }
+
+    /// How a file is laid out.
+    pub(crate) fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
+        let attributes = self.stat(&path.path)?;
+        attributes
+            .layout
+            .map(|layout| (*layout).clone())
+            .ok_or_else(|| Failure::failed(format!("{path}: is not a file; only files have a layout")))
+    }
+
+    /// How many bytes each datafile of a file has.
+    pub(crate) fn datafile_sizes(&self, path: &StorePath) -> Result<Vec<u64>, Failure> {
+        let attributes = self.stat(&path.path)?;
+        let handle = FileHandle::from_attributes(&path.path, &attributes).map_err(Failure::failed)?;
+        let sizes = self.data.glimpse(&mut Tracer::off(), &handle).map_err(Failure::failed)?;
+        Ok(sizes.iter().map(|s| s.size_bytes).collect())
+    }
+
+    /// A symbolic link's target.
+    pub(crate) fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
+        self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
+    }
+
+    /// Renames a file or directory.
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
+        let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
+        renamed.map(drop).map_err(|e| named(e, from))
+    }
+}
+
+/// Whose new files and directories are, and what others may do with them, as far as the process's mask lets them.
+fn owner(mode: u32) -> Owner {
+    Owner { mode: mode & !umask(), uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+}
+
+/// The metadata service could not be reached, or is none.
+fn away(error: &Error, address: &str) -> Failure {
+    Failure::failed(format!("metadata service at {address}: {}", error.message()))
+}
+
+/// An error that names the path, once.
+fn named(error: Error, path: impl AsRef<[u8]>) -> Failure {
+    let path = names::text(path.as_ref());
+    if error.message().contains(&path) || error.file().is_some() { Failure::failed(error) } else { Failure::failed(error.on_file(path)) }
+}

@@ -1,0 +1,54 @@
+//! SIGINT and SIGTERM as a flag that long work looks at. A second signal ends the process at once.
+
+use crate::failure::Failure;
+use parking_lot::{Condvar, Mutex};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Raised when somebody asked to stop.
+#[derive(Clone)]
+pub(crate) struct Interrupt {
+    flag: Arc<AtomicBool>,
+    raised: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Interrupt {
+    /// Listens for the signals from now on.
+    pub(crate) fn listen() -> Result<Interrupt, Failure> {
+        let interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), raised: Arc::default() };
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::failed(format!("signals: {e}")))?;
+        let heard = interrupt.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for _ in signals.forever() {
+                    if heard.flag.swap(true, Ordering::SeqCst) {
+                        std::process::exit(130);
+                    }
+                    heard.wake();
+                }
+            })
+            .map_err(|e| Failure::failed(format!("a thread for signals: {e}")))?;
+        Ok(interrupt)
+    }
+
+    /// Whether it was raised.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+
+    /// Ends every wait, as a signal does.
+    pub(crate) fn wake(&self) {
+        *self.raised.0.lock() = true;
+        self.raised.1.notify_all();
+    }
+
+    /// Returns when it is raised, or woken.
+    pub(crate) fn wait(&self) {
+        let mut raised = self.raised.0.lock();
+        while !*raised {
+            self.raised.1.wait(&mut raised);
+        }
+    }
+}

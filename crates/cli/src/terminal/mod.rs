@@ -1,0 +1,9 @@
+//! What a person sees and says: results, notes and progress, names and numbers as text, signals, exit codes.
+
+pub(crate) mod exit;
+pub(crate) mod failure;
+pub(crate) mod interrupt;
+pub(crate) mod listing;
+pub(crate) mod names;
+pub(crate) mod output;
+pub(crate) mod progress;

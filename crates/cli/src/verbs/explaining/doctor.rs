@@ -1,0 +1,260 @@
+//! `thalweg doctor`: what this machine can do for recordings, copies and the demo; what each absence costs; how to get it.
+//!
+//! Each finding is one small probe and one line in [`findings`], or comes from the recorders' own. A probe reads; it changes nothing.
+//! `--ceilings` measures instead: what devices and the loopback reach.
+
+use crate::failure::Failure;
+use crate::output;
+use serde::Serialize;
+use thalweg_record::probe::{self, Finding, State, good, less};
+
+/// Arguments of `thalweg doctor`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+    /// Measure what the devices under --path and the loopback can reach, and print it as JSON for `record --ceilings`
+    #[arg(long, conflicts_with = "json")]
+    ceilings: bool,
+    /// A directory on a device to measure (default: the current one). May be repeated
+    #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
+    path: Vec<std::path::PathBuf>,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    findings: Vec<Finding>,
+    packages: Vec<Package>,
+}
+
+/// A package that a target of the source tree needs and this machine lacks.
+#[derive(Serialize)]
+struct Package {
+    target: String,
+    package: String,
+    left_out: String,
+}
+
+/// Looks, and tells.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.ceilings {
+        return ceilings(&arguments.path);
+    }
+    let document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
+    if arguments.json {
+        return output::json(&document);
+    }
+    let mut text = String::new();
+    for finding in &document.findings {
+        let sign = match finding.state {
+            State::Good => "good   ",
+            State::Limited => "limited",
+            State::Absent => "absent ",
+        };
+        text.push_str(&format!("{sign}  {}: {}\n", finding.name, finding.found));
+        if !finding.costs.is_empty() {
+            text.push_str(&format!("         {}\n", finding.costs));
+        }
+        if !finding.get.is_empty() {
+            text.push_str(&format!("         to get it: {}\n", finding.get));
+        }
+    }
+    for package in &document.packages {
+        text.push_str(&format!(
+            "absent   {}: without it `make {}` leaves out {}\n         to get it: apt-get install {}\n",
+            package.package, package.target, package.left_out, package.package
+        ));
+    }
+    output::result(&text)
+}
+
+/// Measures, says on standard error what it is doing, and prints the figures as one JSON object.
+fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
+    use thalweg_measure::ceiling;
+    let here = [std::path::PathBuf::from(".")];
+    let paths = if paths.is_empty() { &here } else { paths };
+    let mut devices = std::collections::BTreeMap::new();
+    for path in paths {
+        devices.entry(ceiling::device_name(path).map_err(Failure::failed)?).or_insert(path);
+    }
+    let mut all = ceiling::loopback().map_err(Failure::failed)?;
+    for (device, path) in devices {
+        output::note(&format!("thalweg doctor: measuring {device}, through {}", path.display()));
+        all.extend(ceiling::device(path).map_err(Failure::failed)?);
+    }
+    let rounded: std::collections::BTreeMap<String, u64> = all.into_iter().map(|(name, rate)| (name, rate.round() as u64)).collect();
+    output::json(&rounded)
+}
+
+fn findings() -> Vec<Finding> {
+    let mut findings = probe::probe();
+    findings.extend(kernel_facts());
+    findings.extend([
+        machine(),
+        memory(),
+        clock(),
+        page_cache(),
+        socket_buffer("socket receive buffer", "/proc/sys/net/core/rmem_max", "net.core.rmem_max"),
+        socket_buffer("socket send buffer", "/proc/sys/net/core/wmem_max", "net.core.wmem_max"),
+        open_files(),
+        namespaces(),
+        picture_viewer(),
+    ]);
+    findings
+}
+
+/// The tracepoints and facilities of the kernel that its recorder uses: those that are missing each, the others together.
+fn kernel_facts() -> Vec<Finding> {
+    let (there, missing): (Vec<_>, Vec<_>) = probe::kernel_facts().into_iter().partition(|(_, found)| found.is_ok());
+    let mut findings = Vec::new();
+    if !there.is_empty() {
+        let tracepoints = there.iter().filter(|(name, _)| name.starts_with("tracepoint ")).count();
+        let others: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with("tracepoint ")).collect();
+        findings.push(good("kernel facilities", format!("{tracepoints} tracepoints; {}", others.join(", "))));
+    }
+    let missed = |(name, found): (String, Result<String, String>)| {
+        let found = found.err().unwrap_or_default();
+        less(name, State::Absent, found, "what it tells is absent from recordings, never 0", "a newer kernel, or more rights")
+    };
+    findings.extend(missing.into_iter().map(missed));
+    findings
+}
+
+fn machine() -> Finding {
+    let machine = thalweg_measure::machine::Machine::describe(&[std::env::temp_dir()]);
+    if machine.cpus < 2 {
+        let costs = "client and servers of the demo take turns on one processor: overlap gains little";
+        return less("machine", State::Limited, machine.sentence(), costs, "");
+    }
+    good("machine", machine.sentence())
+}
+
+fn memory() -> Finding {
+    let available_bytes = proc_number("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
+    match available_bytes {
+        None => {
+            less("memory", State::Absent, "/proc/meminfo does not say", "the demo cannot tell whether its files stay in the page cache", "")
+        }
+        Some(bytes) if bytes < 2 << 30 => less(
+            "memory",
+            State::Limited,
+            format!("{} available", crate::size::text(bytes)),
+            "the demo's two copies of a 256 MiB file may leave the page cache and be measured from the disk",
+            "",
+        ),
+        Some(bytes) => good("memory", format!("{} available", crate::size::text(bytes))),
+    }
+}
+
+fn clock() -> Finding {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    let begun = std::time::Instant::now();
+    let reads = 10_000_u32;
+    for _ in 0..reads {
+        std::hint::black_box(thalweg_trace::Time::now());
+    }
+    let read_ns = begun.elapsed().as_nanos() / u128::from(reads);
+    let found = format!("{}, {read_ns} ns a reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
+    if read_ns > 300 {
+        let costs = "every span costs two readings: recording slows a copy by more than the 1 % it should";
+        return less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
+    }
+    good("clock source", found)
+}
+
+fn page_cache() -> Finding {
+    let name = "page cache contents (cachestat)";
+    // Asked of a file that is surely there: this program.
+    let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::cache::residency(&file));
+    match asked.map(|residency| residency.by) {
+        Ok("cachestat") => good(name, "cachestat answers"),
+        other => less(
+            name,
+            State::Absent,
+            other.map_or_else(|e| e.to_string(), |by| format!("only {by} answers")),
+            "measurements from emptied caches rest on mincore, or say that it was not verified",
+            "Linux 6.5 or newer, and no filter on system call 451",
+        ),
+    }
+}
+
+fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
+    const ENOUGH: u64 = 4 << 20;
+    match std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok()) {
+        None => less(
+            name,
+            State::Absent,
+            format!("{path} is not readable"),
+            "the limit is not known; what the kernel grants is recorded with each connection",
+            "",
+        ),
+        Some(bytes) if bytes < ENOUGH => less(
+            name,
+            State::Limited,
+            format!("at most {}", crate::size::text(bytes)),
+            "a path whose bandwidth times delay is above that cannot be filled by one stream; use --streams",
+            &format!("sysctl -w {setting}={ENOUGH}"),
+        ),
+        Some(bytes) => good(name, format!("at most {}", crate::size::text(bytes))),
+    }
+}
+
+fn open_files() -> Finding {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let found = limit.current.map_or("no limit".to_owned(), |n| format!("at most {n}"));
+    if limit.current.is_some_and(|n| n < 1024) {
+        return less("open files", State::Limited, found, "many connections or targets at once may fail", "ulimit -n 4096");
+    }
+    good("open files", found)
+}
+
+fn namespaces() -> Finding {
+    let name = "network namespaces";
+    if !rustix::process::geteuid().is_root() {
+        return less(
+            name,
+            State::Limited,
+            "not root",
+            "tests of servers with addresses of their own are skipped; nothing else needs it",
+            "",
+        );
+    }
+    if find_program("ip") {
+        good(name, "root, and ip is there")
+    } else {
+        less(name, State::Absent, "ip is missing", "tests of servers with addresses of their own are skipped", "apt-get install iproute2")
+    }
+}
+
+fn picture_viewer() -> Finding {
+    // Pictures are SVG and HTML: every browser shows them, and nothing on this machine is needed to make them.
+    good("pictures and exports", "SVG and HTML for a browser, Perfetto files for https://ui.perfetto.dev")
+}
+
+fn proc_number(path: &str, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn find_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(name).is_file())
+}
+
+/// The list the source tree's own scripts install from.
+fn missing_packages() -> Vec<Package> {
+    include_str!("../../../../../tools/packages")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut fields = line.split('|').map(str::trim);
+            let (target, probe, package, left_out) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+            let there = if probe.starts_with('/') { std::path::Path::new(probe).exists() } else { find_program(probe) };
+            let left_out = if left_out == "need" { "everything" } else { left_out };
+            (!there).then(|| Package { target: target.into(), package: package.into(), left_out: left_out.into() })
+        })
+        .collect()
+}

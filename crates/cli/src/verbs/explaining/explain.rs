@@ -1,0 +1,149 @@
+//! `thalweg explain RECORDING`: where the time went, and what a change would give; with `--after EARLIER`, what an earlier
+//! recording's explanation predicted for this one, against what was achieved. `thalweg explain CLIENT SERVER` merges the recordings
+//! of both ends first; `thalweg explain -- COMMAND` runs and records first.
+//!
+//! With a command, standard output is the command's: the explanation goes to standard error, as with `time` and `perf stat`, or to the
+//! file that `--to` names. JSON was asked for by a program, so it goes to standard output after all the command wrote, unless `--to`
+//! names a file.
+
+use crate::failure::Failure;
+use crate::output;
+use crate::recordings::explained::{explained, merged, note, print};
+use crate::recordings::record_flags::RecordFlags;
+use crate::recordings::temporary::Temporary;
+use crate::terminal::exit;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use thalweg_explain::Explanation;
+use thalweg_record::Exit;
+use thalweg_report::{Prediction, TextOptions};
+use thalweg_trace::Source;
+
+/// Arguments of `thalweg explain`.
+#[derive(clap::Args)]
+#[command(override_usage = "thalweg explain [OPTIONS] RECORDING...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
+#[command(
+    after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
+The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote."
+)]
+pub(crate) struct Arguments {
+    /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
+    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
+    recordings: Vec<PathBuf>,
+    /// Print the explanation as JSON (thalweg.explain/1)
+    #[arg(long)]
+    json: bool,
+    /// Write the explanation to this file
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Compare what the explanation of EARLIER predicted for the change made since with what was achieved
+    #[arg(long, value_name = "EARLIER", conflicts_with_all = ["json", "command"])]
+    after: Option<PathBuf>,
+    /// Keep the recording of the command, or the merged one: a directory that does not exist yet
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    flags: RecordFlags,
+    /// The command to run, record and explain, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Explains.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.command.is_empty() {
+        return run_and_explain(arguments);
+    }
+    if arguments.flags.any_given() {
+        return Err(Failure::usage("recording options need a command: `thalweg explain [OPTIONS] -- COMMAND`"));
+    }
+    match (arguments.recordings.as_slice(), &arguments.after) {
+        ([recording], after) => {
+            if let Some(output) = &arguments.output {
+                return Err(Failure::usage(format!("-o {}: a single recording is kept anyway; leave -o out", output.display())));
+            }
+            explain_one(arguments, recording, after.as_deref())
+        }
+        (_, Some(_)) => Err(Failure::usage("--after compares one recording with an earlier one; merge those of both ends first")),
+        (several, None) => explain_merged(arguments, several),
+    }
+}
+
+fn explain_one(arguments: &Arguments, recording: &Path, after: Option<&Path>) -> Result<(), Failure> {
+    let (recording, explanation) = explained(recording)?;
+    match after {
+        None => hand_over(&explanation, arguments, false),
+        Some(earlier) => {
+            let (_, before) = explained(earlier)?;
+            output::result(&against(&before, &explanation, &recording.meta().command, earlier)?)
+        }
+    }
+}
+
+/// Merges the recordings of several ends, and explains them as one.
+fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), Failure> {
+    let temporary = Temporary::new()?;
+    temporary.guard();
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
+    // What is to be noted of it is in the recording, and so in the explanation.
+    merged(recordings, &path)?;
+    hand_over(&explained(&path)?.1, arguments, false)
+}
+
+/// Runs a command, records it and explains the recording; ends as the command did.
+fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
+    // The file is made first: that it cannot be is better known before the command has run.
+    if let Some(to) = &arguments.to {
+        std::fs::write(to, "").map_err(|e| Failure::failed(format!("{}: {e}", to.display())))?;
+    }
+    let temporary = Temporary::new()?;
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
+    let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
+    temporary.guard();
+    let explained = explained(&outcome.path).map(|(_, explanation)| explanation);
+    // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
+    let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
+    outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
+    let told = explained.and_then(|explanation| hand_over(&explanation, arguments, true));
+    drop(temporary);
+    match (outcome.exit, told) {
+        (None | Some(Exit::Code(0)), told) => told,
+        (Some(exit), told) => {
+            // How the command ended counts for more than what could be said about it.
+            if let Err(failure) = told {
+                exit::tell(&failure, "explain");
+            }
+            Err(Failure::Ended(exit))
+        }
+    }
+}
+
+/// Puts an explanation where the arguments say; `after_command`: standard output has been the command's.
+fn hand_over(explanation: &Explanation, arguments: &Arguments, after_command: bool) -> Result<(), Failure> {
+    match (&arguments.to, arguments.json) {
+        (Some(to), json) => {
+            let text =
+                if json { format!("{}\n", explanation.to_json()) } else { thalweg_report::text(explanation, &TextOptions::default()) };
+            std::fs::write(to, text).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
+        }
+        (None, false) if after_command => {
+            note(explanation);
+            Ok(())
+        }
+        (None, json) => print(explanation, json),
+    }
+}
+
+/// The change of `before` that `command` made, with prediction and outcome.
+fn against(before: &Explanation, now: &Explanation, command: &[String], earlier: &Path) -> Result<String, Failure> {
+    let has = |(flag, value): &(String, String)| {
+        // The last of several is what the command went by.
+        let last = command.iter().rposition(|word| word == flag);
+        last.and_then(|at| command.get(at + 1)) == Some(value) || command.contains(&format!("{flag}={value}"))
+    };
+    let made = before.what_if.iter().find(|change| !change.flags.is_empty() && change.flags.iter().all(has)).ok_or_else(|| {
+        Failure::failed(format!("{}: this recording was made with none of the changes that its explanation proposes", earlier.display()))
+    })?;
+    let prediction = Prediction { before_s: before.wall_s, predicted_s: made.predicted_wall_s, achieved_s: now.wall_s };
+    Ok(thalweg_report::predicted_against_achieved(&made.change, &prediction))
+}

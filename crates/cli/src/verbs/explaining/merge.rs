@@ -1,0 +1,93 @@
+//! `thalweg merge CLIENT SERVER... -o OUT`: recordings of both ends become one, on one time axis.
+
+use crate::failure::Failure;
+use crate::output;
+use crate::recordings::explained::merged;
+use serde::Serialize;
+use std::path::PathBuf;
+use thalweg_trace::merge::{ClockFrom, MergedPart};
+
+/// Arguments of `thalweg merge`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "The first recording is the one to explain, and its clock is the axis. The others are aligned by the bytes that both ends of their \
+connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
+Recordings of different runs are refused: `thalweg explain AFTER --after BEFORE` compares those."
+)]
+pub(crate) struct Arguments {
+    /// The recordings: the client's first, then the servers'
+    #[arg(required = true, num_args = 2.., value_name = "NAME.thw")]
+    recordings: Vec<PathBuf>,
+    /// The merged recording: a directory that does not exist yet
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: PathBuf,
+    /// Print as JSON how each recording was aligned (thalweg.merge/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    recording: String,
+    parts: Vec<Placed>,
+    notes: Vec<String>,
+}
+
+/// One recording on the axis.
+#[derive(Serialize)]
+struct Placed {
+    recording: String,
+    /// `reference`, `same_boot`, `connections` or `wall_clock`.
+    clock_from: &'static str,
+    connections: usize,
+    /// Between which instants of its clock offset, drift and error hold.
+    from_ns: i64,
+    to_ns: i64,
+    offset_ns: i64,
+    drift_ppb: i64,
+    error_ns: u64,
+}
+
+/// Merges.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let merged = merged(&arguments.recordings, &arguments.output)?;
+    let parts: Vec<Placed> = merged.parts.iter().map(placed).collect();
+    if arguments.json {
+        let recording = arguments.output.display().to_string();
+        return output::json(&Document { schema: "thalweg.merge/1", recording, parts, notes: merged.notes });
+    }
+    for note in &merged.notes {
+        output::note(&format!("thalweg merge: {note}"));
+    }
+    output::result(&parts.iter().map(sentence).collect::<String>())
+}
+
+fn placed(part: &MergedPart) -> Placed {
+    let (clock_from, connections) = match part.clock {
+        ClockFrom::Reference => ("reference", 0),
+        ClockFrom::SameBoot => ("same_boot", 0),
+        ClockFrom::Connections { connections, .. } => ("connections", connections),
+        ClockFrom::WallClock => ("wall_clock", 0),
+    };
+    let &MergedPart { from_ns, to_ns, offset_ns, drift_ppb, error_ns, .. } = part;
+    Placed { recording: part.name.clone(), clock_from, connections, from_ns, to_ns, offset_ns, drift_ppb, error_ns }
+}
+
+fn sentence(part: &Placed) -> String {
+    let name = &part.recording;
+    match part.clock_from {
+        "reference" => format!("{name}: the axis\n"),
+        "same_boot" if part.offset_ns != 0 => {
+            format!("{name}: of a machine that is on the axis already, {:+.6} s in its time namespace\n", part.offset_ns as f64 / 1e9)
+        }
+        "same_boot" => format!("{name}: of a machine that is on the axis already\n"),
+        by => {
+            let by = if by == "wall_clock" { "wall clocks".to_owned() } else { format!("{} connections", part.connections) };
+            let offset_s = part.offset_ns as f64 / 1e9;
+            let drift_ppm = part.drift_ppb as f64 / 1e3;
+            format!("{name}: {offset_s:+.6} s, {drift_ppm:+.2} ppm, within {:.1} µs, by {by}\n", part.error_ns as f64 / 1e3)
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Recording, explaining, and what comes of recordings.
+
+pub(super) mod doctor;
+pub(super) mod explain;
+pub(super) mod export;
+pub(super) mod merge;
+pub(super) mod record;
+pub(super) mod report;
+pub(super) mod rpcstat;

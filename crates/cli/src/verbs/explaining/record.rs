@@ -1,0 +1,80 @@
+//! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
+
+use crate::failure::Failure;
+use crate::recordings::record_flags::{RecordFlags, default_name};
+use crate::{output, size};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use thalweg_record::{Exit, Options};
+
+/// Arguments of `thalweg record`.
+#[derive(clap::Args)]
+#[command(after_help = "Exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
+The command keeps its standard input and output; notes go to standard error.\n\
+docs/RECORDING.md says what each recorder sees, and how to record both ends.")]
+pub(crate) struct Arguments {
+    /// The recording: a directory that does not exist yet (default: COMMAND-TIME.thw in the current directory)
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: Option<PathBuf>,
+    /// Record the processes that listen on --port, as servers; without a command
+    #[arg(long, requires = "port", conflicts_with = "also")]
+    server: bool,
+    /// A port that the server listens on. May be repeated
+    #[arg(long, requires = "server", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    #[command(flatten)]
+    flags: RecordFlags,
+    /// The command to run, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Records.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let named = arguments.output.clone().unwrap_or_else(|| default_name(&subject(arguments)));
+    let options = Options {
+        server: arguments.server,
+        ports: arguments.port.clone(),
+        // With a command nothing is said before it: its own output comes first.
+        begun: arguments.command.is_empty().then_some(|| output::note("thalweg record: recording; Ctrl-C ends it")),
+        ..arguments.flags.options(&arguments.command, &named)
+    };
+    let outcome = thalweg_record::run(&options)?;
+    for note in &outcome.notes {
+        output::note(&format!("thalweg record: {note}"));
+    }
+    let bytes = bytes_below(&outcome.path);
+    let state = if outcome.finished { "" } else { ", not finished" };
+    output::note(&format!(
+        "thalweg record: {} ({}, by {}{state}); `thalweg explain {}` says where the time went",
+        outcome.path.display(),
+        size::text(bytes),
+        outcome.recorder,
+        outcome.path.display()
+    ));
+    match outcome.exit {
+        None | Some(Exit::Code(0)) => Ok(()),
+        Some(exit) => Err(Failure::Ended(exit)),
+    }
+}
+
+/// What the recording is named for.
+fn subject(arguments: &Arguments) -> String {
+    match (arguments.command.first(), arguments.port.first(), arguments.flags.also.first()) {
+        (Some(command), _, _) => command.to_string_lossy().into_owned(),
+        (None, Some(port), _) => format!("server-{port}"),
+        (None, None, Some(also)) => also.trim_start_matches(':').replace("pid:", "").replace('/', "_"),
+        (None, None, None) => "recording".to_owned(),
+    }
+}
+
+fn bytes_below(directory: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(m) if m.is_dir() => bytes_below(&entry.path()),
+            Ok(m) => m.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,175 @@
+//! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say.
+
+use crate::interrupt::Interrupt;
+use crate::recordings::temporary::Temporary;
+use crate::{failure::Failure, output};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_explain::rpcstat::{RpcStat, live::Interval};
+use thalweg_record::capture::{Capture, Live, LiveOptions, Options, Summary};
+use thalweg_report::TextOptions;
+use thalweg_trace::{Ending, Event, FORMAT_VERSION, Meta, Recording, RecordingWriter, Sink, Time};
+
+/// Between two lines of the live table.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines between two heads of the live table.
+const LINES_PER_HEAD: u64 = 20;
+
+/// Arguments of `thalweg rpcstat`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw
+    #[arg(conflicts_with = "interface")]
+    file: Option<PathBuf>,
+    /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
+    #[arg(short, long, value_name = "IF")]
+    interface: Option<String>,
+    /// Only packets to and from this server port (2049 is NFS). May be repeated
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    /// How long to capture, like 30s or 5m (default: until Ctrl-C)
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Bytes to capture of each packet; RPCs that begin beyond are missed
+    #[arg(long, value_name = "BYTES", requires = "interface", default_value_t = 262_144)]
+    snaplen: u32,
+    /// Print the figures as JSON (thalweg.rpcstat/1)
+    #[arg(long)]
+    json: bool,
+    /// Keep the recording, for `thalweg explain` and the like
+    #[arg(short, long, value_name = "NAME.thw")]
+    output: Option<PathBuf>,
+}
+
+/// Seconds, or a number with s, m or h.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit_s) = match text.as_bytes().last() {
+        Some(b's') => (text.strip_suffix("ms").map_or(&text[..text.len() - 1], |_| ""), 1.0),
+        Some(b'm') => (&text[..text.len() - 1], 60.0),
+        Some(b'h') => (&text[..text.len() - 1], 3600.0),
+        _ => (text, 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().map(|n| n * unit_s).filter(|s| s.is_finite() && *s > 0.0 && *s <= 3.2e7);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time like 30s, 5m or 1h".to_owned())
+}
+
+/// Reads, or captures; prints.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(interface) = &arguments.interface {
+        return live(arguments, interface);
+    }
+    let file =
+        arguments.file.as_deref().ok_or_else(|| Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF"))?;
+    if file.join("meta.json").exists() {
+        if arguments.output.is_some() || !arguments.port.is_empty() {
+            return Err(Failure::usage(format!("{}: is a recording; --port and --output are for captures", file.display())));
+        }
+        let recording = Recording::open(file).map_err(Failure::failed)?;
+        return print(&told(&recording, file, &[])?, arguments.json);
+    }
+    let capture = Capture::open(file)?;
+    let kept = Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
+    let options = Options { ports: arguments.port.clone(), ..Options::default() };
+    let sink: Arc<dyn Sink> = Arc::clone(&kept.writer) as Arc<dyn Sink>;
+    let summary = capture.read(&options, &sink).map_err(Failure::failed)?;
+    finish(&kept, &summary, file, arguments)
+}
+
+fn finish(kept: &Kept, summary: &Summary, of: &Path, arguments: &Arguments) -> Result<(), Failure> {
+    let recording = kept.finish(summary)?;
+    print(&told(&recording, of, &summary.notes)?, arguments.json)
+}
+
+fn print(document: &RpcStat, json: bool) -> Result<(), Failure> {
+    match json {
+        true => output::line(&document.to_json()),
+        false => output::result(&thalweg_report::rpcstat(document, &TextOptions::for_stdout())),
+    }
+}
+
+fn told(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, Failure> {
+    let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
+    thalweg_explain::rpcstat::rpcstat(recording).map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
+}
+
+/// The recording that is made: where it was asked for, or in a temporary directory that goes with it.
+struct Kept {
+    path: PathBuf,
+    writer: Arc<RecordingWriter>,
+    _temporary: Option<Temporary>,
+}
+
+impl Kept {
+    fn at(output: Option<&Path>, command: &[String], start: Time) -> Result<Kept, Failure> {
+        let temporary = if output.is_some() { None } else { Some(Temporary::new()?) };
+        let path = output.map(Path::to_owned).or_else(|| temporary.as_ref().map(|t| t.recording("capture.thw"))).unwrap_or_default();
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            command: std::iter::once("thalweg".to_owned()).chain(command.iter().cloned()).collect(),
+            recorder: "capture".to_owned(),
+            start,
+            end: None,
+            exit_code: None,
+            dropped_events: 0,
+            attributes: Vec::new(),
+        };
+        let writer = RecordingWriter::create(&path, meta).map_err(Failure::failed)?;
+        Ok(Kept { path, writer, _temporary: temporary })
+    }
+
+    fn finish(&self, summary: &Summary) -> Result<Recording, Failure> {
+        let mut attributes = summary.attributes.clone();
+        if !summary.notes.is_empty() {
+            attributes.push(("notes".to_owned(), summary.notes.join("\n")));
+        }
+        // One nanosecond more, so that a capture of a single instant has a length.
+        let ending = Ending { attributes, dropped_events: 0, ..Ending::at(summary.end.plus_ns(1)) };
+        self.writer.finish(ending).map_err(Failure::failed)?;
+        Recording::open(&self.path).map_err(Failure::failed)
+    }
+}
+
+/// Looks at events on their way to the recording.
+struct Looking {
+    to: Arc<RecordingWriter>,
+    seen: Mutex<Interval>,
+}
+
+impl Sink for Looking {
+    fn take(&self, batch: &mut Vec<Event>) {
+        let mut seen = self.seen.lock();
+        batch.iter().for_each(|event| seen.take(event));
+        drop(seen);
+        self.to.take(batch);
+    }
+}
+
+fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
+    let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen };
+    let interrupt = Interrupt::listen()?;
+    let mut live = Live::open(&options, &arguments.port)?;
+    let kept =
+        Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
+    let looking = Arc::new(Looking { to: Arc::clone(&kept.writer), seen: Mutex::default() });
+    live.begin(&Options { ports: arguments.port.clone(), ..Options::default() }, &(Arc::clone(&looking) as Arc<dyn Sink>));
+    let begun = Instant::now();
+    let ends = arguments.duration.map(|d| begun + d);
+    let mut lines = 0;
+    while !interrupt.is_raised() && ends.is_none_or(|e| Instant::now() < e) {
+        let line_begun = Instant::now();
+        let until = ends.map_or(line_begun + LINE_EVERY, |e| e.min(line_begun + LINE_EVERY));
+        live.capture(until, &|| interrupt.is_raised()).map_err(Failure::failed)?;
+        let passed = std::mem::take(&mut *looking.seen.lock());
+        if lines % LINES_PER_HEAD == 0 {
+            output::note(&thalweg_report::live_heads());
+        }
+        lines += 1;
+        let seconds = line_begun.elapsed().as_secs_f64().max(1e-3);
+        output::note(&thalweg_report::live_line(&passed, begun.elapsed().as_secs_f64(), seconds));
+    }
+    let summary = live.finish().map_err(Failure::failed)?;
+    finish(&kept, &summary, Path::new(interface), arguments)
+}

@@ -1,0 +1,7 @@
+//! Starting and mounting stores.
+
+pub(super) mod mount;
+pub(super) mod serve;
+mod starting;
+pub(super) mod umount;
+pub(super) mod up;

@@ -1,0 +1,141 @@
+//! `thalweg mount`: a store as a directory.
+//!
+//! The mount is a process of its own. Without `--foreground` this one starts it, waits for its word that the directory is there,
+//! and ends; if it cannot be mounted, its reason is ours.
+
+use crate::interrupt::Interrupt;
+use crate::operand::StoreFlags;
+use crate::{failure::Failure, layout_flags::LayoutFlags, output};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use thalweg_mount::{Mount, Options};
+
+/// Arguments of `thalweg mount`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The store, or a directory of it, like thal://HOST:PORT/dir (default: --store or THALWEG_STORE); and the directory to mount it on
+    #[arg(value_name = "[STORE] MOUNTPOINT", num_args = 1..=2, required = true)]
+    operands: Vec<String>,
+    /// Stay in the foreground until Ctrl-C
+    #[arg(short, long)]
+    foreground: bool,
+    /// Cache nothing: every read sees what was written before it on any machine, at the cost of a round trip for everything
+    #[arg(long)]
+    strict: bool,
+    /// Allow no changes
+    #[arg(long)]
+    read_only: bool,
+    /// Let other users use it, as far as modes allow (always so for root's mounts)
+    #[arg(long)]
+    allow_other: bool,
+    /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server
+    #[arg(long)]
+    estimate_space: bool,
+    /// Record the mount and its servers until it is unmounted
+    #[arg(long, value_name = "NAME.thw")]
+    record: Option<PathBuf>,
+    /// The file for notes once it is mounted (default: none; with --foreground: standard error)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Say on standard output when it is mounted, or why not
+    #[arg(long, hide = true)]
+    tell: bool,
+    #[command(flatten)]
+    layout: LayoutFlags,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// What the mount's process says when the directory is there.
+const WORD: &str = "mounted";
+
+/// Mounts.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let options = arguments.options()?;
+    if arguments.foreground { stay(arguments, options) } else { start_process() }
+}
+
+impl Arguments {
+    fn options(&self) -> Result<Options, Failure> {
+        let (store, mountpoint) = match self.operands.as_slice() {
+            [mountpoint] => ("/", mountpoint),
+            [store, mountpoint] => (store.as_str(), mountpoint),
+            _ => return Err(Failure::usage("expected [STORE] MOUNTPOINT")),
+        };
+        if mountpoint.starts_with("thal:") {
+            return Err(Failure::usage(format!("{mountpoint} is a store: expected the directory to mount on after it")));
+        }
+        let path = self.store.path(store)?;
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
+        let command = std::env::args().filter(|a| a != "--tell" && a != "--foreground" && a != "-f").collect();
+        let record = self.record.as_ref().map(absolute).transpose()?.map(|path| (path, command));
+        let mut options = Options::new(path.store.service().map_err(Failure::failed)?, mountpoint);
+        options.directory = path.path;
+        options.strict = self.strict;
+        options.read_only = self.read_only;
+        options.allow_other |= self.allow_other;
+        options.estimate_space = self.estimate_space;
+        options.node = self.store.node();
+        options.timeout = self.store.timeout;
+        options.layout = self.layout.choice()?;
+        options.record = record;
+        options.log = self.log.as_ref().map(absolute).transpose()?;
+        Ok(options)
+    }
+}
+
+/// Is the mount.
+fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
+    // Each program that waits has a connection.
+    thalweg_store::wire::raise_descriptors();
+    let interrupt = Interrupt::listen()?;
+    let mount = match Mount::start(options) {
+        Ok(mount) => mount,
+        Err(error) => {
+            if arguments.tell {
+                output::line(&error.to_string())?;
+            }
+            return Err(Failure::failed(error));
+        }
+    };
+    if arguments.tell {
+        let _ = std::env::set_current_dir("/");
+        output::line(WORD)?;
+    } else {
+        output::note(&format!("mounted on {}; Ctrl-C or `thalweg umount` unmounts it", mount.mountpoint().display()));
+    }
+    let unmounter = mount.unmounter();
+    let waiting = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
+        interrupt.wait();
+        if let Err(error) = unmounter.unmount(false) {
+            output::note(&format!("thalweg mount: {error}; it ends when they do, or at once with a second signal"));
+            let _ = unmounter.unmount(true);
+        }
+    });
+    waiting.map_err(|e| Failure::failed(format!("a thread for signals: {e}")))?;
+    mount.wait().map_err(Failure::failed)
+}
+
+/// Starts the mount's process and waits for its word.
+fn start_process() -> Result<(), Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program: {e}")))?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).args(["--foreground", "--tell"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // The terminal's signals are not for it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(|e| Failure::failed(format!("the mount's process: {e}")))?;
+    let mut word = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut word)?;
+    }
+    match word.trim_end() {
+        WORD => Ok(()),
+        "" => Err(Failure::failed(format!("the mount's process ended without saying why ({})", child.wait()?))),
+        reason => {
+            child.wait()?;
+            Err(Failure::failed(reason))
+        }
+    }
+}

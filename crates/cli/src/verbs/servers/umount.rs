@@ -1,0 +1,95 @@
+//! `thalweg umount`: unmounts a store, and waits until everything is written.
+
+use crate::failure::Failure;
+use crate::{output, size};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thalweg_mount::{MountState, Mounted, busy_text, mount_state, mounts, namespace_holder, unmount};
+
+/// Arguments of `thalweg umount`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directories it is mounted on
+    #[arg(required = true)]
+    mountpoints: Vec<PathBuf>,
+    /// Detach it at once; programs that use it may go on
+    #[arg(long)]
+    lazy: bool,
+    /// How long to wait until everything is written
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = size::duration)]
+    timeout: Duration,
+}
+
+/// Unmounts each.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut failed = None;
+    for mountpoint in &arguments.mountpoints {
+        if let Err(failure) = one(arguments, mountpoint) {
+            match failed.replace(failure) {
+                Some(Failure::Failed(message)) => output::note(&format!("thalweg umount: {message}")),
+                _ => continue,
+            }
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
+    let at = without_links(mountpoint)?;
+    let listed = mounts().map_err(|e| Failure::failed(format!("mounts: {e}")))?;
+    let Some(mounted) = listed.iter().rfind(|m| m.at == at) else {
+        return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
+    };
+    // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
+    let state = mount_state(&at);
+    let process = if let MountState::Served(pid) = state { Some(pid) } else { None };
+    let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let lazily = arguments.lazy || state == MountState::Dead;
+    unmount(&at, lazily).map_err(|e| match e.raw_os_error() {
+        Some(busy) if busy == rustix::io::Errno::BUSY.raw_os_error() => {
+            Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process)))
+        }
+        _ => Failure::failed(format!("{}: {e}", at.display())),
+    })?;
+    match watched {
+        Some(ending) if !arguments.lazy => wait_for(&ending, arguments.timeout, mounted),
+        _ => Ok(()),
+    }
+}
+
+/// How often it is looked whether something else than writing keeps a mount's process.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The mount's process has written everything when it ends. It does not end while the mount is in another namespace still, which
+/// whoever started one while it was mounted has copied; what was closed has been written then, too.
+fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(), Failure> {
+    let began = Instant::now();
+    let look = Timespec::try_from(LOOK).ok();
+    loop {
+        let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], look.as_ref()).map_err(std::io::Error::from)?;
+        if ready > 0 {
+            return Ok(());
+        }
+        if let Some(pid) = namespace_holder(&mounted.device) {
+            let at = mounted.at.display();
+            output::note(&format!("{at}: unmounted here, and still mounted in the mount namespace of process {pid}"));
+            return Ok(());
+        }
+        if began.elapsed() > timeout {
+            return Err(Failure::failed(format!("{}: unmounted, and its process is still writing", mounted.at.display())));
+        }
+    }
+}
+
+/// A path without links; its last name is not asked for, since what is mounted there may be dead.
+fn without_links(path: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    if let Ok(there) = absolute.canonicalize() {
+        return Ok(there);
+    }
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(absolute) };
+    Ok(parent.canonicalize().map_or_else(|_| absolute.clone(), |parent| parent.join(name)))
+}

@@ -1,0 +1,67 @@
+//! `thalweg up DIR...`: a whole store in this process, until SIGINT or SIGTERM.
+//!
+//! The first line on standard output is the store's address and nothing else, so that a script can read it and go on.
+
+use super::starting::{self, StartFlags, until_stopped};
+use crate::{failure::Failure, interrupt::Interrupt, output, size};
+use std::path::PathBuf;
+use thalweg_store::start::{self, UpOptions};
+
+/// Arguments of `thalweg up`.
+#[derive(clap::Args)]
+#[command(after_help = starting::NO_CREDENTIALS)]
+pub(crate) struct Arguments {
+    /// A directory for each I/O server; or one directory for all, with --servers
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Number of I/O servers, each in a subdirectory of the one directory
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    servers: Option<u32>,
+    /// Number of targets of each server, each in a subdirectory
+    #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = size::count)]
+    targets: Option<u32>,
+    /// The port of the metadata service (default: the one it had, or a free one)
+    #[arg(long, value_name = "P")]
+    port: Option<u16>,
+    /// The address to listen on
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+    #[command(flatten)]
+    start: StartFlags,
+    /// The label of this machine, for --place local (default: the host name)
+    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
+    node: Option<String>,
+    /// Print the address and nothing else
+    #[arg(long)]
+    print_address: bool,
+}
+
+/// Starts the store, says where it is, and stops it when asked to.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let options = UpOptions {
+        servers: arguments.servers.map(|n| n as usize),
+        targets: arguments.targets.map(|n| n as usize),
+        host: arguments.host.clone(),
+        port: arguments.port,
+        node: arguments.node.clone().filter(|n| !n.is_empty()),
+        start: arguments.start.options(),
+        ..UpOptions::new(&arguments.directories)
+    };
+    let store = start::up(&options).map_err(Failure::failed)?;
+    arguments.start.warn();
+    let address = store.address();
+    output::line(&address.to_string())?;
+    if !arguments.print_address {
+        let config = store.config();
+        let targets: usize = config.servers.iter().map(|s| s.targets.len()).sum();
+        output::note(&format!(
+            "a store of {} I/O servers and {targets} targets, described by {}",
+            config.servers.len(),
+            config.path.display()
+        ));
+        output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
+        output::note("  Ctrl-C writes everything out and takes it down; the files stay, and the same command brings them back");
+    }
+    until_stopped(store, &interrupt)
+}

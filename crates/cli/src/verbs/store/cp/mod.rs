@@ -1,0 +1,501 @@
+//! `thalweg cp`: into, out of and between stores, through pipes, and trees with `-r`; recorded and explained when asked for.
+
+mod tree;
+
+use crate::interrupt::Interrupt;
+use crate::layout_flags::LayoutFlags;
+use crate::operand::{Operand, StoreFlags, StorePath};
+use crate::recordings::around::RecordingFlags;
+use crate::recordings::explained;
+use crate::recordings::temporary::Temporary;
+use crate::session::{Session, Sessions};
+use crate::terminal::progress::Progress;
+use crate::{failure::Failure, output, size};
+use serde::Serialize;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_store::ErrorKind;
+use thalweg_store::copy::{
+    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
+};
+use thalweg_store::protocol::metadata::FileKind;
+use tree::TreeCopy;
+
+/// Arguments of `thalweg cp`.
+#[derive(clap::Args)]
+#[command(args_override_self = true)]
+#[command(
+    after_help = "A copy is written as NAME.partial and appears under its name once it is complete. A local NAME that is a symbolic link is followed; \
+    links inside a tree are not, unless --follow is given.\n\
+    thalweg cp big.tar thal://HOST:PORT/big.tar     in\n\
+    thalweg cp thal://HOST:PORT/big.tar -           out, to a pipe\n\
+    thalweg cp -r tree thal://HOST:PORT/            a tree, into a directory (the slash at the end)\n\
+    thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing"
+)]
+pub(crate) struct Arguments {
+    /// Each a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe. TO with a / at the end is a directory to copy
+    /// into. --source replaces FROM, --sink replaces TO
+    #[arg(value_name = "FROM TO", num_args = 0..=2, required = true)]
+    operands: Vec<String>,
+
+    /// Copy directories and everything in them
+    #[arg(short, long)]
+    recursive: bool,
+    /// With -r: how many batches of files are copied at a time
+    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = size::count, requires = "recursive")]
+    workers: u32,
+    /// With -r: copy what symbolic links point to
+    #[arg(long, requires = "recursive")]
+    follow: bool,
+    /// With -r: keep owners, all mode bits and times
+    #[arg(short, long, requires = "recursive")]
+    preserve: bool,
+    /// Replace the target if it exists
+    #[arg(short, long)]
+    force: bool,
+    /// Return only when the copy is durable at every target and at the metadata service
+    #[arg(long)]
+    sync: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    recording: RecordingFlags,
+    #[command(flatten)]
+    flow: FlowFlags,
+    #[command(flatten)]
+    layout: LayoutFlags,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// How the bytes flow. The defaults need no tuning.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Flow")]
+struct FlowFlags {
+    /// Size of a request
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    request: Option<u64>,
+    /// Requests in flight; with 1, each is read, written and answered before the next is read
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    requests: Option<u32>,
+    /// Size of a flow buffer, the unit on the wire
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    buffer: Option<u64>,
+    /// Flow buffers in flight on each connection
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    depth: Option<u32>,
+    /// Connections to each server
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    streams: Option<u32>,
+    /// Size of socket buffers (default: the system chooses)
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = size::positive)]
+    socket_buffer: Option<u64>,
+    /// Which thread moves the bytes
+    #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
+    data_path: PathOfData,
+    /// For control runs: read from memory instead of FROM
+    #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
+    source: Option<u64>,
+    /// For control runs: write nothing instead of TO
+    #[arg(long, value_name = "null", value_parser = ["null"])]
+    sink: Option<String>,
+}
+
+/// Who moves a request's bytes, as the flag says it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum PathOfData {
+    /// Direct where possible, unless --request or --requests is given
+    Automatic,
+    /// The request's thread reads it into memory, sends it from there, and waits for the answers
+    Buffered,
+    /// Each connection's thread fetches or stores its own flow buffers
+    Direct,
+}
+
+/// `memory:SIZE`.
+fn memory(text: &str) -> Result<u64, String> {
+    let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
+    size::parse(size_text)
+}
+
+/// Where bytes come from, before anything is connected.
+#[derive(Clone, Debug)]
+enum From {
+    Memory(u64),
+    At(Operand),
+}
+
+/// Where bytes go, before anything is connected.
+#[derive(Clone, Debug)]
+enum To {
+    Null,
+    At(Operand),
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    from: String,
+    to: String,
+    size_bytes: u64,
+    elapsed_s: f64,
+    rate_bytes_per_s: f64,
+    /// How it was done.
+    flow: Flow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Flow {
+    request_bytes: u64,
+    requests: u32,
+    buffer_bytes: u64,
+    depth: u32,
+    streams: u32,
+    servers: u32,
+    data_path: String,
+}
+
+/// Copies.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let (from, to) = arguments.ends()?;
+    let copying = Copying { arguments, interrupt, sessions: Sessions::new(&arguments.store) };
+    if arguments.recursive { copying.tree(&from, &to) } else { copying.one(from, to) }
+}
+
+impl Arguments {
+    fn ends(&self) -> Result<(From, To), Failure> {
+        let mut operands = self.operands.iter();
+        let mut next = |which: &str| {
+            let text = operands.next().ok_or_else(|| Failure::usage(format!("{which} is missing: expected thalweg cp FROM TO")))?;
+            self.store.operand(text)
+        };
+        let from = match self.flow.source {
+            Some(bytes) => From::Memory(bytes),
+            None => From::At(next("FROM")?),
+        };
+        let to = match self.flow.sink {
+            Some(_) => To::Null,
+            None => To::At(next("TO")?),
+        };
+        if let Some(extra) = operands.next() {
+            return Err(Failure::usage(format!("{extra}: one operand too many: --source replaces FROM, and --sink replaces TO")));
+        }
+        if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
+            return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
+        }
+        if self.json && matches!(to, To::At(Operand::Pipe)) {
+            return Err(Failure::usage("--json and TO - would both go to standard output"));
+        }
+        Ok((from, to))
+    }
+
+    fn tuning(&self) -> Tuning {
+        let flow = &self.flow;
+        Tuning {
+            request_bytes: flow.request,
+            requests: flow.requests,
+            buffer_bytes: flow.buffer,
+            depth: flow.depth,
+            streams: flow.streams,
+            socket_buffer_bytes: flow.socket_buffer.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            data_path: match flow.data_path {
+                PathOfData::Automatic => DataPath::Automatic,
+                PathOfData::Buffered => DataPath::Buffered,
+                PathOfData::Direct => DataPath::Direct,
+            },
+        }
+    }
+}
+
+/// What one command copies with.
+struct Copying<'a> {
+    arguments: &'a Arguments,
+    interrupt: Interrupt,
+    sessions: Sessions<'a>,
+}
+
+impl Copying<'_> {
+    /// Copies one file.
+    fn one(&self, from: From, to: To) -> Result<(), Failure> {
+        let to = self.named(&from, to)?;
+        let flags = self.arguments;
+        let mut job = self.job(&from, &to)?;
+        // An explanation without a recording to keep is made from one that goes away.
+        let temporary = match (&flags.recording.record, flags.recording.explain) {
+            (None, true) => Some(Temporary::new()?),
+            _ => None,
+        };
+        let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.recording("copy.thw")));
+        job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node() });
+        let piped = matches!(to, To::At(Operand::Pipe));
+        let outcome = {
+            let progress = Progress::new(&shown_from(&from), None, flags.quiet || flags.json);
+            self.copy(&job, &progress)?
+        };
+        let seconds = outcome.elapsed.as_secs_f64();
+        if outcome.source_modified {
+            output::note(&format!("{}: was modified while it was copied; the copy may mix old and new bytes", shown_from(&from)));
+        }
+        let explanation = match (&outcome.recording, flags.recording.explain) {
+            (Some(path), true) => Some(explained::explained(path)?.1),
+            _ => None,
+        };
+        if let (true, Some(explanation)) = (flags.json, &explanation) {
+            return explained::print(explanation, true);
+        }
+        if flags.json {
+            return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
+        }
+        if !flags.quiet {
+            let rate = size::rate_text(outcome.size_bytes, seconds);
+            output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), size::text(outcome.size_bytes), size::seconds_text(seconds)));
+        }
+        match explanation {
+            // Standard output carries the file.
+            Some(explanation) if piped => {
+                output::note(&thalweg_report::text(&explanation, &thalweg_report::TextOptions::default()));
+                Ok(())
+            }
+            Some(explanation) => explained::print(&explanation, false),
+            None => Ok(()),
+        }
+    }
+
+    /// A target that ends with `/` is a directory to copy into.
+    fn named(&self, from: &From, to: To) -> Result<To, Failure> {
+        let name = match from {
+            From::At(Operand::Local(path)) => path.file_name().map(OsStr::to_os_string),
+            From::At(Operand::Store(path)) => {
+                path.path.trim_end_matches('/').rsplit('/').next().filter(|n| !n.is_empty()).map(OsString::from)
+            }
+            From::At(Operand::Pipe) | From::Memory(_) => None,
+        };
+        let into = |shown: &str| name.clone().ok_or_else(|| Failure::usage(format!("{shown}: the source has no name; give the copy one")));
+        match to {
+            To::At(Operand::Store(path)) if path.path.ends_with('/') => {
+                let name = utf8(&into(&path.path)?)?.to_owned();
+                Ok(To::At(Operand::Store(StorePath { path: format!("{}{name}", path.path), ..path })))
+            }
+            To::At(Operand::Local(path)) if path.as_os_str().to_string_lossy().ends_with('/') => {
+                Ok(To::At(Operand::Local(path.join(into(&path.to_string_lossy())?))))
+            }
+            to => Ok(to),
+        }
+    }
+
+    fn job(&self, from: &From, to: &To) -> Result<CopyJob, Failure> {
+        let source = match from {
+            From::Memory(bytes) => Source::Memory(*bytes),
+            From::At(Operand::Pipe) => Source::Stdin,
+            From::At(Operand::Local(path)) => Source::Local(path.clone()),
+            From::At(Operand::Store(path)) => Source::Store(self.sessions.of(&path.store)?.store(), path.path.clone()),
+        };
+        let sink = match to {
+            To::Null => Sink::Null,
+            To::At(Operand::Pipe) => Sink::Stdout,
+            To::At(Operand::Local(path)) => Sink::Local(path.clone()),
+            To::At(Operand::Store(path)) => {
+                Sink::Store(self.sessions.of(&path.store)?.store(), path.path.clone(), self.arguments.layout.choice()?)
+            }
+        };
+        let mut job = CopyJob::new(source, sink);
+        job.tuning = self.arguments.tuning();
+        job.sync = self.arguments.sync;
+        job.force = self.arguments.force;
+        Ok(job)
+    }
+
+    fn copy(&self, job: &CopyJob, progress: &Progress) -> Result<CopyOutcome, Failure> {
+        let watch = Watch { progress, interrupt: &self.interrupt, seen_bytes: Cell::new(0), seen_size: Cell::new(0) };
+        copy::run(job, &watch).map_err(|e| match e.kind() {
+            ErrorKind::Cancelled => Failure::Interrupted("interrupted: nothing was copied".to_owned()),
+            // Whoever read our standard output went away.
+            ErrorKind::Reset if matches!(job.sink, Sink::Stdout) && e.server().is_none() => Failure::NobodyReads,
+            ErrorKind::Exists | ErrorKind::IsDirectory if is_directory(&job.sink) => {
+                Failure::failed(format!("{}: is a directory; end it with / to copy into it", e.file().unwrap_or("the target")))
+            }
+            _ => Failure::failed(e),
+        })
+    }
+
+    /// Copies a tree.
+    fn tree(&self, from: &From, to: &To) -> Result<(), Failure> {
+        let flags = self.arguments;
+        let (From::At(from), To::At(to)) = (from, self.named(from, to.clone())?) else {
+            return Err(Failure::usage("-r copies directories: expected FROM and TO, without --source and --sink"));
+        };
+        let is_directory = match from {
+            Operand::Pipe => return Err(Failure::usage("-r copies directories, not a pipe")),
+            Operand::Local(root) => root.is_dir(),
+            Operand::Store(root) => self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory,
+        };
+        if !is_directory {
+            return self.one(From::At(from.clone()), To::At(to));
+        }
+        let mut sessions = Vec::new();
+        let job = TreeJob {
+            from: self.tree_end(from, &mut sessions)?,
+            to: self.tree_end(&to, &mut sessions)?,
+            layout: flags.layout.choice()?,
+            workers: flags.workers,
+            tuning: flags.tuning(),
+            sync: flags.sync,
+            force: flags.force,
+            preserve: flags.preserve,
+            follow: flags.follow,
+        };
+        if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
+            && from.store == to.store
+            && format!("{}/", to.path.trim_end_matches('/')).starts_with(&format!("{}/", from.path.trim_end_matches('/')))
+        {
+            return Err(Failure::failed(format!("{to}: is inside the tree to be copied")));
+        }
+        let (from, to) = (shown(from), shown(&to));
+        let copy = TreeCopy { from: &from, to: &to, quiet: flags.quiet, json: flags.json, interrupt: &self.interrupt };
+        let recording = &flags.recording;
+        let done = recording.around(&flags.store, &sessions, flags.json, |mode| {
+            let done = copy.run(&job, mode);
+            let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, _)| tree_attributes(&job, (&from, &to), outcome));
+            (done, attributes)
+        })?;
+        if recording.replaces_result(flags.json) { Ok(()) } else { copy.tell(done, recording.record.as_ref()) }
+    }
+
+    fn tree_end(&self, operand: &Operand, sessions: &mut Vec<Arc<Session>>) -> Result<TreeEnd, Failure> {
+        Ok(match operand {
+            Operand::Pipe => return Err(Failure::usage("-r copies to a directory, not to a pipe")),
+            Operand::Local(path) => TreeEnd::Local(path.clone()),
+            Operand::Store(path) => {
+                let session = self.sessions.of(&path.store)?;
+                let store = session.tree_store();
+                if !sessions.iter().any(|known| Arc::ptr_eq(known, &session)) {
+                    sessions.push(session);
+                }
+                TreeEnd::Store(store, path.path.clone().into_bytes())
+            }
+        })
+    }
+}
+
+/// What is known of a tree's copy, for its recording.
+fn tree_attributes(job: &TreeJob, (from, to): (&str, &str), outcome: &TreeOutcome) -> Vec<(String, String)> {
+    let direction = match (&job.from, &job.to) {
+        (TreeEnd::Store(..), TreeEnd::Store(..)) => "between",
+        (TreeEnd::Store(..), _) => "out",
+        _ => "in",
+    };
+    let pairs = [
+        ("from", from.to_owned()),
+        ("to", to.to_owned()),
+        ("direction", direction.to_owned()),
+        ("size_bytes", outcome.size_bytes.to_string()),
+        ("files", outcome.files.to_string()),
+        ("workers", job.workers.to_string()),
+        ("sync", job.sync.to_string()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Whether the target is a directory: `--force` would be no way out.
+fn is_directory(sink: &Sink) -> bool {
+    match sink {
+        Sink::Store(store, path, _) => {
+            store.names.stat(&mut thalweg_trace::Tracer::off(), path).is_ok_and(|a| a.kind == FileKind::Directory)
+        }
+        Sink::Local(path) => path.is_dir(),
+        Sink::Null | Sink::Stdout => false,
+    }
+}
+
+/// Tells a copy's progress on, and when to stop.
+struct Watch<'a> {
+    progress: &'a Progress,
+    interrupt: &'a Interrupt,
+    seen_bytes: Cell<u64>,
+    seen_size: Cell<u64>,
+}
+
+impl CopyObserver for Watch<'_> {
+    fn progress(&self, moved_bytes: u64, size_bytes: Option<u64>) {
+        if let Some(size) = size_bytes.filter(|size| *size != self.seen_size.get()) {
+            self.seen_size.set(size);
+            self.progress.expect(size);
+        }
+        let seen = self.seen_bytes.replace(moved_bytes);
+        self.progress.advance(moved_bytes.saturating_sub(seen));
+    }
+
+    fn left_alone(&self, path: &Path) {
+        output::note(&format!("thalweg cp: {}: exists already, and no copy is known to have made it: left alone", path.display()));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
+    }
+}
+
+fn utf8(name: &OsStr) -> Result<&str, Failure> {
+    name.to_str().ok_or_else(|| Failure::failed(format!("{}: the name is not UTF-8", Path::new(name).display())))
+}
+
+const SCHEMA: &str = "thalweg.cp/1";
+
+fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
+    let elapsed_s = outcome.elapsed.as_secs_f64();
+    Document {
+        schema: SCHEMA,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        size_bytes: outcome.size_bytes,
+        elapsed_s,
+        rate_bytes_per_s: if elapsed_s > 0.0 { outcome.size_bytes as f64 / elapsed_s } else { 0.0 },
+        flow: Flow {
+            request_bytes: outcome.request_bytes,
+            requests: outcome.requests,
+            buffer_bytes: outcome.buffer_bytes,
+            depth: outcome.depth,
+            streams: outcome.streams,
+            servers: outcome.servers,
+            data_path: format!("{:?}", outcome.data_path).to_lowercase(),
+        },
+        recording: outcome.recording.clone(),
+    }
+}
+
+fn shown(operand: &Operand) -> String {
+    match operand {
+        Operand::Pipe => "-".to_owned(),
+        Operand::Local(path) => path.display().to_string(),
+        Operand::Store(path) => path.path.clone(),
+    }
+}
+
+fn shown_from(from: &From) -> String {
+    match from {
+        From::Memory(_) => "memory".to_owned(),
+        From::At(operand) => shown(operand),
+    }
+}
+
+fn shown_to(to: &To) -> String {
+    match to {
+        To::Null => "null".to_owned(),
+        To::At(operand) => shown(operand),
+    }
+}
+
+/// The command line, for the recording.
+fn command() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,132 @@
+//! Copying a tree: the store's engine does it ([`thalweg_store::copy::copy_tree`]); here is what a person or a program sees of it.
+//!
+//! One entry that fails does not stop the others: it is told at once, with its path, and the command ends as failed. A tree that lacks
+//! something must not look like a success.
+
+use crate::interrupt::Interrupt;
+use crate::terminal::progress::Progress;
+use crate::{failure::Failure, names, output, size};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
+use thalweg_store::{Error, ErrorKind};
+use thalweg_trace::Mode;
+
+/// What a copy of a tree shows, and how.
+pub(super) struct TreeCopy<'a> {
+    /// What is copied, as it was given.
+    pub from: &'a str,
+    /// Where to.
+    pub to: &'a str,
+    /// No progress, no summary.
+    pub quiet: bool,
+    /// A document on standard output.
+    pub json: bool,
+    /// Who asks to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    from: &'a str,
+    to: &'a str,
+    size_bytes: u64,
+    elapsed_s: f64,
+    rate_bytes_per_s: f64,
+    /// Files copied.
+    files: u64,
+    directories: u64,
+    /// Symbolic links, pipes, sockets and devices.
+    others: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'a PathBuf>,
+}
+
+struct Watch<'a> {
+    from: &'a str,
+    to: &'a str,
+    progress: Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl TreeObserver for Watch<'_> {
+    fn found(&self, size_bytes: u64) {
+        self.progress.grow(size_bytes);
+    }
+
+    fn moved(&self, size_bytes: u64) {
+        self.progress.advance(size_bytes);
+    }
+
+    fn failed(&self, path: &[u8], error: &Error) {
+        let path = names::text(&names::join(self.from.as_bytes(), path));
+        output::note(&format!("thalweg cp: {path}: {error}"));
+    }
+
+    fn left_alone(&self, path: &[u8]) {
+        let path = names::text(&names::join(self.to.as_bytes(), path));
+        output::note(&format!("thalweg cp: {path}: exists already, and no copy is known to have made it: left alone"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_raised()
+    }
+}
+
+impl TreeCopy<'_> {
+    /// Copies; what was done, and how long it took in seconds.
+    pub(super) fn run(&self, job: &TreeJob, mode: &Mode) -> Result<(TreeOutcome, f64), Failure> {
+        let begun = Instant::now();
+        let progress = Progress::new(self.from, None, self.quiet || self.json);
+        let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
+        let outcome = copy_tree(job, &watch, mode).map_err(|e| match e.kind() {
+            ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is incomplete".to_owned()),
+            ErrorKind::Exists => in_the_way(e.file().unwrap_or(self.to)),
+            _ => Failure::failed(e),
+        })?;
+        Ok((outcome, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Says how it went.
+    pub(super) fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
+        if outcome.modified > 0 {
+            let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
+            output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
+        }
+        if outcome.unread > 0 {
+            let many = outcome.unread;
+            return Err(Failure::failed(format!("{}: {many} of its directories could not be read; the rest was copied", self.from)));
+        }
+        if outcome.failed > 0 {
+            let (many, files) = (outcome.failed, outcome.files);
+            return Err(Failure::failed(format!("{}: {many} of its entries were not copied; {files} files were", self.from)));
+        }
+        if self.json {
+            return output::json(&Document {
+                schema: "thalweg.cp/1",
+                from: self.from,
+                to: self.to,
+                size_bytes: outcome.size_bytes,
+                elapsed_s: seconds,
+                rate_bytes_per_s: if seconds > 0.0 { outcome.size_bytes as f64 / seconds } else { 0.0 },
+                files: outcome.files,
+                directories: outcome.directories,
+                others: outcome.others,
+                recording,
+            });
+        }
+        if !self.quiet {
+            let (rate, size) = (size::rate_text(outcome.size_bytes, seconds), size::text(outcome.size_bytes));
+            output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, size::seconds_text(seconds)));
+        }
+        Ok(())
+    }
+}
+
+/// The target has a name that is taken.
+pub(super) fn in_the_way(path: &str) -> Failure {
+    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to overwrite it"))
+}

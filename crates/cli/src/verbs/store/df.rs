@@ -1,0 +1,160 @@
+//! `thalweg df`: how much room each target has, and what partial copies take of it.
+
+use crate::operand::StoreFlags;
+use crate::{failure::Failure, output, session::Session, size};
+use serde::Serialize;
+use thalweg_store::client::partials::Partial;
+use thalweg_store::protocol::metadata::TargetEntry;
+use thalweg_trace::Tracer;
+
+/// Arguments of `thalweg df`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The store: thal://HOST:PORT (default: --store or THALWEG_STORE)
+    store_path: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    targets: Vec<Target>,
+    partials: Partials,
+    /// Servers that did not answer, and why.
+    silent: Vec<String>,
+}
+
+/// One target; sizes are absent when its server did not answer.
+#[derive(Serialize)]
+struct Target {
+    target: u32,
+    server: String,
+    /// Its server's node label.
+    node: String,
+    directory: String,
+    /// The size of the file system it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_bytes: Option<u64>,
+}
+
+/// How many partial copies there are, and the space that they take: absent when a server did not answer.
+#[derive(Serialize, Debug, Default, PartialEq, Eq)]
+struct Partials {
+    /// Of clients that are gone.
+    abandoned: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abandoned_bytes: Option<u64>,
+    /// Being written, or their client may come back.
+    writing: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writing_bytes: Option<u64>,
+}
+
+/// Tells; fails when a server did not answer.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
+    let session = Session::connect(&path.store, &arguments.store)?;
+    let (targets, silent) = targets(&session);
+    let partials = Partials::of(&session)?;
+    if arguments.json {
+        output::json(&Document { schema: "thalweg.df/1", targets, partials, silent: silent.clone() })?;
+    } else {
+        let bytes = |b: Option<u64>| b.map_or("?".to_owned(), size::text);
+        let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
+            (Some(total @ 1..), Some(free)) => format!("{} %", 100 * u128::from(total.saturating_sub(free)) / u128::from(total)),
+            _ => "?".to_owned(),
+        };
+        let rows: Vec<Vec<String>> = targets
+            .iter()
+            .map(|t| {
+                vec![
+                    t.server.clone(),
+                    t.target.to_string(),
+                    bytes(t.total_bytes),
+                    bytes(t.free_bytes),
+                    used(t),
+                    t.node.clone(),
+                    t.directory.clone(),
+                ]
+            })
+            .collect();
+        output::result(&output::table(&["server", "target", "size", "free", "used", "node", "directory"], &rows))?;
+        partials.line().map_or(Ok(()), |line| output::line(&line))?;
+    }
+    match silent.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::failed(silent.join("; "))),
+    }
+}
+
+/// The room on every target, and the errors of servers that did not answer.
+fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
+    let (space, silent) = session.data().space(&mut Tracer::off());
+    let map = session.map();
+    let target = |entry: &TargetEntry| {
+        let server = map.servers.get(entry.server as usize);
+        let found = space.iter().find(|s| s.target == entry.target);
+        Target {
+            target: entry.target.0,
+            server: server.map_or_else(String::new, |s| s.name.clone()),
+            node: server.map_or_else(String::new, |s| s.node.clone()),
+            directory: entry.directory.clone(),
+            total_bytes: found.map(|s| s.total_bytes),
+            free_bytes: found.map(|s| s.available_bytes),
+        }
+    };
+    (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())
+}
+
+impl Partials {
+    fn of(session: &Session) -> Result<Partials, Failure> {
+        let tracer = &mut Tracer::off();
+        let mut sums = Partials { abandoned_bytes: Some(0), writing_bytes: Some(0), ..Partials::default() };
+        for partial in Partial::all(tracer, session.names()).map_err(Failure::failed)? {
+            let bytes = partial.allocated_bytes(tracer, session.data());
+            let (count, sum) = match partial.abandoned_for {
+                Some(_) => (&mut sums.abandoned, &mut sums.abandoned_bytes),
+                None => (&mut sums.writing, &mut sums.writing_bytes),
+            };
+            *count += 1;
+            *sum = sum.zip(bytes).map(|(sum, more)| sum.saturating_add(more));
+        }
+        Ok(sums)
+    }
+
+    /// In a line for a person; `None`: there is nothing to say.
+    fn line(&self) -> Option<String> {
+        let files = |n: u64| if n == 1 { "1 partial copy".to_owned() } else { format!("{n} partial copies") };
+        let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), size::text);
+        let abandoned = (self.abandoned > 0).then(|| {
+            let (files, space) = (files(self.abandoned), space(self.abandoned_bytes));
+            format!("{files} of clients that are gone, {space} (thalweg rm --partials removes them)")
+        });
+        let writing = (self.writing > 0).then(|| format!("{} being written, {}", files(self.writing), space(self.writing_bytes)));
+        let parts: Vec<String> = abandoned.into_iter().chain(writing).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_there_is_and_nothing_where_there_is_nothing() {
+        assert_eq!(Partials::default().line(), None);
+        let told = Partials { abandoned: 1, abandoned_bytes: Some(3 << 20), writing: 2, writing_bytes: None };
+        let line = told.line().unwrap();
+        assert_eq!(
+            line,
+            "1 partial copy of clients that are gone, 3 MiB (thalweg rm --partials removes them); 2 partial copies being written, ?"
+        );
+    }
+}

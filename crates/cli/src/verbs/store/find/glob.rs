@@ -1,0 +1,157 @@
+//! Patterns of names, as shells have them: `*`, `?`, `[a-z]`, `[!x]`, `\*`.
+//!
+//! Names are bytes; `?` and sets are of characters where the name is UTF-8 there, of bytes where it is not. Nothing is compiled and nothing
+//! recurses: a star remembers where it stood, and a mismatch goes back to the last one, so a match costs at most pattern times name.
+
+/// Whether all of a name matches. `ignore_case`: ASCII letters of either case are one.
+pub(super) fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
+    let (mut p, mut n) = (0, 0);
+    // After the last star: where the pattern goes on, and up to where of the name the star stands for.
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if p < pattern.len() && pattern[p] == b'*' {
+            p += 1;
+            star = Some((p, n));
+            continue;
+        }
+        let step = if n < name.len() { one(&pattern[p..], &name[n..], ignore_case) } else { None };
+        match (step, star) {
+            _ if n == name.len() && p == pattern.len() => return true,
+            (Some((of_pattern, of_name)), _) => {
+                p += of_pattern;
+                n += of_name;
+            }
+            (None, Some((after, stood))) if stood < name.len() => {
+                n = stood + character(&name[stood..]).1;
+                p = after;
+                star = Some((after, n));
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Whether the pattern's first element matches the name's first character: how long both are.
+fn one(pattern: &[u8], name: &[u8], ignore_case: bool) -> Option<(usize, usize)> {
+    let fold = |c: u32| if ignore_case { char::from_u32(c).map_or(c, |c| c.to_ascii_lowercase().into()) } else { c };
+    let (found, of_name) = character(name);
+    let literal = |pattern: &[u8], skipped: usize| {
+        let (wanted, of_pattern) = character(pattern);
+        (fold(wanted) == fold(found)).then_some((skipped + of_pattern, of_name))
+    };
+    match pattern {
+        [] => None,
+        [b'?', ..] => Some((1, of_name)),
+        [b'\\', rest @ ..] if !rest.is_empty() => literal(rest, 1),
+        [b'[', rest @ ..] => match set(rest, fold(found), fold) {
+            Some((is_in, length)) => is_in.then_some((1 + length, of_name)),
+            // A bracket that nothing closes is one.
+            None => literal(pattern, 0),
+        },
+        _ => literal(pattern, 0),
+    }
+}
+
+/// Whether a character is in the set that follows a `[`, and how long the set is with its `]`; `None`: it has none.
+fn set(pattern: &[u8], found: u32, fold: impl Fn(u32) -> u32) -> Option<(bool, usize)> {
+    let negated = matches!(pattern.first(), Some(b'!' | b'^'));
+    let first = usize::from(negated);
+    let (mut at, mut is_in) = (first, false);
+    loop {
+        let rest = pattern.get(at..).filter(|rest| !rest.is_empty())?;
+        // A `]` that comes first is one of the set.
+        if rest[0] == b']' && at > first {
+            return Some((is_in != negated, at + 1));
+        }
+        let escaped = usize::from(rest[0] == b'\\' && rest.len() > 1);
+        let (low, length) = character(&rest[escaped..]);
+        at += escaped + length;
+        let high = match pattern.get(at..) {
+            Some([b'-', after @ ..]) if !after.is_empty() && after[0] != b']' => {
+                let escaped = usize::from(after[0] == b'\\' && after.len() > 1);
+                let (high, length) = character(&after[escaped..]);
+                at += 1 + escaped + length;
+                high
+            }
+            _ => low,
+        };
+        is_in |= (low..=high).contains(&found) || (fold(low)..=fold(high)).contains(&found);
+    }
+}
+
+/// The first character and its length; a byte that is not UTF-8 is one that no character equals.
+fn character(bytes: &[u8]) -> (u32, usize) {
+    const NOT_UTF_8: u32 = 0x11_0000;
+    let length = match bytes[0] {
+        0..0x80 => return (bytes[0].into(), 1),
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    match bytes.get(..length).and_then(|piece| std::str::from_utf8(piece).ok()).and_then(|text| text.chars().next()) {
+        Some(c) => (c.into(), length),
+        None => (NOT_UTF_8 + u32::from(bytes[0]), 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("", "", true),
+            ("", "a", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("a?c", "aäc", true),
+            ("*.rs", "main.rs", true),
+            ("*.rs", "main.rs~", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("[a-c]x", "bx", true),
+            ("[a-c]x", "dx", false),
+            ("[!a-c]x", "dx", true),
+            ("[^a-c]x", "ax", false),
+            ("[]x]", "]", true),
+            ("[a-]", "-", true),
+            ("[ä-ö]", "é", true),
+            ("[", "[", true),
+            ("[ab", "[ab", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("[\\]]", "]", true),
+            ("file-00[0-4]?", "file-0031", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes(), false), expected, "{pattern} against {name}");
+        }
+        assert!(matches(b"*.RS", b"main.rs", true) && !matches(b"*.RS", b"main.rs", false));
+        assert!(matches(b"[A-C]", b"b", true) && matches(b"[a-c]", b"B", true));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_match_themselves_and_a_question_mark() {
+        assert!(matches(b"a?c", b"a\xffc", false));
+        assert!(matches(b"\xff*", b"\xffx", false));
+        assert!(!matches(b"\xfe", b"\xff", false));
+        assert!(matches(b"??", b"\xc3\xff", false));
+    }
+
+    #[test]
+    fn many_stars_do_not_take_forever() {
+        let name = vec![b'a'; 255];
+        assert!(!matches(&b"*a".repeat(100).iter().chain(b"b").copied().collect::<Vec<u8>>(), &name, false));
+        assert!(matches(&b"*a".repeat(100), &name, false));
+    }
+
+    #[test]
+    fn every_name_matches_itself_escaped() {
+        let every: Vec<u8> = (1..=255).filter(|b| *b != b'/').collect();
+        let escaped: Vec<u8> = every.iter().flat_map(|b| if b.is_ascii() { vec![b'\\', *b] } else { vec![*b] }).collect();
+        assert!(matches(&escaped, &every, false));
+    }
+}

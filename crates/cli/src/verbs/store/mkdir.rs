@@ -1,0 +1,42 @@
+//! `thalweg mkdir`: makes directories, all of one command in one request.
+
+use super::walking::Troubles;
+use crate::operand::StoreFlags;
+use crate::session::Sessions;
+use crate::{failure::Failure, names};
+use std::ffi::OsString;
+use thalweg_store::protocol::metadata::Place;
+
+/// Arguments of `thalweg mkdir`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directories: thal://HOST:PORT/path, or paths with --store
+    #[arg(required = true)]
+    paths: Vec<OsString>,
+    /// Make parent directories as needed; no error if the directory exists
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Makes them.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let paths = arguments.paths.iter().map(|path| arguments.store.byte_path(path)).collect::<Result<Vec<_>, _>>()?;
+    let sessions = Sessions::new(&arguments.store);
+    let mut troubles = Troubles::new("mkdir");
+    // In the order given: one may be in another.
+    for of_one_store in paths.chunk_by(|a, b| a.store == b.store) {
+        let session = sessions.of(&of_one_store[0].store)?;
+        let places: Vec<Place> = of_one_store.iter().map(|path| Place::at(&path.path)).collect();
+        for (path, made) in of_one_store.iter().zip(session.make_directories(&places, arguments.parents)) {
+            if let Err(error) = made {
+                troubles.say(match error.file() {
+                    Some(_) => error.to_string(),
+                    None => format!("{}: {error}", names::text(&path.path)),
+                });
+            }
+        }
+    }
+    troubles.end()
+}

@@ -1,0 +1,14 @@
+//! The names and bytes of a store.
+
+pub(super) mod cat;
+pub(super) mod cp;
+pub(super) mod df;
+pub(super) mod du;
+pub(super) mod find;
+pub(super) mod layout;
+pub(super) mod ls;
+pub(super) mod mkdir;
+pub(super) mod mv;
+pub(super) mod rm;
+pub(super) mod stat;
+mod walking;

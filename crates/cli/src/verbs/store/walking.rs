@@ -1,0 +1,250 @@
+//! Walking a store's directories for a verb: the flags, the walker, what could not be had, and what it cost.
+//!
+//! What is known is told, whatever happens; what is not is counted here, said at the end (once for each server that did not answer, not for
+//! each of its files), and makes the exit code 1.
+
+use crate::operand::{BytePath, StoreFlags};
+use crate::recordings::around::{Attributes, RecordingFlags};
+use crate::session::{Session, Sessions};
+use crate::{failure::Failure, names, output, size};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use thalweg_store::Error;
+use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
+use thalweg_trace::Mode;
+
+/// How directories are walked. The defaults need no tuning.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Walking")]
+pub(super) struct WalkFlags {
+    /// What is prefetched
+    #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
+    mode: ModeFlag,
+    /// How many entries to prefetch (default: 8, doubled whenever they were used, up to 4096)
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = size::count)]
+    window: Option<u32>,
+    /// Print the cost to standard error: requests, round trips, hits and misses of prefetching, time per entry
+    #[arg(long)]
+    counters: bool,
+    #[command(flatten)]
+    pub recording: RecordingFlags,
+}
+
+/// Which mechanisms are at work, as the flag says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ModeFlag {
+    /// Nothing: one file at a time
+    #[value(name = "none")]
+    Synchronous,
+    /// Attributes, with the names
+    Statahead,
+    /// Attributes; and sizes, those of many files in one message
+    GlimpseAhead,
+    /// The same, but I/O servers are asked only for sizes that the metadata service cannot prove
+    Metadata,
+}
+
+impl ModeFlag {
+    fn mode(self) -> WalkMode {
+        match self {
+            ModeFlag::Synchronous => WalkMode::Synchronous,
+            ModeFlag::Statahead => WalkMode::Statahead,
+            ModeFlag::GlimpseAhead => WalkMode::GlimpseAhead,
+            ModeFlag::Metadata => WalkMode::SizesFromMetadata,
+        }
+    }
+}
+
+/// What a verb walks with.
+pub(super) struct Walking {
+    /// The store.
+    pub session: Arc<Session>,
+    /// Its walker.
+    pub walker: Walker,
+}
+
+/// The operands of a verb that walks, in their stores.
+pub(super) struct Operands {
+    /// Each with its store's place in `walking`.
+    pub paths: Vec<(BytePath, usize)>,
+    /// The stores, each once.
+    pub walking: Vec<Walking>,
+}
+
+impl WalkFlags {
+    /// How to walk for this detail.
+    pub(super) fn options(&self, detail: Detail, most: WalkMode, stores: &StoreFlags) -> WalkOptions {
+        let mut options = WalkOptions { mode: self.mode.mode().min(most), detail, timeout: Some(stores.timeout), ..WalkOptions::default() };
+        if let Some(window) = self.window {
+            (options.window_start, options.window_most) = (window, window);
+        }
+        options
+    }
+
+    /// Connects to the stores of these paths.
+    pub(super) fn operands(&self, given: &[std::ffi::OsString], stores: &StoreFlags, options: &WalkOptions) -> Result<Operands, Failure> {
+        let root = [std::ffi::OsString::from("/")];
+        let given = if given.is_empty() { &root } else { given };
+        let sessions = Sessions::new(stores);
+        let mut operands = Operands { paths: Vec::new(), walking: Vec::new() };
+        let mut known = Vec::new();
+        // All are read before any is connected to: a command line that cannot be meant does nothing.
+        let paths = given.iter().map(|path| stores.byte_path(path)).collect::<Result<Vec<_>, _>>()?;
+        for path in paths {
+            let at = match known.iter().position(|store| *store == path.store) {
+                Some(at) => at,
+                None => {
+                    let session = sessions.of(&path.store)?;
+                    operands.walking.push(Walking { walker: session.walker(options.clone()), session });
+                    known.push(path.store.clone());
+                    known.len() - 1
+                }
+            };
+            operands.paths.push((path, at));
+        }
+        Ok(operands)
+    }
+
+    /// Does `work`, which gives back what it could not do; recorded if that is asked for. Says at the end what is to be said.
+    pub(super) fn around(
+        &self,
+        verb: &'static str,
+        stores: &StoreFlags,
+        operands: &Operands,
+        json: bool,
+        work: impl FnOnce(&Mode, &mut Troubles) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let sessions: Vec<Arc<Session>> = operands.walking.iter().map(|walking| Arc::clone(&walking.session)).collect();
+        self.recording.around(stores, &sessions, json, |mode| {
+            let begun = Instant::now();
+            let io_servers = sessions.iter().flat_map(|session| session.map().servers.clone()).map(|server| server.name).collect();
+            let mut troubles = Troubles { io_servers, ..Troubles::new(verb) };
+            let done = work(mode, &mut troubles);
+            let counted: Vec<WalkCounters> = operands.walking.iter().map(|walking| walking.walker.counters()).collect();
+            if self.counters {
+                let seconds = begun.elapsed().as_secs_f64();
+                counted.iter().for_each(|counters| output::note(&format!("thalweg {verb}: {}", counters_text(counters, seconds))));
+            }
+            let attributes = operands.walking.first().map_or_else(Vec::new, |first| attributes(first.walker.options(), &counted));
+            (done.and_then(|()| troubles.end()), attributes)
+        })
+    }
+}
+
+/// How the walk was, for its recording.
+fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
+    let pairs = [
+        ("walk.mode", options.mode.name().to_owned()),
+        ("walk.window", options.window_most.to_string()),
+        ("walk.entries", counted.iter().map(|c| c.entries).sum::<u64>().to_string()),
+        ("walk.datafiles", counted.iter().map(|c| c.glimpsed).sum::<u64>().to_string()),
+        ("walk.page_names", options.page_names.to_string()),
+        ("walk.datafiles_per_request", options.datafiles_per_request.to_string()),
+        ("walk.requests_per_server", options.requests_per_server.to_string()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What a walk cost, in one line.
+fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
+    let each = if counters.entries > 0 { format!("{:.2} us", seconds * 1e6 / counters.entries as f64) } else { "-".to_owned() };
+    format!(
+        "{} entries in {}, {each} each; {} requests, {} sequential round trips; prefetching: {} hits, {} misses, {} wasted, window {}; \
+         sizes: {} from the metadata service, {} datafiles glimpsed",
+        counters.entries,
+        size::seconds_text(seconds),
+        counters.requests,
+        counters.round_trips,
+        counters.hits,
+        counters.misses,
+        counters.wasted,
+        counters.window,
+        counters.from_metadata,
+        counters.glimpsed,
+    )
+}
+
+/// What could not be had or done.
+pub(super) struct Troubles {
+    verb: &'static str,
+    /// Names of servers that have one; another that is named is a metadata service.
+    io_servers: Vec<String>,
+    /// Sizes that are not known, by why.
+    sizes: BTreeMap<String, u64>,
+    /// Everything said, for a document: the first ones, and how many there were.
+    pub said: Vec<String>,
+    count: u64,
+}
+
+impl Troubles {
+    /// Different errors about sizes that are kept; further ones count as one of these.
+    const KINDS: usize = 64;
+    /// Errors kept for a document.
+    const KEPT: usize = 1000;
+
+    /// None yet.
+    pub(super) fn new(verb: &'static str) -> Troubles {
+        Troubles { verb, io_servers: Vec::new(), sizes: BTreeMap::new(), said: Vec::new(), count: 0 }
+    }
+
+    /// Something of this path went wrong: said at once.
+    pub(super) fn of(&mut self, path: &[u8], error: &Error) {
+        // A place that begins at a directory's number has that for its name, which tells a person nothing.
+        let text = format!("{}: {}", names::text(path), self.why(error));
+        self.say(text);
+    }
+
+    /// What went wrong and where, without the file.
+    fn why(&self, error: &Error) -> String {
+        match error.server() {
+            Some(server) if self.io_servers.iter().any(|known| known == server) => format!("server {server}: {}", error.message()),
+            Some(address) => format!("metadata service at {address}: {}", error.message()),
+            None => error.message().to_owned(),
+        }
+    }
+
+    /// Something that names its path already.
+    pub(super) fn say(&mut self, text: String) {
+        self.count += 1;
+        output::note(&format!("thalweg {}: {text}", self.verb));
+        if self.said.len() < Troubles::KEPT {
+            self.said.push(text);
+        }
+    }
+
+    /// A verb's own failure for one of several operands; others end the verb.
+    pub(super) fn or_end(&mut self, failure: Failure) -> Result<(), Failure> {
+        match failure {
+            Failure::Failed(text) => {
+                self.say(text);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    /// The size of a file is not known.
+    pub(super) fn size(&mut self, error: &Error) {
+        let why = self.why(error);
+        if self.sizes.len() < Troubles::KINDS || self.sizes.contains_key(&why) {
+            *self.sizes.entry(why).or_default() += 1;
+        } else if let Some(count) = self.sizes.values_mut().next() {
+            *count += 1;
+        }
+    }
+
+    /// Says what has been gathered.
+    pub(super) fn tell_sizes(&mut self) {
+        for (why, count) in std::mem::take(&mut self.sizes) {
+            let files = if count == 1 { "the size of 1 file is".to_owned() } else { format!("the sizes of {count} files are") };
+            self.say(format!("{why}; {files} not known"));
+        }
+    }
+
+    /// Whether there were none.
+    pub(super) fn end(mut self) -> Result<(), Failure> {
+        self.tell_sizes();
+        if self.count == 0 { Ok(()) } else { Err(Failure::Told) }
+    }
+}

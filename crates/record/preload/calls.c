@@ -1,0 +1,270 @@
+/* What is noted of a call: a short one joins a run of like calls, a long one becomes a record of its own, with how long the thread was off
+ * the processor in it. */
+#include "internal.h"
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+/* A forked process is given a ring after so many calls, or after one that was long. */
+#define CALLS_WORTH_A_RING 32
+/* Calls that a stuck `busy` (a handler jumped out of the middle) may cost. */
+#define BUSY_PATIENCE 1000
+
+static uint64_t ns_of(uint64_t ticks) { return (uint64_t)((unsigned __int128)ticks * tick_scale >> 32); }
+
+static void lose(void) { atomic_fetch_add_explicit(&me.slot->lost, 1, memory_order_relaxed); }
+
+static void push_or_lose(const struct record *record) {
+    if (!push(record, 1)) lose();
+}
+
+static struct record bare(uint32_t type, uint32_t kind, uint64_t start_ns, uint64_t duration_ns) {
+    struct record record = {.type = (uint8_t)type, .kind = (uint8_t)kind, .count = 1, .start_ns = start_ns, .duration_ns = duration_ns,
+                            .offset = ABSENT, .cpu_ns = ABSENT, .runqueue_ns = ABSENT};
+    return record;
+}
+
+/* Hands over the runs: one after the other, up to `end_ns`. Returns where the first begins. A run for which there is no room
+ * goes on: nothing of it is lost. */
+static uint64_t flush_runs(uint64_t end_ns) {
+    struct slot *slot = me.slot;
+    uint64_t sum = 0, begin = end_ns, window = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
+    for (int n = 0; n < RUNS; n++)
+        if (slot->runs[n].used) sum += ns_of(slot->runs[n].sum_ticks);
+    if (sum == 0 && window == 0) sum = 1;
+    for (int n = 0; n < RUNS; n++) {
+        struct run *run = &slot->runs[n];
+        if (!run->used) continue;
+        uint64_t length = ns_of(run->sum_ticks);
+        if (sum > window) length = (uint64_t)((unsigned __int128)length * window / sum);
+        struct record record = bare(RECORD_RUN, run->kind, begin - length, length);
+        record.count = run->count;
+        record.object = run->object;
+        record.offset = run->offset;
+        record.size = run->error ? -(int64_t)run->error : (int64_t)run->bytes;
+        record.cpu_ns = length;
+        if (!push(&record, 1)) continue;
+        begin -= length;
+        run->used = 0;
+    }
+    if (end_ns > slot->covered_ns) slot->covered_ns = end_ns;
+    me.covered_ticks = ticks();
+    return begin;
+}
+
+static void set_anchor(uint64_t *tick_now, uint64_t *ns_now) {
+    *tick_now = me.slot->anchor_ticks = ticks();
+    *ns_now = me.slot->anchor_ns = now_ns();
+}
+
+/* Adds a call to the run of its kind and object. */
+void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t took) {
+    struct slot *slot = me.slot;
+    int32_t error = size < 0 ? (int32_t)-size : 0;
+    struct run *room = NULL;
+    for (int n = 0; n < RUNS; n++) {
+        struct run *run = &slot->runs[n];
+        if (run->used && run->kind == kind && run->object == object && run->error == error) {
+            run->count++;
+            run->sum_ticks += took;
+            if (size > 0) run->bytes += (uint64_t)size;
+            return;
+        }
+        if (!run->used && room == NULL) room = run;
+    }
+    if (room == NULL) {
+        uint64_t tick_now, ns;
+        set_anchor(&tick_now, &ns);
+        flush_runs(ns);
+        for (int n = 0; n < RUNS; n++)
+            if (!slot->runs[n].used && room == NULL) room = &slot->runs[n];
+        if (room == NULL) {
+            lose();
+            return;
+        }
+    }
+    room->kind = (uint8_t)kind;
+    room->object = object;
+    room->count = 1;
+    room->error = error;
+    room->sum_ticks = took;
+    room->bytes = size > 0 ? (uint64_t)size : 0;
+    room->offset = offset;
+    room->used = 1;
+}
+
+/* Whether the thread may be recorded now; gives it a slot when it is time for one. */
+static int ready(int worth_it) {
+    if (unlikely(me.generation != *generation || *generation == 0)) notice_fork();
+    if (likely(me.slot != NULL)) return 1;
+    if (me.over || (!worth_it && ++me.calls < CALLS_WORTH_A_RING)) return 0;
+    return attach();
+}
+
+static int enter_slot(void) {
+    if (likely(!me.busy)) {
+        me.busy = 1;
+        return 1;
+    }
+    if (++me.skipped > BUSY_PATIENCE) me.busy = me.skipped = 0;
+    return 0;
+}
+
+static uint64_t read_runqueue(void) {
+    char text[96];
+    int fd = (int)raw(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0) return ABSENT;
+    long n = raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+    raw(SYS_close, fd, 0, 0, 0, 0, 0);
+    if (n <= 0) return ABSENT;
+    text[n] = 0;
+    char *at = text;
+    while (*at && *at != ' ') at++;
+    uint64_t value = 0;
+    for (at++; *at >= '0' && *at <= '9'; at++) value = value * 10 + (uint64_t)(*at - '0');
+    return value;
+}
+
+/* The time since the thread's last span that no run covers: taken as running unless its CPU time says otherwise. */
+static uint64_t tell_gap(uint64_t from_ns, uint64_t to_ns, uint64_t cpu_gap, uint64_t runs_ns) {
+    if (to_ns <= from_ns || cpu_gap == ABSENT) return 0;
+    uint64_t gap = to_ns - from_ns;
+    uint64_t cpu = cpu_gap > runs_ns ? cpu_gap - runs_ns : 0;
+    if (gap < LONG_NS || cpu + LONG_NS > gap) return 0;
+    struct record record = bare(RECORD_SPAN, KIND_APP, from_ns, gap);
+    record.cpu_ns = cpu;
+    push_or_lose(&record);
+    return gap - cpu;
+}
+
+/* How long the thread ran in a call from `start_ns`: by the time it had before, else by what it had when last asked, taking it to
+ * have run in between where nothing else was told. */
+static uint64_t cpu_within(const struct call *call, uint64_t cpu_end, uint64_t start_ns, uint64_t duration) {
+    uint64_t cpu = 0;
+    if (call->cpu_ns != ABSENT) {
+        cpu = cpu_end - call->cpu_ns;
+    } else {
+        uint64_t ran = cpu_end - me.cpu_ns, passed = start_ns > me.cpu_at_ns ? start_ns - me.cpu_at_ns : 0;
+        passed = passed > me.waited_ns ? passed - me.waited_ns : 0;
+        cpu = ran > passed ? ran - passed : 0;
+    }
+    return cpu < duration ? cpu : duration;
+}
+
+/* Ends a long call that did not block: it worked all the while. */
+static void end_worked(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t took) {
+    if (kind == KIND_READ || kind == KIND_WRITE) {
+        uint64_t *usual = &me.usual_ticks[kind - KIND_READ];
+        *usual = *usual == 0 ? took : *usual - *usual / 4 + took / 4;
+    }
+    add_run(kind, object, size, offset, took);
+}
+
+static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context) {
+    struct slot *slot = me.slot;
+    uint64_t tick_now, end_ns;
+    set_anchor(&tick_now, &end_ns);
+    uint64_t took = tick_now - call->start, duration = ns_of(took);
+    uint64_t start_ns = end_ns - duration;
+    if (start_ns < slot->covered_ns) start_ns = slot->covered_ns;
+    duration = end_ns - start_ns;
+    slot->last_end_ticks = tick_now;
+    int waits = kind >= KIND_WAIT_NETWORK;
+    int fresh = me.cpu_at_ns == slot->covered_ns;
+    uint64_t cpu = waits ? 0 : ABSENT, cpu_gap = ABSENT, cpu_end = me.cpu_ns;
+    if (!waits && (duration >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE)) {
+        cpu_end = cpu_time_ns();
+        cpu = cpu_within(call, cpu_end, start_ns, duration);
+        if (call->cpu_ns != ABSENT && fresh) cpu_gap = call->cpu_ns - me.cpu_ns;
+        if (duration >= ASK_BEFORE_NS) me.expect_long |= 1u << kind;
+    }
+    uint64_t off = cpu == ABSENT ? duration : duration - cpu;
+    if (off < LONG_NS && !waits) {
+        end_worked(kind, object, size, offset, took);
+        uint64_t before = slot->covered_ns, first = flush_runs(end_ns);
+        if (fresh && call->cpu_ns != ABSENT) tell_gap(before, first, cpu_end - me.cpu_ns, end_ns - first);
+        me.cpu_ns = cpu_end;
+        me.cpu_at_ns = end_ns;
+        me.waited_ns = 0;
+        return;
+    }
+    uint64_t before = slot->covered_ns, first = flush_runs(start_ns);
+    uint64_t preempted = tell_gap(before, first, cpu_gap, start_ns - first);
+    struct record record = bare(RECORD_SPAN, kind, start_ns, duration);
+    record.object = object;
+    record.context = (uint8_t)context;
+    record.waker = waker;
+    record.offset = offset;
+    record.size = size;
+    record.cpu_ns = cpu;
+    if (off >= RUNQUEUE_NS) {
+        uint64_t runqueue = read_runqueue();
+        if (runqueue != ABSENT) {
+            uint64_t waited = runqueue - me.runqueue_ns;
+            waited = waited > preempted ? waited - preempted : 0;
+            record.runqueue_ns = waited < off ? waited : off;
+            me.runqueue_ns = runqueue;
+        }
+    }
+    push_or_lose(&record);
+    slot->covered_ns = end_ns;
+    if (cpu_end != me.cpu_ns) {
+        me.cpu_ns = cpu_end;
+        me.cpu_at_ns = end_ns;
+        me.waited_ns = 0;
+    } else {
+        me.waited_ns += duration;
+    }
+}
+
+/* A read or write of a file that took about as long as those that were found to have worked all the while. */
+static int is_usual(uint32_t kind, uint64_t took) {
+    if (kind != KIND_READ && kind != KIND_WRITE) return 0;
+    uint64_t usual = me.usual_ticks[kind - KIND_READ];
+    return took < usual + usual / 2 && took < long_ticks * (ASK_BEFORE_NS / LONG_NS);
+}
+
+/* Ends a call: `size` are bytes, or -errno. errno itself is kept by the caller. */
+void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context) {
+    if (!call->on || unlikely(!enabled)) return;
+    uint64_t now = ticks();
+    uint64_t took = now - call->start;
+    int is_long = took >= long_ticks;
+    if (!ready(is_long) || !enter_slot()) return;
+    struct slot *slot = me.slot;
+    atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
+    if (unlikely(is_long && !is_usual(kind, took))) {
+        end_long(call, kind, object, size, offset, waker, context);
+    } else {
+        me.expect_long &= ~(1u << kind);
+        if (kind < KIND_WAIT_NETWORK) {
+            add_run(kind, object, size, offset, took);
+            slot->last_end_ticks = now;
+            if (unlikely(now - me.covered_ticks > run_ticks)) {
+                uint64_t tick_now, ns;
+                set_anchor(&tick_now, &ns);
+                flush_runs(ns);
+            }
+        }
+    }
+    me.busy = 0;
+}
+
+/* Hands over what the calling thread has, and gives its slot to the reader. */
+void detach(void) {
+    if (!enabled || me.slot == NULL || me.generation != *generation || !enter_slot()) return;
+    uint64_t tick_now, ns;
+    set_anchor(&tick_now, &ns);
+    uint64_t cpu = cpu_time_ns(), before = me.slot->covered_ns, first = flush_runs(ns);
+    if (me.cpu_at_ns == before) tell_gap(before, first, cpu - me.cpu_ns, ns - first);
+    end_slot();
+    me.busy = 0;
+}
+
+/* Hands over the calling thread's runs. */
+void hand_over(void) {
+    if (me.slot == NULL || me.generation != *generation || !enter_slot()) return;
+    uint64_t tick_now, ns;
+    set_anchor(&tick_now, &ns);
+    flush_runs(ns);
+    me.busy = 0;
+}

@@ -1,0 +1,187 @@
+//! Connections: who is at the two ends, and what TCP says.
+//!
+//! A socket is told of by its cookie; one that has none yet, by its inode. Both names lead to one object. The two
+//! ends of a connection on one machine are two sockets, hence two objects with one name.
+
+use super::output::Output;
+use crate::bpf::raw::{Connection, Tcp, TcpMark};
+use crate::bpf::system::Facts;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, TrackId, TrackKind};
+
+/// Connections that are remembered.
+const MOST_CONNECTIONS: usize = 100_000;
+
+/// How many counters TCP has.
+const COUNTERS: usize = 12;
+
+#[derive(Clone, Debug)]
+struct Known {
+    /// Where in `all`.
+    name: String,
+    end: End,
+    object: Option<ObjectId>,
+    /// The thread that used it last, where marks are put.
+    user: Option<TrackId>,
+    own_track: Option<TrackId>,
+    last: [Option<u64>; COUNTERS],
+}
+
+/// Which end of its connection a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+/// The connections that were met.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    all: Vec<Known>,
+    by_id: HashMap<u64, usize>,
+    by_inode: HashMap<u64, usize>,
+    /// Microseconds of the kernel's tick.
+    tick_us: u64,
+}
+
+fn address(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
+    let ip = if family == 2 {
+        IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))
+    } else {
+        let six = Ipv6Addr::from(*bytes);
+        six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4)
+    };
+    SocketAddr::new(ip, port)
+}
+
+/// Which end a socket is: as seen when the connection was made; else whose port is listened on, also in another network of this machine;
+/// else the lower port serves.
+fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
+    match connection.end {
+        1 => End::Client,
+        2 => End::Server,
+        _ if facts.is_listened_on(connection.namespace, connection.local_port) => End::Server,
+        _ if facts.is_listened_on(connection.namespace, connection.remote_port) => End::Client,
+        _ if facts.is_listened_on_anywhere(connection.remote_port) => End::Client,
+        _ if connection.local_port < connection.remote_port => End::Server,
+        _ => End::Client,
+    }
+}
+
+impl Connections {
+    /// None yet. `tick_us`: how long the kernel's tick is.
+    pub(crate) fn new(tick_us: u64) -> Connections {
+        Connections { all: Vec::new(), by_id: HashMap::new(), by_inode: HashMap::new(), tick_us }
+    }
+
+    /// The kernel said who is at the ends.
+    pub(crate) fn met(&mut self, connection: &Connection, facts: &mut dyn Facts) {
+        let same = self.by_inode.get(&connection.inode).copied().filter(|_| connection.inode != 0);
+        let end = end_of(connection, facts);
+        let local = address(connection.family, &connection.local, connection.local_port);
+        let remote = address(connection.family, &connection.remote, connection.remote_port);
+        let name = if end == End::Client { format!("{local} > {remote}") } else { format!("{remote} > {local}") };
+        if let Some(same) = same.filter(|at| self.all[*at].name == name) {
+            self.by_id.insert(connection.connection, same);
+            return;
+        }
+        if self.all.len() >= MOST_CONNECTIONS {
+            self.all.clear();
+            self.by_id.clear();
+            self.by_inode.clear();
+        }
+        let at = self.all.len();
+        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS] });
+        self.by_id.insert(connection.connection, at);
+        if connection.inode != 0 {
+            self.by_inode.insert(connection.inode, at);
+        }
+    }
+
+    fn at(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).copied().or_else(|| {
+            let inode = id & !(1 << 63);
+            (id != inode).then(|| self.by_inode.get(&inode).copied()).flatten()
+        })
+    }
+
+    fn object_at(&mut self, at: usize, output: &mut Output) -> ObjectId {
+        let known = &mut self.all[at];
+        if let Some(object) = known.object {
+            return object;
+        }
+        let object = output.object_id();
+        let end = if known.end == End::Client { "client" } else { "server" };
+        output.object(object, ObjectKind::Connection, &known.name, &[("end", end)]);
+        known.object = Some(object);
+        object
+    }
+
+    /// The object of a connection that was met.
+    pub(crate) fn object(&mut self, id: u64, output: &mut Output) -> Option<ObjectId> {
+        let at = self.at(id)?;
+        Some(self.object_at(at, output))
+    }
+
+    /// A thread uses it. Its object, and the position in its stream that the kernel's count means: the kernel counts the
+    /// caller's first segment, which has no data, as a byte that was acknowledged.
+    pub(crate) fn used(&mut self, id: u64, by: TrackId, sent: bool, end_bytes: u64, output: &mut Output) -> Option<(ObjectId, u64)> {
+        let at = self.at(id)?;
+        self.all[at].user = Some(by);
+        let counted = u64::from(sent && self.all[at].end == End::Client);
+        Some((self.object_at(at, output), end_bytes.saturating_sub(counted)))
+    }
+
+    /// What TCP says. Only values that changed become counters.
+    pub(crate) fn tcp(&mut self, tcp: &Tcp, output: &mut Output) {
+        let Some(at) = self.at(tcp.connection) else { return };
+        let object = self.object_at(at, output);
+        let segments = |n: u32| u64::from(n) * u64::from(tcp.mss);
+        let jiffies = |n: u32| u64::from(n) * self.tick_us;
+        let finite = |n: u32, none: u32| (n < none).then_some(n);
+        let values = [
+            (CounterName::TcpCwndBytes, Some(segments(tcp.cwnd))),
+            (CounterName::TcpSsthreshBytes, finite(tcp.ssthresh, 0x7fff_ffff).map(segments)),
+            (CounterName::TcpSrttUs, (tcp.srtt_us != 0).then(|| tcp.srtt_us.into())),
+            (CounterName::TcpMinRttUs, finite(tcp.min_rtt_us, u32::MAX).map(u64::from)),
+            (CounterName::TcpInFlightBytes, Some(tcp.in_flight_bytes.into())),
+            (CounterName::TcpReceiveWindowBytes, Some(tcp.peer_window_bytes.into())),
+            (CounterName::TcpSendBufferBytes, Some(tcp.send_buffer_bytes.into())),
+            (CounterName::TcpUnsentBytes, Some(tcp.unsent_bytes.into())),
+            (CounterName::TcpUnreadBytes, Some(tcp.unread_bytes.into())),
+            (CounterName::TcpBusyUs, Some(jiffies(tcp.busy_jiffies))),
+            (CounterName::TcpReceiveWindowLimitedUs, Some(jiffies(tcp.rwnd_limited_jiffies))),
+            (CounterName::TcpSendBufferLimitedUs, Some(jiffies(tcp.sndbuf_limited_jiffies))),
+        ];
+        let known = &mut self.all[at];
+        for (slot, (name, value)) in known.last.iter_mut().zip(values) {
+            if value.is_some() && *slot != value {
+                *slot = value;
+                output.counter(CounterOf::Object(object), name, tcp.head.at_ns, value.unwrap_or(0));
+            }
+        }
+    }
+
+    /// Something was sent again, or a window closed.
+    pub(crate) fn mark(&mut self, mark: &TcpMark, output: &mut Output) {
+        let Some(at) = self.at(mark.connection) else { return };
+        let kind = match mark.what {
+            1 => MarkKind::TcpRetransmit,
+            2 => MarkKind::TcpTimeout,
+            _ => MarkKind::TcpZeroWindow,
+        };
+        let object = self.object_at(at, output);
+        let known = &mut self.all[at];
+        let track = known.user.or(known.own_track).unwrap_or_else(|| {
+            let track = output.track_id();
+            let role = if known.end == End::Client { Role::Client } else { Role::Server };
+            output.track(track, TrackKind::Connection, role, None, &known.name);
+            known.own_track = Some(track);
+            track
+        });
+        let value = (mark.bytes != 0).then(|| i64::from(mark.bytes));
+        output.mark(track, kind, mark.head.at_ns, Some(object), value);
+    }
+}

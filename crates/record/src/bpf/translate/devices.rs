@@ -1,0 +1,54 @@
+//! Devices: a track for each, with a span for each request from issue to completion.
+
+use super::output::{NewSpan, Output};
+use crate::bpf::raw::Block;
+use crate::bpf::system::Facts;
+use std::collections::HashMap;
+use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
+
+/// Bytes of a sector, in which the block layer counts.
+const SECTOR_BYTES: u64 = 512;
+
+/// The devices that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    known: HashMap<u32, (TrackId, ObjectId)>,
+}
+
+impl Devices {
+    fn of(&mut self, number: u32, facts: &mut dyn Facts, output: &mut Output) -> (TrackId, ObjectId) {
+        if let Some(known) = self.known.get(&number) {
+            return *known;
+        }
+        let name = facts.disk_name(number).unwrap_or_else(|| format!("{}:{}", number >> 20, number & 0xf_ffff));
+        let (track, object) = (output.track_id(), output.object_id());
+        output.track(track, TrackKind::Device, Role::None, None, &name);
+        output.object(object, ObjectKind::Device, &name, &[]);
+        self.known.insert(number, (track, object));
+        (track, object)
+    }
+
+    /// The track of the device with this number; `None` for 0.
+    pub(crate) fn track(&mut self, number: u32, facts: &mut dyn Facts, output: &mut Output) -> Option<TrackId> {
+        (number != 0).then(|| self.of(number, facts, output).0)
+    }
+
+    /// A request that was completed.
+    pub(crate) fn completed(&mut self, block: &Block, facts: &mut dyn Facts, output: &mut Output) {
+        let kind = match block.operation {
+            0 => SpanKind::DiskRead,
+            1 => SpanKind::DiskWrite,
+            2 => SpanKind::DiskFlush,
+            _ => return,
+        };
+        let (track, object) = self.of(block.device, facts, output);
+        let mut span = NewSpan::new(track, kind, block.issue_ns, block.head.at_ns);
+        span.object = Some(object);
+        if kind != SpanKind::DiskFlush {
+            span.offset_bytes = block.sector.checked_mul(SECTOR_BYTES).filter(|o| *o <= i64::MAX as u64);
+            span.size_bytes = Some(u64::from(block.bytes));
+        }
+        span.result = (block.error != 0).then(|| -i64::from(block.error).abs());
+        output.span(span);
+    }
+}

@@ -1,0 +1,125 @@
+//! Files: one object for each, named by its path, told of when something is said about it.
+
+use super::output::Output;
+use crate::bpf::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
+use crate::bpf::system::Facts;
+use std::collections::HashMap;
+use thalweg_trace::{ObjectId, ObjectKind};
+
+/// Files that are remembered; past it the oldest half of those met are forgotten and would be told of anew.
+const MOST_FILES: usize = 200_000;
+
+#[derive(Clone, Debug)]
+struct File {
+    object: Option<ObjectId>,
+    path: Option<String>,
+    mode: u32,
+    access: u32,
+    /// What was said when the object was told of.
+    told: Option<u32>,
+}
+
+/// A file that a process has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenFile {
+    /// Descriptor and what it stands for.
+    pub object: FdObject,
+    /// Its path.
+    pub path: String,
+}
+
+/// The files that were met, by device and inode.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    known: HashMap<(u32, u64), File>,
+    /// Disks of files met, not yet handed to the programs.
+    pub new_disks: Vec<u32>,
+}
+
+/// Whether what a descriptor stands for is told of as a file.
+pub(crate) fn is_file(object: &FdObject) -> bool {
+    matches!(object.mode & MODE_KIND, MODE_FILE | MODE_BLOCK | MODE_CHARACTER | crate::bpf::raw::MODE_DIRECTORY)
+}
+
+impl Files {
+    fn entry(&mut self, device: u32, inode: u64, mode: u32) -> &mut File {
+        if self.known.len() >= MOST_FILES && !self.known.contains_key(&(device, inode)) {
+            let mut kept = 0;
+            self.known.retain(|_, _| {
+                kept += 1;
+                kept % 2 == 0
+            });
+        }
+        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, told: None })
+    }
+
+    /// The kernel said where a file is.
+    pub(crate) fn path(&mut self, file: &FileHead, parts: &[u8], facts: &mut dyn Facts, output: &mut Output) {
+        let mut path = path_of_parts(parts);
+        if file.access & ACCESS_WITHIN != 0 {
+            // Only where nothing better is known: the file has other names elsewhere, perhaps.
+            if self.known.get(&(file.device, file.inode)).is_some_and(|f| f.path.is_some()) {
+                return;
+            }
+            path.insert_str(0, facts.file_system(file.device).mounted_on.trim_end_matches('/'));
+        }
+        self.named(file.device, file.inode, file.mode, file.access, path, facts, output);
+    }
+
+    /// A file's path is known, and how it is opened (bit 0 read, 1 write).
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn named(
+        &mut self,
+        device: u32,
+        inode: u64,
+        mode: u32,
+        access: u32,
+        path: String,
+        facts: &mut dyn Facts,
+        output: &mut Output,
+    ) {
+        let file = self.entry(device, inode, mode);
+        file.mode = mode;
+        file.access |= access & 3;
+        // An inode's number is used again for another file: the name that was said last is the one that holds for what
+        // comes, but an object is one file; so a new path is a new object.
+        if file.path.as_ref().is_some_and(|old| *old != path) {
+            file.object = None;
+            file.told = None;
+        }
+        file.path = Some(path);
+        if file.object.is_some() {
+            self.object(device, inode, facts, output);
+        }
+    }
+
+    /// The object of a file.
+    pub(crate) fn object(&mut self, device: u32, inode: u64, facts: &mut dyn Facts, output: &mut Output) -> ObjectId {
+        let file = self.entry(device, inode, MODE_FILE);
+        let fresh = file.object.is_none();
+        let object = *file.object.get_or_insert_with(|| output.object_id());
+        if fresh || file.told != Some(file.access) {
+            file.told = Some(file.access);
+            let opened = ["", "read", "write", "both"][file.access as usize & 3];
+            let name = file.path.clone().unwrap_or_else(|| format!("inode {inode}"));
+            let regular = file.mode & MODE_KIND == MODE_FILE;
+            let system = facts.file_system(device);
+            if system.disk_number != 0 && !self.new_disks.contains(&system.disk_number) {
+                self.new_disks.push(system.disk_number);
+            }
+            let disk = if regular { system.disk.as_str() } else { "" };
+            output.object(object, ObjectKind::File, &name, &[("device", disk), ("filesystem", &system.kind), ("opened", opened)]);
+        }
+        object
+    }
+
+    /// The object of what a descriptor stands for, if that is a file.
+    pub(crate) fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
+        if !is_file(fd) {
+            return None;
+        }
+        let file = self.entry(fd.device, fd.id, fd.mode);
+        file.access |= fd.access & 3;
+        Some(self.object(fd.device, fd.id, facts, output))
+    }
+}

@@ -1,0 +1,501 @@
+//! Records of the ring in, events of the trace out. Nothing here touches the kernel: what only the system can say comes
+//! through [`Facts`], so that each rule can be tested with records made by hand.
+//!
+//! One record of an interval off the processor tells two things: what the thread did in the run before (with the sends and
+//! receives told since), and what it then waited for. Everything else is a row for itself.
+
+mod connections;
+mod devices;
+mod files;
+mod output;
+mod samples;
+mod syscalls;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod waits;
+
+use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
+use crate::bpf::system::Facts;
+use connections::Connections;
+use devices::Devices;
+pub(crate) use files::OpenFile;
+use files::{Files, is_file};
+pub(crate) use output::now_ns;
+use output::{NewSpan, Output};
+pub(crate) use samples::Class;
+use samples::{Piece, Prices, Work, place};
+pub(crate) use syscalls::Calls;
+use syscalls::{Call, OUT_FIRST};
+use thalweg_trace::{HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
+use threads::{BlockedCall, Thread, Threads};
+use waits::{On, classify};
+
+/// A wait for a processor that is shorter is part of the wait before it.
+const RUNQUEUE_NS: u64 = 20_000;
+
+/// A run that lasts longer is told of in parts.
+const PART_NS: u64 = 10_000_000;
+
+/// As many sends and receives of a run are kept before they are told of.
+const MOST_PIECES: usize = 256;
+
+/// Reads of a thread that ended before anybody saw of what: told of without a file from here on.
+const WORTH_TELLING_BYTES: u64 = 64 << 10;
+
+/// What one sample stands for.
+pub(crate) const SAMPLE_NS: u64 = 1_000_000;
+
+/// Turns records into events.
+pub(crate) struct Translator {
+    /// What was made and not yet taken.
+    pub output: Output,
+    /// Threads met.
+    pub threads: Threads,
+    /// Files met.
+    pub files: Files,
+    connections: Connections,
+    devices: Devices,
+    calls: Calls,
+    prices: Prices,
+    /// Tier `syscall`: calls tell what a thread did, runs need not.
+    traces_calls: bool,
+    /// Records that made no sense.
+    pub refused: u64,
+    /// A thread used io_uring, whose bytes no accounting has.
+    pub used_uring: bool,
+    /// A thread spliced from a connection, which the socket layer does not tell of.
+    pub spliced_in: bool,
+}
+
+impl std::fmt::Debug for Translator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Translator").field("refused", &self.refused).finish_non_exhaustive()
+    }
+}
+
+fn context(number: u32) -> Option<WakerContext> {
+    match number {
+        raw::CONTEXT_TASK => Some(WakerContext::Task),
+        raw::CONTEXT_SOFTIRQ => Some(WakerContext::Softirq),
+        raw::CONTEXT_HARDIRQ => Some(WakerContext::Hardirq),
+        raw::CONTEXT_TIMER => Some(WakerContext::Timer),
+        _ => None,
+    }
+}
+
+fn span_of(work: Work) -> SpanKind {
+    match work {
+        Work::Read => SpanKind::FileRead,
+        Work::Write => SpanKind::FileWrite,
+        Work::Send => SpanKind::NetSend,
+        Work::Receive => SpanKind::NetReceive,
+    }
+}
+
+/// What a thread has read and written that is not yet told of, with the file it was on as far as that is known: calls and bytes.
+fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, last: bool) -> Vec<(Work, Option<FdObject>, (u64, u64))> {
+    let told = *thread.told_up_to(io);
+    let mut found = Vec::new();
+    for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
+        let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
+        let seen = seen.or(guess);
+        // Before anybody has seen of what file, the bytes wait.
+        let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
+        // A call that lasts long is counted when it ends; until then samples alone tell of it.
+        let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
+        if (done != (0, 0) || under_way) && !waits {
+            found.push((work, seen, done));
+        }
+    }
+    found
+}
+
+impl Translator {
+    /// Nothing met yet. `tick_us`: how long the kernel's tick is.
+    pub(crate) fn new(host: HostId, space: IdSpace, tick_us: u64, traces_calls: bool) -> Translator {
+        Translator {
+            output: Output::new(host, space),
+            threads: Threads::default(),
+            files: Files::default(),
+            connections: Connections::new(tick_us),
+            devices: Devices::default(),
+            calls: Calls::default(),
+            prices: Prices::default(),
+            traces_calls,
+            refused: 0,
+            used_uring: false,
+            spliced_in: false,
+        }
+    }
+
+    /// One record, as it stood in the ring.
+    pub(crate) fn record(&mut self, bytes: &[u8], facts: &mut dyn Facts) {
+        match Record::parse(bytes) {
+            None => self.refused += 1,
+            Some(Record::Thread(thread)) => self.threads.met(&thread, &mut self.output),
+            Some(Record::Off(off)) => self.off(&off, facts),
+            Some(Record::Net(net)) => self.net(&net),
+            Some(Record::Connection(connection)) => self.connections.met(&connection, facts),
+            Some(Record::Tcp(tcp)) => self.connections.tcp(&tcp, &mut self.output),
+            Some(Record::TcpMark(mark)) => self.connections.mark(&mark, &mut self.output),
+            Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.output),
+            Some(Record::Sample(sample)) => self.sample(&sample, facts),
+            Some(Record::Exit(exit)) => self.exit(&exit, facts),
+            Some(Record::File(file, parts)) => self.files.path(&file, parts, facts, &mut self.output),
+            Some(Record::Call(call)) => self.call(&call, facts),
+        }
+    }
+
+    /// A watched process has this file open: what a thread of it reads or writes, where nothing better is known.
+    pub(crate) fn open_file(&mut self, pid: u32, file: &OpenFile, facts: &mut dyn Facts) {
+        let fd = &file.object;
+        self.files.named(fd.device, fd.id, fd.mode, fd.access, file.path.clone(), facts, &mut self.output);
+        self.threads.process_has(pid, fd);
+    }
+
+    /// Sends or receives of a thread: a piece of the run it is in.
+    fn net(&mut self, net: &raw::Net) {
+        let work = if net.direction == 0 { Work::Send } else { Work::Receive };
+        let Some(track) = self.threads.track(net.head.thread, &mut self.output) else { return };
+        let calls = u64::from(net.count);
+        let Some((object, end)) = self.connections.used(net.connection, track, net.direction == 0, net.end_bytes, &mut self.output) else {
+            self.refused += 1;
+            return;
+        };
+        let thread = self.threads.get(net.head.thread, &mut self.output);
+        thread.prices.done(work, calls, net.bytes);
+        self.prices.done(work, calls, net.bytes);
+        if self.traces_calls {
+            return;
+        }
+        let fruitless = net.result != 0;
+        let piece = Piece {
+            kind: span_of(work),
+            object: Some(object),
+            calls,
+            bytes: net.bytes,
+            offset_bytes: (!fruitless).then(|| end.saturating_sub(net.bytes)),
+            result: fruitless.then(|| i64::from(net.result)),
+            want_ns: 0,
+            ended_ns: Some(net.head.at_ns),
+        };
+        // More than a run has as a rule: what comes is added to the last of its kind.
+        let full = thread.pieces.len() >= MOST_PIECES;
+        match thread.pieces.iter_mut().rev().find(|p| full && p.kind == piece.kind && p.object == piece.object && p.result == piece.result)
+        {
+            Some(last) => {
+                last.calls += piece.calls;
+                last.bytes += piece.bytes;
+                last.ended_ns = piece.ended_ns;
+            }
+            None => thread.pieces.push(piece),
+        }
+    }
+
+    /// Tells what a thread did from where it was told of up to `end_ns`, where its totals were `io`.
+    fn run(&mut self, serial: u32, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
+        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let pid = self.threads.get(serial, &mut self.output).process.0;
+        let guesses = [self.threads.guess(pid, 0), self.threads.guess(pid, 1)];
+        let thread = self.threads.get(serial, &mut self.output);
+        let start_ns = std::mem::replace(&mut thread.run_ns, end_ns).min(end_ns);
+        let mut pieces = std::mem::take(&mut thread.pieces);
+        let file_work = if self.traces_calls { Vec::new() } else { file_work(thread, guesses, io, last) };
+        for (work, seen, (calls, bytes)) in file_work {
+            match work {
+                Work::Read => thread.told_up_to(io).read_told(io),
+                _ => thread.told_up_to(io).write_told(io),
+            }
+            // What is not a file (a pipe, a terminal) is not told of.
+            if seen.is_some_and(|fd| !is_file(&fd)) {
+                continue;
+            }
+            thread.prices.done(work, calls, bytes);
+            self.prices.done(work, calls, bytes);
+            let object = seen.and_then(|fd| self.files.of(&fd, facts, &mut self.output));
+            pieces.push(Piece {
+                kind: span_of(work),
+                object,
+                calls: calls.max(1),
+                bytes,
+                offset_bytes: None,
+                result: None,
+                want_ns: 0,
+                ended_ns: None,
+            });
+        }
+        let sampled_ns = std::mem::take(&mut thread.sampled_ns);
+        if pieces.is_empty() {
+            return;
+        }
+        for piece in &mut pieces {
+            let work = match piece.kind {
+                SpanKind::FileRead => Work::Read,
+                SpanKind::FileWrite => Work::Write,
+                SpanKind::NetSend => Work::Send,
+                _ => Work::Receive,
+            };
+            piece.want_ns = if piece.bytes == 0 && piece.ended_ns.is_none() {
+                sampled_ns[work as usize]
+            } else {
+                thread.prices.cost_ns(&self.prices, work, piece.calls, piece.bytes)
+            };
+        }
+        for placed in place(start_ns, end_ns, &mut pieces) {
+            let piece = placed.piece;
+            let mut span = NewSpan::new(track, piece.kind, placed.start_ns, placed.end_ns);
+            span.count = u32::try_from(piece.calls.max(1)).unwrap_or(u32::MAX);
+            span.object = piece.object;
+            span.offset_bytes = piece.offset_bytes;
+            span.size_bytes = Some(piece.bytes);
+            span.result = piece.result;
+            span.cpu_ns = Some(placed.end_ns - placed.start_ns);
+            self.output.span(span);
+        }
+        pieces.clear();
+        self.threads.get(serial, &mut self.output).pieces = pieces;
+    }
+
+    /// What the descriptors of a call tell of what a thread reads and writes.
+    fn saw_call(&mut self, serial: u32, call: i32, files: &[FdObject; 2]) {
+        let thread = self.threads.get(serial, &mut self.output);
+        match self.calls.of(call) {
+            Call::Read => thread.saw(&files[0], true),
+            Call::Write => thread.saw(&files[0], false),
+            Call::IoUring => self.used_uring = true,
+            kind @ (Call::SendFile | Call::Between) => {
+                self.spliced_in |= kind == Call::Between && raw::socket_is_tcp(&files[0]);
+                let out_first = self.calls.flags(call) & OUT_FIRST != 0;
+                let (from, to) = if out_first { (1, 0) } else { (0, 1) };
+                thread.saw(&files[from], true);
+                thread.saw(&files[to], false);
+            }
+            _ => {}
+        }
+    }
+
+    /// An interval in which a thread did not run, and the run before it.
+    fn off(&mut self, off: &Off, facts: &mut dyn Facts) {
+        let serial = off.head.thread;
+        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let (out_ns, in_ns) = (off.out_ns, off.head.at_ns.max(off.out_ns));
+        if off.flags & raw::OFF_NEW == 0 {
+            let thread = self.threads.get(serial, &mut self.output);
+            // A part of the run may have been told of already; a run that began later than that began there.
+            thread.run_ns = thread.run_ns.max(off.run_ns);
+            self.saw_call(serial, off.call, &off.file);
+            self.run(serial, out_ns, &off.io, false, facts);
+        }
+        self.threads.get(serial, &mut self.output).run_ns = in_ns;
+        let holder = self.threads.track(off.holder, &mut self.output);
+        if off.state == 0 || off.flags & raw::OFF_NEW != 0 {
+            if in_ns > out_ns {
+                self.runqueue(track, out_ns, in_ns, holder, None);
+            }
+            return;
+        }
+        let woken_ns = if off.wake_ns == 0 { in_ns } else { off.wake_ns.clamp(out_ns, in_ns) };
+        let queued_ns = in_ns - woken_ns;
+        let until_ns = if queued_ns >= RUNQUEUE_NS { woken_ns } else { in_ns };
+        let (kind, on) = classify(off, &self.calls);
+        let mut span = NewSpan::new(track, kind, out_ns, until_ns);
+        span.cpu_ns = Some(0);
+        span.runqueue_ns = Some(if queued_ns >= RUNQUEUE_NS { 0 } else { queued_ns });
+        span.object = self.object_of(off, on, facts);
+        span.waker_context = context(off.context);
+        span.waker_track = self.waker(off, facts);
+        if off.state & raw::STATE_STOPPED != 0 {
+            span.result = Some(-i64::from(if off.stop_signal == 0 { 19 } else { off.stop_signal }));
+        }
+        if self.traces_calls
+            && let Some(kind) = self.kind_of_call(off.call, &off.file)
+        {
+            let fresh = BlockedCall { span: self.output.span_id(), kind, waited_from_ns: out_ns, off_ns: 0 };
+            let call = self.threads.get(serial, &mut self.output).call.get_or_insert(fresh);
+            call.off_ns += in_ns - out_ns;
+            span.parent = Some(call.span);
+        }
+        self.output.span(span);
+        if queued_ns >= RUNQUEUE_NS {
+            self.runqueue(track, woken_ns, in_ns, holder, span.parent);
+        }
+        if off.flags & raw::OFF_OPEN != 0 {
+            self.cut_call(serial, track, in_ns);
+        }
+    }
+
+    /// The recording ends before the call does in which a thread waits: what is known of it, for its waits have it as parent.
+    fn cut_call(&mut self, serial: u32, track: TrackId, end_ns: u64) {
+        if let Some(call) = self.threads.get(serial, &mut self.output).call.take() {
+            self.output.span_with(call.span, NewSpan::new(track, call.kind, call.waited_from_ns, end_ns));
+        }
+    }
+
+    fn runqueue(&mut self, track: TrackId, from_ns: u64, to_ns: u64, holder: Option<TrackId>, parent: Option<thalweg_trace::SpanId>) {
+        let mut span = NewSpan::new(track, SpanKind::WaitRunqueue, from_ns, to_ns);
+        span.cpu_ns = Some(0);
+        span.runqueue_ns = Some(to_ns.saturating_sub(from_ns));
+        span.waker_track = holder;
+        span.parent = parent;
+        self.output.span(span);
+    }
+
+    /// Who ended a wait: the device, or the thread; in an interrupt never the thread that was interrupted.
+    fn waker(&mut self, off: &Off, facts: &mut dyn Facts) -> Option<TrackId> {
+        match self.devices.track(off.wake_device, facts, &mut self.output) {
+            Some(device) => Some(device),
+            None if off.context == raw::CONTEXT_TASK => self.threads.track(off.waker, &mut self.output),
+            None => None,
+        }
+    }
+
+    fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
+        match on {
+            On::Nothing => None,
+            On::File(at) => self.files.of(&off.file[at], facts, &mut self.output),
+            On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
+            On::Ender => self.connections.object(off.wake_connection, &mut self.output),
+            On::Polled => self.connections.object(off.polled_connection, &mut self.output),
+        }
+    }
+
+    /// What a thread was doing at one instant.
+    fn sample(&mut self, sample: &raw::Sample, facts: &mut dyn Facts) {
+        let serial = sample.head.thread;
+        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        self.saw_call(serial, sample.call, &sample.file);
+        let (class, work) = self.class_of(sample);
+        if let Some(work) = work {
+            let thread = self.threads.get(serial, &mut self.output);
+            thread.prices.sampled(work, SAMPLE_NS);
+            thread.sampled_ns[work as usize] += SAMPLE_NS;
+            self.prices.sampled(work, SAMPLE_NS);
+        }
+        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, SAMPLE_NS);
+        let thread = self.threads.get(serial, &mut self.output);
+        thread.run_ns = thread.run_ns.max(sample.run_ns);
+        thread.told_up_to(&sample.io);
+        if sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
+            self.run(serial, sample.head.at_ns, &sample.io, false, facts);
+        }
+    }
+
+    /// The class of a sample, and the work its time is the price of. A software interrupt that a send of this thread has
+    /// set off belongs to the price of the send.
+    fn class_of(&self, sample: &raw::Sample) -> (Class, Option<Work>) {
+        let tcp = |at: usize| raw::socket_is_tcp(&sample.file[at]);
+        let (class, work) = if sample.flags & raw::SAMPLE_USER != 0 {
+            (Class::User, None)
+        } else if sample.flags & raw::OFF_KERNEL_THREAD != 0 {
+            (Class::Other, None)
+        } else if sample.call < 0 {
+            (Class::Fault, None)
+        } else {
+            match self.calls.of(sample.call) {
+                Call::Read if tcp(0) => (Class::Receive, Some(Work::Receive)),
+                Call::Read => (Class::Read, is_file(&sample.file[0]).then_some(Work::Read)),
+                Call::Write if tcp(0) => (Class::Send, Some(Work::Send)),
+                Call::Write => (Class::Write, is_file(&sample.file[0]).then_some(Work::Write)),
+                Call::Send => (Class::Send, tcp(0).then_some(Work::Send)),
+                Call::SendFile if tcp(0) => (Class::Send, Some(Work::Send)),
+                Call::SendFile => (Class::Write, Some(Work::Write)),
+                Call::Between if tcp(1) => (Class::Send, Some(Work::Send)),
+                Call::Between if tcp(0) => (Class::Receive, Some(Work::Receive)),
+                Call::Between => (Class::Write, Some(Work::Write)),
+                Call::Receive => (Class::Receive, tcp(0).then_some(Work::Receive)),
+                Call::Sync | Call::MapSync => (Class::Sync, None),
+                _ => (Class::Other, None),
+            }
+        };
+        if sample.flags & raw::SAMPLE_SOFTIRQ != 0 {
+            return (Class::Softirq, work.filter(|w| matches!(w, Work::Send | Work::Receive)));
+        }
+        (class, work)
+    }
+
+    /// A thread's last run.
+    fn exit(&mut self, exit: &raw::Exit, facts: &mut dyn Facts) {
+        let serial = exit.head.thread;
+        self.threads.named(serial, raw::text(&exit.name), &mut self.output);
+        let thread = self.threads.get(serial, &mut self.output);
+        thread.run_ns = thread.run_ns.max(exit.run_ns);
+        self.run(serial, exit.head.at_ns, &exit.io, true, facts);
+        if exit.flags & raw::OFF_EXITING != 0 {
+            return;
+        }
+        if let Some(track) = self.threads.track(serial, &mut self.output) {
+            self.cut_call(serial, track, exit.head.at_ns);
+        }
+        self.threads.exited(serial);
+    }
+
+    /// Merged system calls, where each is traced.
+    fn call(&mut self, call: &raw::Call, facts: &mut dyn Facts) {
+        let serial = call.head.thread;
+        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let parent = self.threads.get(serial, &mut self.output).call.take();
+        let Some(kind) = self.kind_of_call(call.call, &call.file) else { return };
+        let (start_ns, end_ns) = self.place_of(call);
+        let mut span = NewSpan::new(track, kind, start_ns, end_ns);
+        span.count = call.count;
+        span.result = Some(call.result);
+        span.object = if raw::socket_is_tcp(&call.file[0]) {
+            self.connections.object(call.file[0].id, &mut self.output)
+        } else {
+            self.files.of(&call.file[0], facts, &mut self.output)
+        };
+        if matches!(kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive) {
+            span.size_bytes = Some(call.bytes);
+            span.offset_bytes = (call.offset_bytes != u64::MAX).then_some(call.offset_bytes);
+        }
+        span.cpu_ns = (call.blocked == 0).then_some(call.busy_ns);
+        match parent.filter(|_| call.blocked != 0) {
+            Some(blocked) => {
+                span.cpu_ns = Some(call.busy_ns.saturating_sub(blocked.off_ns));
+                self.output.span_with(blocked.span, span);
+            }
+            None => drop(self.output.span(span)),
+        }
+    }
+
+    /// When a call was; of a run of calls that took turns with others: a stretch as long as they took, after that of the run before.
+    fn place_of(&mut self, call: &raw::Call) -> (u64, u64) {
+        let end_ns = call.head.at_ns;
+        if call.count == 1 || call.blocked != 0 {
+            return (call.start_ns, end_ns);
+        }
+        let laid = &mut self.threads.get(call.head.thread, &mut self.output).laid_until_ns;
+        let latest = end_ns.saturating_sub(call.busy_ns).max(call.start_ns);
+        let start_ns = call.start_ns.max(*laid).min(latest);
+        *laid = (start_ns + call.busy_ns).min(end_ns);
+        (start_ns, *laid)
+    }
+
+    /// What a traced call's span is; `None`: it has none.
+    fn kind_of_call(&self, call: i32, files: &[FdObject; 2]) -> Option<SpanKind> {
+        let tcp = raw::socket_is_tcp(&files[0]);
+        let file = is_file(&files[0]);
+        Some(match self.calls.of(call) {
+            Call::Read if tcp => SpanKind::NetReceive,
+            Call::Write if tcp => SpanKind::NetSend,
+            Call::Read if file => SpanKind::FileRead,
+            Call::Write if file => SpanKind::FileWrite,
+            Call::SendFile if tcp => SpanKind::NetSend,
+            Call::SendFile => SpanKind::FileWrite,
+            Call::Between if raw::socket_is_tcp(&files[1]) => SpanKind::NetSend,
+            Call::Between if tcp => SpanKind::NetReceive,
+            Call::Between if file => SpanKind::FileWrite,
+            Call::Sync | Call::MapSync => SpanKind::FileSync,
+            Call::Open => SpanKind::FileOpen,
+            Call::Stat => SpanKind::FileStat,
+            Call::List => SpanKind::FileList,
+            Call::Close if file => SpanKind::FileClose,
+            Call::FileOther => SpanKind::FileOther,
+            Call::Receive if tcp => SpanKind::NetReceive,
+            Call::Send if tcp => SpanKind::NetSend,
+            Call::Connect => SpanKind::NetConnect,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! What each system call is: which of its arguments are descriptors, how a thread blocked in it waits, and how the
+//! kernel's I/O accounting counts it. One table for x86-64 and aarch64: numbers come from `libc` by name.
+
+use libc as c;
+
+/// What a thread does in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum Call {
+    /// read and its kin: what it reads from is the descriptor's.
+    Read,
+    /// write and its kin.
+    Write,
+    Sync,
+    Open,
+    Stat,
+    List,
+    Close,
+    /// Any other call on names and files.
+    FileOther,
+    Receive,
+    Send,
+    Connect,
+    Accept,
+    /// poll, select, epoll.
+    Poll,
+    Sleep,
+    /// Waits for another thread or process.
+    Lock,
+    /// From a file to a descriptor (sendfile).
+    SendFile,
+    /// Between two descriptors (splice, tee, copy_file_range).
+    Between,
+    IoUring,
+    Aio,
+    /// Changes the address space.
+    Memory,
+    /// Writes mapped pages.
+    MapSync,
+    Other,
+}
+
+/// The first argument is a descriptor.
+pub(crate) const FD0: u16 = 1;
+/// The second is one too.
+pub(crate) const FD1: u16 = 2;
+/// The third is one too.
+pub(crate) const FD2: u16 = 4;
+/// The accounting counts its bytes as read.
+pub(crate) const READS: u16 = 8;
+/// The accounting counts its bytes as written.
+pub(crate) const WRITES: u16 = 16;
+/// It sleeps for a time.
+pub(crate) const SLEEPS: u16 = 32;
+/// It writes to the first descriptor what it reads from the second.
+pub(crate) const OUT_FIRST: u16 = 64;
+/// It is of interest itself, where calls are traced.
+pub(crate) const TOLD: u16 = 128;
+/// The fourth argument is an offset in the file.
+pub(crate) const POSITIONED: u16 = 256;
+
+/// `libc` does not have it for all.
+#[cfg(target_arch = "x86_64")]
+const IO_PGETEVENTS: c::c_long = 333;
+#[cfg(not(target_arch = "x86_64"))]
+const IO_PGETEVENTS: c::c_long = 292;
+
+const TABLE: &[(c::c_long, Call, u16)] = &[
+    (c::SYS_read, Call::Read, FD0 | READS),
+    (c::SYS_pread64, Call::Read, FD0 | READS | POSITIONED),
+    (c::SYS_readv, Call::Read, FD0 | READS),
+    (c::SYS_preadv, Call::Read, FD0 | READS | POSITIONED),
+    (c::SYS_preadv2, Call::Read, FD0 | READS | POSITIONED),
+    (c::SYS_readahead, Call::Read, FD0),
+    (c::SYS_write, Call::Write, FD0 | WRITES),
+    (c::SYS_pwrite64, Call::Write, FD0 | WRITES | POSITIONED),
+    (c::SYS_writev, Call::Write, FD0 | WRITES),
+    (c::SYS_pwritev, Call::Write, FD0 | WRITES | POSITIONED),
+    (c::SYS_pwritev2, Call::Write, FD0 | WRITES | POSITIONED),
+    (c::SYS_fallocate, Call::Write, FD0),
+    (c::SYS_sendfile, Call::SendFile, FD0 | FD1 | READS | WRITES | OUT_FIRST),
+    (c::SYS_splice, Call::Between, FD0 | FD2),
+    (c::SYS_tee, Call::Between, FD0 | FD1),
+    (c::SYS_vmsplice, Call::Between, FD0),
+    (c::SYS_copy_file_range, Call::Between, FD0 | FD2 | READS | WRITES),
+    (c::SYS_fsync, Call::Sync, FD0),
+    (c::SYS_fdatasync, Call::Sync, FD0),
+    (c::SYS_sync_file_range, Call::Sync, FD0),
+    (c::SYS_syncfs, Call::Sync, FD0),
+    (c::SYS_sync, Call::Sync, 0),
+    (c::SYS_msync, Call::MapSync, 0),
+    (c::SYS_openat, Call::Open, 0),
+    (c::SYS_openat2, Call::Open, 0),
+    (c::SYS_newfstatat, Call::Stat, 0),
+    (c::SYS_fstat, Call::Stat, FD0),
+    (c::SYS_statx, Call::Stat, 0),
+    (c::SYS_statfs, Call::Stat, 0),
+    (c::SYS_fstatfs, Call::Stat, FD0),
+    (c::SYS_faccessat, Call::Stat, 0),
+    (c::SYS_faccessat2, Call::Stat, 0),
+    (c::SYS_readlinkat, Call::Stat, 0),
+    (c::SYS_getxattr, Call::Stat, 0),
+    (c::SYS_lgetxattr, Call::Stat, 0),
+    (c::SYS_fgetxattr, Call::Stat, FD0),
+    (c::SYS_listxattr, Call::Stat, 0),
+    (c::SYS_llistxattr, Call::Stat, 0),
+    (c::SYS_flistxattr, Call::Stat, FD0),
+    (c::SYS_getdents64, Call::List, FD0),
+    (c::SYS_close, Call::Close, FD0),
+    (c::SYS_close_range, Call::Close, 0),
+    (c::SYS_unlinkat, Call::FileOther, 0),
+    (c::SYS_renameat, Call::FileOther, 0),
+    (c::SYS_renameat2, Call::FileOther, 0),
+    (c::SYS_linkat, Call::FileOther, 0),
+    (c::SYS_symlinkat, Call::FileOther, 0),
+    (c::SYS_mkdirat, Call::FileOther, 0),
+    (c::SYS_mknodat, Call::FileOther, 0),
+    (c::SYS_truncate, Call::FileOther, 0),
+    (c::SYS_ftruncate, Call::FileOther, FD0),
+    (c::SYS_fchmod, Call::FileOther, FD0),
+    (c::SYS_fchmodat, Call::FileOther, 0),
+    (c::SYS_fchown, Call::FileOther, FD0),
+    (c::SYS_fchownat, Call::FileOther, 0),
+    (c::SYS_utimensat, Call::FileOther, 0),
+    (c::SYS_setxattr, Call::FileOther, 0),
+    (c::SYS_lsetxattr, Call::FileOther, 0),
+    (c::SYS_fsetxattr, Call::FileOther, FD0),
+    (c::SYS_fadvise64, Call::FileOther, FD0),
+    (c::SYS_chdir, Call::FileOther, 0),
+    (c::SYS_mount, Call::FileOther, 0),
+    (c::SYS_umount2, Call::FileOther, 0),
+    (c::SYS_execve, Call::FileOther, 0),
+    (c::SYS_execveat, Call::FileOther, 0),
+    (c::SYS_recvfrom, Call::Receive, FD0),
+    (c::SYS_recvmsg, Call::Receive, FD0),
+    (c::SYS_recvmmsg, Call::Receive, FD0),
+    (c::SYS_sendto, Call::Send, FD0),
+    (c::SYS_sendmsg, Call::Send, FD0),
+    (c::SYS_sendmmsg, Call::Send, FD0),
+    (c::SYS_connect, Call::Connect, FD0),
+    (c::SYS_accept, Call::Accept, FD0),
+    (c::SYS_accept4, Call::Accept, FD0),
+    (c::SYS_shutdown, Call::Send, FD0),
+    (c::SYS_ppoll, Call::Poll, 0),
+    (c::SYS_pselect6, Call::Poll, 0),
+    (c::SYS_epoll_pwait, Call::Poll, 0),
+    (c::SYS_epoll_pwait2, Call::Poll, 0),
+    (c::SYS_nanosleep, Call::Sleep, SLEEPS),
+    (c::SYS_clock_nanosleep, Call::Sleep, SLEEPS),
+    (c::SYS_restart_syscall, Call::Sleep, SLEEPS),
+    (c::SYS_rt_sigtimedwait, Call::Sleep, 0),
+    (c::SYS_futex, Call::Lock, 0),
+    (c::SYS_futex_waitv, Call::Lock, 0),
+    (c::SYS_wait4, Call::Lock, 0),
+    (c::SYS_waitid, Call::Lock, 0),
+    (c::SYS_rt_sigsuspend, Call::Lock, 0),
+    (c::SYS_flock, Call::Lock, FD0),
+    (c::SYS_semop, Call::Lock, 0),
+    (c::SYS_semtimedop, Call::Lock, 0),
+    (c::SYS_msgrcv, Call::Lock, 0),
+    (c::SYS_msgsnd, Call::Lock, 0),
+    (c::SYS_mq_timedreceive, Call::Lock, 0),
+    (c::SYS_mq_timedsend, Call::Lock, 0),
+    (c::SYS_exit, Call::Lock, 0),
+    (c::SYS_exit_group, Call::Lock, 0),
+    (c::SYS_clone, Call::Lock, 0),
+    (c::SYS_clone3, Call::Lock, 0),
+    (c::SYS_io_uring_enter, Call::IoUring, 0),
+    (c::SYS_io_getevents, Call::Aio, 0),
+    (IO_PGETEVENTS, Call::Aio, 0),
+    (c::SYS_io_submit, Call::Aio, 0),
+    (c::SYS_io_destroy, Call::Aio, 0),
+    (c::SYS_mmap, Call::Memory, 0),
+    (c::SYS_munmap, Call::Memory, 0),
+    (c::SYS_mremap, Call::Memory, 0),
+    (c::SYS_mprotect, Call::Memory, 0),
+    (c::SYS_madvise, Call::Memory, 0),
+    (c::SYS_brk, Call::Memory, 0),
+];
+
+/// Calls that only x86-64 still has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[(c::c_long, Call, u16)] = &[
+    (c::SYS_open, Call::Open, 0),
+    (c::SYS_creat, Call::Open, 0),
+    (c::SYS_stat, Call::Stat, 0),
+    (c::SYS_lstat, Call::Stat, 0),
+    (c::SYS_access, Call::Stat, 0),
+    (c::SYS_readlink, Call::Stat, 0),
+    (c::SYS_getdents, Call::List, FD0),
+    (c::SYS_unlink, Call::FileOther, 0),
+    (c::SYS_rmdir, Call::FileOther, 0),
+    (c::SYS_rename, Call::FileOther, 0),
+    (c::SYS_mkdir, Call::FileOther, 0),
+    (c::SYS_link, Call::FileOther, 0),
+    (c::SYS_symlink, Call::FileOther, 0),
+    (c::SYS_chmod, Call::FileOther, 0),
+    (c::SYS_chown, Call::FileOther, 0),
+    (c::SYS_utime, Call::FileOther, 0),
+    (c::SYS_utimes, Call::FileOther, 0),
+    (c::SYS_futimesat, Call::FileOther, 0),
+    (c::SYS_poll, Call::Poll, 0),
+    (c::SYS_select, Call::Poll, 0),
+    (c::SYS_epoll_wait, Call::Poll, 0),
+    (c::SYS_pause, Call::Lock, 0),
+    (c::SYS_fork, Call::Lock, 0),
+    (c::SYS_vfork, Call::Lock, 0),
+];
+
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[(c::c_long, Call, u16)] = &[];
+
+const NUMBERS: usize = 512;
+
+/// The table, by number.
+pub(crate) struct Calls {
+    calls: [Call; NUMBERS],
+    flags: [u16; NUMBERS],
+}
+
+impl std::fmt::Debug for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Calls")
+    }
+}
+
+impl Default for Calls {
+    fn default() -> Calls {
+        let mut table = Calls { calls: [Call::Other; NUMBERS], flags: [0; NUMBERS] };
+        for &(number, call, flags) in TABLE.iter().chain(OLDER) {
+            if let Some(at) = usize::try_from(number).ok().filter(|n| *n < NUMBERS) {
+                table.calls[at] = call;
+                let silent = matches!(
+                    call,
+                    Call::Accept | Call::Poll | Call::Sleep | Call::Lock | Call::IoUring | Call::Aio | Call::Memory | Call::Other
+                );
+                table.flags[at] = flags | if silent { 0 } else { TOLD };
+            }
+        }
+        table
+    }
+}
+
+impl Calls {
+    /// What the call with this number is.
+    pub(crate) fn of(&self, number: i32) -> Call {
+        usize::try_from(number).ok().and_then(|n| self.calls.get(n)).copied().unwrap_or(Call::Other)
+    }
+
+    /// Its flags.
+    pub(crate) fn flags(&self, number: i32) -> u16 {
+        usize::try_from(number).ok().and_then(|n| self.flags.get(n)).copied().unwrap_or(0)
+    }
+
+    /// The flags of all, as the programs want them.
+    pub(crate) fn all_flags(&self) -> [u16; NUMBERS] {
+        self.flags
+    }
+}

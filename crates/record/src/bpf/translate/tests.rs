@@ -1,0 +1,274 @@
+//! The translator with records made by hand: each rule of SCHEMA.md's table that real programs do not reach at will.
+
+use super::Translator;
+use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
+use crate::bpf::system::{Facts, FileSystem};
+use proptest::prelude::*;
+use thalweg_trace::{Event, HostId, IdSpace, Object, Role, Span, SpanKind, Track, WakerContext};
+
+/// A system with one disk and nobody listening.
+struct Still;
+
+impl Facts for Still {
+    fn disk_name(&mut self, number: u32) -> Option<String> {
+        (number == 7).then(|| "sda".to_owned())
+    }
+    fn file_system(&mut self, _device: u32) -> FileSystem {
+        FileSystem { kind: "ext4".into(), disk: "sda".into(), disk_number: 7, mounted_on: "/data".into() }
+    }
+    fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
+        port == 45_000
+    }
+
+    fn is_listened_on(&mut self, _namespace: u32, _port: u16) -> bool {
+        false
+    }
+    fn watching(&mut self, _pid: u32) {}
+}
+
+const ZERO: u64 = 1_000_000_000;
+
+struct Bench {
+    translator: Translator,
+    events: Vec<Event>,
+}
+
+fn bytes_of<T: Plain>(record: &T) -> Vec<u8> {
+    // SAFETY: a structure of integers without gaps (a test holds its size against the sum of its fields).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast::<u8>(), size_of::<T>()) }.to_vec()
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { translator: Translator::new(HostId(0), IdSpace(1), 4_000, false), events: Vec::new() }
+    }
+
+    fn tell<T: Plain>(&mut self, record: &T) {
+        self.translator.record(&bytes_of(record), &mut Still);
+        self.events.append(&mut self.translator.output.events);
+    }
+
+    fn thread(&mut self, serial: u32, pid: u32, tid: u32, role: u32, name: &str) {
+        let mut told = Thread { head: head(1, serial, 0), tid, pid, parent: 1, role, ..Thread::default() };
+        told.name[..name.len()].copy_from_slice(name.as_bytes());
+        self.tell(&told);
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.events.iter().filter_map(|e| if let Event::Span(s) = e { Some(*s) } else { None }).collect()
+    }
+
+    fn tracks(&self) -> Vec<Track> {
+        self.events.iter().filter_map(|e| if let Event::Track(t) = e { Some(t.clone()) } else { None }).collect()
+    }
+
+    fn objects(&self) -> Vec<Object> {
+        self.events.iter().filter_map(|e| if let Event::Object(o) = e { Some(o.clone()) } else { None }).collect()
+    }
+}
+
+fn head(kind: u16, thread: u32, at_us: u64) -> Head {
+    Head { kind, cpu: 0, thread, at_ns: ZERO + at_us * 1_000 }
+}
+
+/// Ran from 0, left at 100 µs, was woken at `wake_us`, runs again at `in_us`.
+fn off(serial: u32, call: libc::c_long, wake_us: u64, in_us: u64) -> Off {
+    Off {
+        head: head(2, serial, in_us),
+        run_ns: ZERO,
+        out_ns: ZERO + 100_000,
+        wake_ns: if wake_us == 0 { 0 } else { ZERO + wake_us * 1_000 },
+        call: i32::try_from(call).expect("small"),
+        state: 1,
+        ..Off::default()
+    }
+}
+
+fn file(inode: u64) -> FdObject {
+    FdObject { id: inode, device: 8, mode: 0o100_644, fd: 3, access: 3 }
+}
+
+#[test]
+fn a_short_delay_after_the_wake_up_is_part_of_the_wait_and_a_long_one_is_a_span_of_its_own() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    bench.thread(6, 11, 11, raw::ROLE_NONE, "hog");
+    bench.tell(&off(5, libc::SYS_nanosleep, 500, 515));
+    let spans = bench.spans();
+    assert_eq!((spans.len(), spans[0].kind, spans[0].duration_ns, spans[0].runqueue_ns), (1, SpanKind::WaitTimer, 415_000, Some(15_000)));
+    bench.tell(&Off { holder: 6, ..off(5, libc::SYS_nanosleep, 500, 800) });
+    let spans = bench.spans();
+    assert_eq!((spans[1].kind, spans[1].duration_ns, spans[1].runqueue_ns), (SpanKind::WaitTimer, 400_000, Some(0)));
+    assert_eq!((spans[2].kind, spans[2].duration_ns, spans[2].runqueue_ns), (SpanKind::WaitRunqueue, 300_000, Some(300_000)));
+    let hog = bench.tracks().into_iter().find(|t| t.name == "hog").expect("told of as holder");
+    assert_eq!((spans[2].waker_track, hog.role), (Some(hog.track), Role::None));
+}
+
+#[test]
+fn in_an_interrupt_the_thread_that_was_interrupted_is_not_the_waker() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    bench.tell(&Off { waker: 9, context: raw::CONTEXT_SOFTIRQ, ..off(5, libc::SYS_ppoll, 500, 505) });
+    let span = bench.spans()[0];
+    assert_eq!((span.kind, span.waker_track, span.waker_context), (SpanKind::WaitNetwork, None, Some(WakerContext::Softirq)));
+    let mut read = Off { context: raw::CONTEXT_HARDIRQ, wake_device: 7, ..off(5, libc::SYS_read, 500, 505) };
+    read.file[0] = file(77);
+    bench.tell(&read);
+    let disk = bench.tracks().into_iter().find(|t| t.name == "sda").expect("the disk");
+    let span = bench.spans()[1];
+    assert_eq!((span.kind, span.waker_track), (SpanKind::FileRead, Some(disk.track)));
+}
+
+#[test]
+fn a_process_number_that_is_used_again_is_another_track() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "first");
+    bench.tell(&off(5, libc::SYS_nanosleep, 500, 505));
+    bench.tell(&Exit { head: head(9, 5, 600), run_ns: ZERO + 505_000, ..Exit::default() });
+    bench.thread(6, 10, 10, raw::ROLE_CLIENT, "second");
+    bench.tell(&off(6, libc::SYS_nanosleep, 700, 705));
+    let names: Vec<String> = bench.tracks().into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["first", "second"]);
+    let spans = bench.spans();
+    assert_ne!(spans[0].track, spans[1].track);
+}
+
+#[test]
+fn throttling_syncing_writes_and_faults_have_kinds_of_their_own() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    let mut write = off(5, libc::SYS_write, 500, 505);
+    write.file[0] = file(77);
+    let mut synced = write;
+    synced.file[0].access |= raw::ACCESS_SYNCED;
+    let mut fault = Off { flags: raw::OFF_FAULT_FILE, state: 2, ..off(5, -1, 500, 505) };
+    fault.file[0] = FdObject { mode: 0o100_000, ..file(78) };
+    let uring = Off { wake_device: 7, context: raw::CONTEXT_SOFTIRQ, ..off(5, libc::SYS_io_uring_enter, 500, 505) };
+    for (record, kind) in [
+        (write, SpanKind::FileWrite),
+        (Off { flags: raw::OFF_THROTTLED, state: 2, ..write }, SpanKind::WaitMemory),
+        (synced, SpanKind::FileSync),
+        (fault, SpanKind::FileRead),
+        (Off { flags: 0, ..fault }, SpanKind::WaitMemory),
+        (uring, SpanKind::WaitDisk),
+        (Off { state: 4, stop_signal: 19, ..write }, SpanKind::WaitOther),
+    ] {
+        bench.tell(&record);
+        assert_eq!(bench.spans().last().expect("a span").kind, kind, "{record:?}");
+    }
+    assert_eq!(bench.spans().last().expect("a span").result, Some(-19));
+}
+
+fn connection(id: u64, inode: u64) -> Connection {
+    let mut local = [0; 16];
+    local[..4].copy_from_slice(&[127, 0, 0, 1]);
+    Connection {
+        head: head(4, 0, 0),
+        connection: id,
+        inode,
+        family: 2,
+        end: 1,
+        local_port: 50_000,
+        remote_port: 80,
+        local,
+        remote: local,
+        ..Connection::default()
+    }
+}
+
+#[test]
+fn whoever_called_a_port_that_another_network_of_this_machine_listens_on_is_the_client() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "mount");
+    // Made before the recording, and the caller's port is the lower one.
+    bench.tell(&Connection { end: 0, local_port: 40_000, remote_port: 45_000, ..connection(1_000, 42) });
+    bench.tell(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
+    bench.tell(&off(5, libc::SYS_recvfrom, 600, 700));
+    assert_eq!(bench.objects()[0].name, "127.0.0.1:40000 > 127.0.0.1:45000");
+}
+
+#[test]
+fn a_socket_met_by_its_inode_and_then_by_its_cookie_is_one_object() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
+    bench.tell(&connection(42 | 1 << 63, 42));
+    let mut receive = off(5, libc::SYS_recvfrom, 500, 505);
+    receive.file[0] = FdObject { id: 42 | 1 << 63, device: 2 | 6 << 8, mode: 0o140_777, fd: 3, access: 3 };
+    bench.tell(&receive);
+    bench.tell(&connection(1_000, 42));
+    // The caller's first segment counts as a byte that was acknowledged.
+    bench.tell(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
+    receive.file[0].id = 1_000;
+    bench
+        .tell(&Off { out_ns: ZERO + 600_000, ..Off { head: head(2, 5, 900), wake_ns: ZERO + 890_000, run_ns: ZERO + 505_000, ..receive } });
+    let objects = bench.objects();
+    assert_eq!((objects.len(), objects[0].name.as_str()), (1, "127.0.0.1:50000 > 127.0.0.1:80"));
+    let sent = bench.spans().into_iter().find(|s| s.kind == SpanKind::NetSend).expect("sent");
+    assert_eq!((sent.offset_bytes, sent.size_bytes, sent.count), (Some(0), Some(100), 1));
+    assert!(bench.spans().iter().all(|s| s.object == Some(objects[0].object)));
+}
+
+#[test]
+fn a_file_on_another_mount_is_named_by_where_that_is() {
+    let mut bench = Bench::new();
+    let mut record = bytes_of(&raw::FileHead {
+        head: head(10, 0, 0),
+        inode: 9,
+        device: 8,
+        mode: 0o100_000,
+        access: raw::ACCESS_WITHIN,
+        used: 8,
+        size_bytes: 1,
+    });
+    record.extend_from_slice(b"big\0sub\0");
+    bench.translator.record(&record, &mut Still);
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    let mut fault = Off { flags: raw::OFF_FAULT_FILE, state: 2, ..off(5, -1, 500, 505) };
+    fault.file[0] = FdObject { mode: 0o100_000, ..file(9) };
+    bench.tell(&fault);
+    assert_eq!(bench.objects()[0].name, "/data/sub/big");
+}
+
+#[test]
+fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
+    let mut bench = Bench::new();
+    for serial in 1..=100_000 {
+        bench.thread(serial, serial % 30_000, serial % 30_000, raw::ROLE_CLIENT, "true");
+        bench.tell(&off(serial, libc::SYS_nanosleep, 500, 505));
+        bench.tell(&Exit { head: head(9, serial, 600), ..Exit::default() });
+        bench.events.clear();
+    }
+    assert!(bench.translator.threads.len() <= 20_001, "{}", bench.translator.threads.len());
+}
+
+#[test]
+fn bytes_of_files_wait_until_it_is_known_of_which() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    let io = Totals { read_bytes: 1_000, read_calls: 1, ..Totals::default() };
+    bench.tell(&Off { io, ..off(5, libc::SYS_nanosleep, 500, 505) });
+    assert!(bench.spans().iter().all(|s| s.kind != SpanKind::FileRead), "of which file is not known yet");
+    let io = Totals { read_bytes: 5_000, read_calls: 3, ..Totals::default() };
+    let mut read = Off { io, head: head(2, 5, 900), run_ns: ZERO + 505_000, out_ns: ZERO + 600_000, ..off(5, libc::SYS_read, 890, 900) };
+    read.file[0] = file(77);
+    bench.tell(&read);
+    let told: Vec<Span> = bench.spans().into_iter().filter(|s| s.kind == SpanKind::FileRead && s.size_bytes.is_some()).collect();
+    assert_eq!((told.len(), told[0].size_bytes, told[0].count), (1, Some(5_000), 3));
+}
+
+proptest! {
+    #[test]
+    fn no_record_however_wrong_ends_the_reader(kind in 0_u16..14, rest in proptest::collection::vec(any::<u8>(), 0..1_400)) {
+        let mut bench = Bench::new();
+        bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+        let mut record = kind.to_ne_bytes().to_vec();
+        record.extend_from_slice(&rest);
+        bench.translator.record(&record, &mut Still);
+        bench.translator.record(&record, &mut Still);
+        for event in &bench.translator.output.events {
+            if let Event::Span(span) = event {
+                prop_assert!(span.count >= 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Threads: their tracks and names, and what of each is under way.
+//!
+//! A thread is known by its serial, which is never used again; so a process number that is taken by another process
+//! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
+
+use super::output::Output;
+use super::samples::{Piece, Prices, Told};
+use crate::bpf::raw::{self, FdObject, Totals};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use thalweg_trace::{Role, SpanId, SpanKind, TrackId, TrackKind};
+
+/// Threads that have exited and are still known.
+const MOST_DEAD: usize = 20_000;
+
+/// A call that was not told of yet, and a wait in it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockedCall {
+    /// Its span.
+    pub span: SpanId,
+    /// What it is.
+    pub kind: SpanKind,
+    /// When the first wait began.
+    pub waited_from_ns: u64,
+    /// How long it was off the processor so far.
+    pub off_ns: u64,
+}
+
+/// One thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// Its track; told of when something first refers to it.
+    pub track: TrackId,
+    told_name: Option<(String, u32)>,
+    /// Process and thread number.
+    pub process: (u32, u32),
+    role: u32,
+    name: String,
+    /// Since when the run that is not yet told of lasts.
+    pub run_ns: u64,
+    /// What of its totals is told of; `None`: not known since when it counts.
+    pub told: Option<Told>,
+    /// Sends and receives of the run under way.
+    pub pieces: Vec<Piece>,
+    /// The file it was last seen to read.
+    pub reads: Option<FdObject>,
+    /// The file it was last seen to write.
+    pub writes: Option<FdObject>,
+    exited: bool,
+    /// Sampled time of the run under way, by kind of work.
+    pub sampled_ns: [u64; 4],
+    /// What its work costs.
+    pub prices: Prices,
+    /// The call it is in, where a wait in it was told of before it ended (tier `syscall`).
+    pub call: Option<BlockedCall>,
+    /// Until when runs of calls have been laid out (tier `syscall`).
+    pub laid_until_ns: u64,
+}
+
+/// The threads that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    known: HashMap<u32, Thread>,
+    dead: VecDeque<u32>,
+    /// The command's name of each process.
+    commands: HashMap<u32, String>,
+    /// Files that a process has open, to read and to write: for those of its threads of which nothing better is known.
+    guesses: HashMap<u32, [Option<FdObject>; 2]>,
+    /// What processes are called instead of by their command's name.
+    pub names: BTreeMap<u32, String>,
+    /// Processes that are watched and not yet looked at.
+    pub fresh: Vec<u32>,
+}
+
+fn role(number: u32) -> Role {
+    match number {
+        raw::ROLE_CLIENT => Role::Client,
+        raw::ROLE_SERVER => Role::Server,
+        raw::ROLE_KERNEL => Role::Kernel,
+        raw::ROLE_RECORDER => Role::Recorder,
+        _ => Role::None,
+    }
+}
+
+impl Threads {
+    /// The kernel told of a thread, for the first time or anew.
+    pub(crate) fn met(&mut self, told: &raw::Thread, output: &mut Output) {
+        let name = raw::text(&told.name);
+        if told.tid == told.pid {
+            if self.commands.len() > 4 * MOST_DEAD {
+                self.commands.clear();
+            }
+            self.commands.insert(told.pid, name.clone());
+        }
+        if matches!(told.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && told.tid == told.pid {
+            self.fresh.push(told.pid);
+        }
+        if let Some(thread) = self.known.get_mut(&told.head.thread) {
+            // A program begins: what the one before it read and wrote says nothing.
+            if thread.name != name {
+                (thread.reads, thread.writes) = (None, None);
+                self.guesses.remove(&told.pid);
+            }
+            thread.name = name;
+            // Told of as the holder of a processor only, its role is not said again.
+            if told.role != raw::ROLE_NONE {
+                thread.role = told.role;
+            }
+            thread.process = (told.pid, told.tid);
+            if thread.told_name.is_some() {
+                self.tell(told.head.thread, output);
+            }
+            return;
+        }
+        let thread = Thread {
+            track: output.track_id(),
+            told_name: None,
+            process: (told.pid, told.tid),
+            role: told.role,
+            name,
+            run_ns: told.head.at_ns,
+            // The accounting of a thread that was made while it was watched begins at nothing.
+            told: (told.parent != 0).then(Told::default),
+            pieces: Vec::new(),
+            reads: None,
+            writes: None,
+            exited: false,
+            sampled_ns: [0; 4],
+            prices: Prices::default(),
+            call: None,
+            laid_until_ns: 0,
+        };
+        self.known.insert(told.head.thread, thread);
+        if told.role == raw::ROLE_NONE {
+            // Nobody says when those end.
+            self.exited(told.head.thread);
+        }
+    }
+
+    /// The thread with this serial. One that was never told of (its record was lost) is made up.
+    pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
+        self.known.entry(serial).or_insert_with(|| Thread {
+            track: output.track_id(),
+            told_name: None,
+            process: (0, 0),
+            role: raw::ROLE_NONE,
+            name: "unknown thread".to_owned(),
+            run_ns: 0,
+            told: None,
+            pieces: Vec::new(),
+            reads: None,
+            writes: None,
+            exited: false,
+            sampled_ns: [0; 4],
+            prices: Prices::default(),
+            call: None,
+            laid_until_ns: 0,
+        })
+    }
+
+    /// Tells of a thread's track, if its name is news.
+    fn tell(&mut self, serial: u32, output: &mut Output) {
+        let Some(thread) = self.known.get_mut(&serial) else { return };
+        let (pid, tid) = thread.process;
+        let called = self.names.get(&pid);
+        let command = called.or_else(|| self.commands.get(&pid)).map_or(thread.name.as_str(), String::as_str);
+        let full = match called {
+            Some(name) if pid == tid => name.clone(),
+            _ if pid == tid || thread.role == raw::ROLE_KERNEL => thread.name.clone(),
+            _ => format!("{command}/{}", thread.name),
+        };
+        if thread.told_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
+            let process = (pid != 0).then_some((pid, tid));
+            output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);
+            thread.told_name = Some((full, thread.role));
+        }
+    }
+
+    /// The track of a thread, told of if it was not; `None` for 0.
+    pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
+        if serial == 0 {
+            return None;
+        }
+        let thread = self.get(serial, output);
+        let (track, told) = (thread.track, thread.told_name.is_some());
+        if !told {
+            self.tell(serial, output);
+        }
+        Some(track)
+    }
+
+    /// Its name now.
+    pub(crate) fn named(&mut self, serial: u32, name: String, output: &mut Output) {
+        let Some(thread) = self.known.get_mut(&serial) else { return };
+        if !name.is_empty() && thread.name != name {
+            thread.name = name.clone();
+            if thread.process.0 == thread.process.1 {
+                self.commands.insert(thread.process.0, name);
+            }
+            self.tell(serial, output);
+        }
+    }
+
+    /// A process has a file open: for those of its threads of which nothing better is known.
+    pub(crate) fn process_has(&mut self, pid: u32, fd: &FdObject) {
+        if self.guesses.len() > MOST_DEAD {
+            self.guesses.clear();
+        }
+        for (guess, bit) in self.guesses.entry(pid).or_default().iter_mut().zip([1, 2]) {
+            // The standard descriptors are the least likely.
+            if fd.access & bit != 0 && (fd.fd > 2 || guess.is_none()) {
+                *guess = Some(*fd);
+            }
+        }
+    }
+
+    /// What a process may be reading (0) or writing (1), as far as its open files tell.
+    pub(crate) fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
+        self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
+    }
+
+    /// The track of the main thread of a process that was met.
+    pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
+        let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
+        self.track(serial, output)
+    }
+
+    /// How many are known.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// It has exited.
+    pub(crate) fn exited(&mut self, serial: u32) {
+        self.dead.push_back(serial);
+        if let Some(thread) = self.known.get_mut(&serial) {
+            thread.pieces = Vec::new();
+            thread.exited = thread.role != raw::ROLE_NONE;
+        }
+        while self.dead.len() > MOST_DEAD {
+            if let Some(old) = self.dead.pop_front()
+                && !self.known.get(&old).is_some_and(|t| t.is_recorded() && !t.exited)
+            {
+                self.known.remove(&old);
+            }
+        }
+    }
+}
+
+impl Thread {
+    /// Whether intervals of it are told.
+    fn is_recorded(&self) -> bool {
+        matches!(self.role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL | raw::ROLE_RECORDER)
+    }
+
+    /// What it was seen to read or write.
+    pub(crate) fn saw(&mut self, fd: &FdObject, reading: bool) {
+        if fd.mode != 0 {
+            *(if reading { &mut self.reads } else { &mut self.writes }) = Some(*fd);
+        }
+    }
+
+    /// Its totals count from here, if nothing was known of them.
+    pub(crate) fn told_up_to(&mut self, io: &Totals) -> &mut Told {
+        self.told.get_or_insert_with(|| Told::up_to(io))
+    }
+}

@@ -1,0 +1,146 @@
+//! What a thread waited for, from where it was when it was switched away and who ended it: SCHEMA.md's table, as a
+//! function of one record.
+
+use super::syscalls::{Call, Calls};
+use crate::bpf::raw::{self, Off};
+use thalweg_trace::SpanKind;
+
+/// What a wait is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// Nothing that has a name.
+    Nothing,
+    /// The file of this descriptor of the record.
+    File(usize),
+    /// The connection of this descriptor of the record.
+    Socket(usize),
+    /// The connection that ended it.
+    Ender,
+    /// The connection on which the last receive was fruitless.
+    Polled,
+}
+
+/// The kind of a wait, and what it is on.
+pub(crate) type Wait = (SpanKind, On);
+
+fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait {
+    let fd = &off.file[at];
+    match fd.mode & raw::MODE_KIND {
+        raw::MODE_FILE | raw::MODE_BLOCK | raw::MODE_DIRECTORY => (file, On::File(at)),
+        raw::MODE_SOCKET if raw::socket_is_tcp(fd) => (socket, On::Socket(at)),
+        // Internet sockets that are no connections.
+        raw::MODE_SOCKET if matches!(fd.device & 0xff, 2 | 10) => (SpanKind::WaitNetwork, On::Nothing),
+        // Closed by another thread meanwhile, or not to be had.
+        0 if fd.mode == 0 => (file, On::Nothing),
+        // Pipes, sockets of the machine, terminals, eventfd, ...: somebody else's turn.
+        _ => (SpanKind::WaitLock, On::Nothing),
+    }
+}
+
+/// A wait that can be for anything: what ended it says what it was for.
+fn by_ender(off: &Off, otherwise: SpanKind) -> Wait {
+    if off.wake_device != 0 {
+        return (SpanKind::WaitDisk, On::Nothing);
+    }
+    if off.wake_connection != 0 {
+        return (SpanKind::WaitNetwork, On::Ender);
+    }
+    match off.context {
+        raw::CONTEXT_TASK => (SpanKind::WaitLock, On::Nothing),
+        raw::CONTEXT_TIMER => (SpanKind::WaitTimer, On::Nothing),
+        _ => (otherwise, On::Nothing),
+    }
+}
+
+fn poll(off: &Off) -> Wait {
+    if off.wake_connection != 0 {
+        (SpanKind::WaitNetwork, On::Ender)
+    } else if off.context == raw::CONTEXT_TASK {
+        (SpanKind::WaitLock, On::Nothing)
+    } else {
+        (SpanKind::WaitNetwork, On::Nothing)
+    }
+}
+
+fn fault(off: &Off) -> Wait {
+    if off.flags & raw::OFF_FAULT_FILE != 0 {
+        (SpanKind::FileRead, On::File(0))
+    } else if off.context == raw::CONTEXT_TASK {
+        (SpanKind::WaitLock, On::Nothing)
+    } else {
+        (SpanKind::WaitMemory, On::Nothing)
+    }
+}
+
+/// What this wait was for. The thread was not runnable: `off.state` is not 0.
+pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
+    let uninterruptible = off.state & raw::STATE_UNINTERRUPTIBLE != 0;
+    if off.state & raw::STATE_STOPPED != 0 {
+        return (SpanKind::WaitOther, On::Nothing);
+    }
+    let throttled = off.flags & raw::OFF_THROTTLED != 0;
+    if throttled {
+        let known = off.file.iter().rposition(|f| f.mode & raw::MODE_KIND == raw::MODE_FILE);
+        return (SpanKind::WaitMemory, known.map_or(On::Nothing, On::File));
+    }
+    if off.flags & raw::OFF_KERNEL_THREAD != 0 || off.call == -2 {
+        // A kernel thread without work waits for somebody to give it some.
+        let idle = !uninterruptible || off.state & raw::STATE_IDLE != 0;
+        let otherwise = match (off.flags & raw::OFF_IOWAIT != 0, idle) {
+            (true, _) => SpanKind::WaitDisk,
+            (false, true) => SpanKind::WaitLock,
+            (false, false) => SpanKind::WaitOther,
+        };
+        return by_ender(off, otherwise);
+    }
+    if off.call < 0 {
+        return fault(off);
+    }
+    let synced = off.file[0].access & raw::ACCESS_SYNCED != 0;
+    match calls.of(off.call) {
+        Call::Read => by_descriptor(off, 0, SpanKind::FileRead, SpanKind::NetReceive),
+        Call::Write if synced => by_descriptor(off, 0, SpanKind::FileSync, SpanKind::NetSend),
+        Call::Write => by_descriptor(off, 0, SpanKind::FileWrite, SpanKind::NetSend),
+        Call::Sync => by_descriptor(off, 0, SpanKind::FileSync, SpanKind::FileSync),
+        Call::MapSync => (SpanKind::FileSync, On::Nothing),
+        Call::Open => (SpanKind::FileOpen, On::Nothing),
+        Call::Stat => by_descriptor(off, 0, SpanKind::FileStat, SpanKind::WaitOther),
+        Call::List => by_descriptor(off, 0, SpanKind::FileList, SpanKind::WaitOther),
+        Call::Close => by_descriptor(off, 0, SpanKind::FileClose, SpanKind::NetSend),
+        Call::FileOther => by_descriptor(off, 0, SpanKind::FileOther, SpanKind::WaitOther),
+        Call::Receive => by_descriptor(off, 0, SpanKind::NetReceive, SpanKind::NetReceive),
+        Call::Send => by_descriptor(off, 0, SpanKind::NetSend, SpanKind::NetSend),
+        Call::Connect => by_descriptor(off, 0, SpanKind::NetConnect, SpanKind::NetConnect),
+        Call::Accept if off.context == raw::CONTEXT_TASK => (SpanKind::WaitLock, On::Nothing),
+        Call::Accept => (SpanKind::WaitNetwork, On::Ender),
+        Call::Poll => poll(off),
+        Call::Sleep if off.polled_connection != 0 => (SpanKind::WaitNetwork, On::Polled),
+        Call::Sleep => (SpanKind::WaitTimer, On::Nothing),
+        Call::Lock => (SpanKind::WaitLock, On::Nothing),
+        // From a file (the second descriptor) to something: uninterruptible is the file.
+        Call::SendFile if uninterruptible => by_descriptor(off, 1, SpanKind::FileRead, SpanKind::NetReceive),
+        Call::SendFile => by_descriptor(off, 0, SpanKind::FileWrite, SpanKind::NetSend),
+        Call::Between => between(off, uninterruptible),
+        Call::IoUring | Call::Aio => by_ender(off, SpanKind::WaitOther),
+        Call::Memory if off.context == raw::CONTEXT_TASK => (SpanKind::WaitLock, On::Nothing),
+        Call::Memory => (SpanKind::WaitMemory, On::Nothing),
+        Call::Other if off.context == raw::CONTEXT_TASK && !uninterruptible => (SpanKind::WaitLock, On::Nothing),
+        Call::Other => by_ender(off, SpanKind::WaitOther),
+    }
+}
+
+/// splice and copy_file_range, from the first descriptor to the second: the file of the two where only a file can make it wait so,
+/// else the socket.
+fn between(off: &Off, uninterruptible: bool) -> Wait {
+    let kind = |at: usize| off.file[at].mode & raw::MODE_KIND;
+    let (from_file, to_file) = (kind(0) == raw::MODE_FILE, kind(1) == raw::MODE_FILE);
+    match (from_file, to_file) {
+        (true, true) if off.flags & raw::OFF_WRITEBACK != 0 => (SpanKind::FileWrite, On::File(1)),
+        (true, true) => (SpanKind::FileRead, On::File(0)),
+        (true, false) if uninterruptible => (SpanKind::FileRead, On::File(0)),
+        (false, true) if uninterruptible => (SpanKind::FileWrite, On::File(1)),
+        _ if raw::socket_is_tcp(&off.file[0]) => (SpanKind::NetReceive, On::Socket(0)),
+        _ if raw::socket_is_tcp(&off.file[1]) => (SpanKind::NetSend, On::Socket(1)),
+        _ => (SpanKind::WaitLock, On::Nothing),
+    }
+}

@@ -1,0 +1,175 @@
+//! Packets out of a capture file: pcap (micro- and nanoseconds, both byte orders) and pcapng (sections, several
+//! interfaces, any resolution, unknown blocks).
+//!
+//! A file that ends in the middle of a packet, or goes wrong somewhere, gives what stands before; the problem is kept
+//! as a sentence. Only a file that is no capture at all is an error.
+
+mod input;
+mod packet;
+mod pcapng;
+
+use input::Input;
+use packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
+use pcapng::Sections;
+use std::io;
+
+/// A packet, as it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'a> {
+    /// When it was captured: nanoseconds, on the clock of the file.
+    pub at_ns: i64,
+    /// Its link type, as the file numbers it.
+    pub link: u32,
+    /// Its bytes, as far as they were captured.
+    pub data: &'a [u8],
+    /// How long it was on the wire.
+    pub wire_bytes: u32,
+}
+
+enum Format {
+    Pcap { order: Order, nanoseconds: bool, link: u32 },
+    Pcapng(Sections),
+}
+
+/// The packets of a file.
+pub(crate) struct Packets {
+    input: Input,
+    format: Format,
+    /// What `next` has given, to be consumed before the next.
+    pending: usize,
+    /// The first packet, looked at before it is given.
+    first: Option<Found>,
+    /// Why it ended before its end.
+    pub problem: Option<String>,
+    ended: bool,
+}
+
+/// Why a file is no capture.
+pub(crate) enum NotACapture {
+    Io(io::Error),
+    Problem(String),
+}
+
+impl From<io::Error> for NotACapture {
+    fn from(error: io::Error) -> NotACapture {
+        NotACapture::Io(error)
+    }
+}
+
+impl Packets {
+    /// Reads the head of the file.
+    pub(crate) fn open(from: Box<dyn io::Read + Send>) -> Result<Packets, NotACapture> {
+        let mut input = Input::new(from);
+        let head = input.peek(24)?.to_vec();
+        let problem = |text: &str| Err(NotACapture::Problem(text.to_owned()));
+        if head.is_empty() {
+            return problem("is empty; expected a capture (pcap or pcapng)");
+        }
+        if head.len() < 4 {
+            return problem("is too short for a capture (pcap or pcapng)");
+        }
+        let magic = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+        let (big, nanoseconds) = match magic {
+            0xa1b2_c3d4 => (true, false),
+            0xd4c3_b2a1 => (false, false),
+            0xa1b2_3c4d => (true, true),
+            0x4d3c_b2a1 => (false, true),
+            0x0a0d_0d0a => {
+                return Ok(Packets {
+                    input,
+                    format: Format::Pcapng(Sections::default()),
+                    pending: 0,
+                    first: None,
+                    problem: None,
+                    ended: false,
+                });
+            }
+            0x1f8b_0000..=0x1f8b_ffff => return problem("is compressed (gzip); unpack it first: gunzip -c FILE | thalweg rpcstat -"),
+            0x28b5_2ffd => return problem("is compressed (zstd); unpack it first: zstdcat FILE | thalweg rpcstat -"),
+            _ => return problem("is no capture: it begins neither like pcap nor like pcapng"),
+        };
+        if head.len() < 24 {
+            return problem("ends within the head of a pcap file");
+        }
+        let order = Order { big };
+        // The upper bits say how long the frame check sequence is; the rest is the link type.
+        let link = order.u32(&head, 20) & 0x0fff_ffff;
+        input.consume(24);
+        Ok(Packets { input, format: Format::Pcap { order, nanoseconds, link }, pending: 0, first: None, problem: None, ended: false })
+    }
+
+    /// Where in the file one is.
+    pub(crate) fn position(&self) -> u64 {
+        self.input.position() + self.pending as u64
+    }
+
+    /// The instant of the first packet, which `next` still gives.
+    pub(crate) fn first_ns(&mut self) -> io::Result<Option<i64>> {
+        self.first = self.find()?;
+        Ok(self.first.map(|found| found.at_ns))
+    }
+
+    /// Packets that the capturing program says it lost.
+    pub(crate) fn dropped(&self) -> u64 {
+        match &self.format {
+            Format::Pcap { .. } => 0,
+            Format::Pcapng(sections) => sections.dropped(),
+        }
+    }
+
+    /// The next packet; `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Packet<'_>>> {
+        self.input.consume(std::mem::take(&mut self.pending));
+        let found = match self.first.take() {
+            Some(found) => Some(found),
+            None => self.find()?,
+        };
+        Ok(found.map(|found| {
+            self.pending = found.length;
+            let data = self.input.seen(found.from, found.to);
+            Packet { at_ns: found.at_ns, link: found.link, data, wire_bytes: found.wire_bytes }
+        }))
+    }
+
+    fn find(&mut self) -> io::Result<Option<Found>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let next = match &mut self.format {
+            Format::Pcap { order, nanoseconds, link } => pcap_record(&mut self.input, *order, *nanoseconds, *link)?,
+            Format::Pcapng(sections) => sections.next(&mut self.input)?,
+        };
+        match next {
+            Next::Packet(found) => Ok(Some(found)),
+            Next::End(problem) => {
+                self.ended = true;
+                self.problem = problem;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn pcap_record(input: &mut Input, order: Order, nanoseconds: bool, link: u32) -> io::Result<Next> {
+    const HEAD: usize = 16;
+    let position = input.position();
+    let head = input.peek(HEAD)?;
+    if head.is_empty() {
+        return Ok(Next::End(None));
+    }
+    if head.len() < HEAD {
+        return Ok(Next::End(Some(cut_short(position))));
+    }
+    let (seconds, fraction) = (order.u32(head, 0), order.u32(head, 4));
+    let (captured, wire_bytes) = (order.u32(head, 8), order.u32(head, 12));
+    if captured > MOST_PACKET_BYTES {
+        return Ok(Next::End(Some(format!("is damaged at byte {position}: a packet of {captured} bytes; what stands before it is used"))));
+    }
+    let length = HEAD + captured as usize;
+    if input.peek(length)?.len() < length {
+        return Ok(Next::End(Some(cut_short(position))));
+    }
+    let fraction_ns = i128::from(fraction) * if nanoseconds { 1 } else { 1000 };
+    let at_ns = instant(i128::from(seconds) * 1_000_000_000 + fraction_ns);
+    Ok(Next::Packet(Found { at_ns, link, wire_bytes: wire_bytes.max(captured), from: HEAD, to: length, length }))
+}

@@ -1,0 +1,140 @@
+//! The kernel's filter for a live capture: a classic BPF program that keeps TCP and UDP of the ports asked for.
+//!
+//! The socket gives packets from their network header on, so that offsets are the same on every kind of interface. What the
+//! program cannot decide (extension headers of IPv6, tags of virtual networks inside the packet) it keeps.
+
+use libc::sock_filter;
+
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_INDEXED: u16 = 0x48;
+const LOAD_HEADER_LENGTH: u16 = 0xb1;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+/// Where the kernel puts the protocol of the packet.
+const PROTOCOL: u32 = 0xffff_f000;
+
+/// Ports that a filter can have: jumps reach 255 instructions.
+pub(crate) const MOST_PORTS: usize = 24;
+
+fn step(code: u16, k: u32) -> sock_filter {
+    sock_filter { code, jt: 0, jf: 0, k }
+}
+
+/// `then` if the accumulator equals `k`, else on past it.
+fn when(k: u32, then: Vec<sock_filter>) -> Vec<sock_filter> {
+    let past = u8::try_from(then.len()).expect("blocks are short: the number of ports is bounded");
+    let mut all = vec![sock_filter { code: JUMP_EQUAL, jt: 0, jf: past, k }];
+    all.extend(then);
+    all
+}
+
+/// The program: packets that are kept are cut to `snaplen` bytes.
+pub(crate) fn program(ports: &[u16], snaplen: u32) -> Vec<sock_filter> {
+    let keep = || vec![step(RETURN, snaplen)];
+    let drop = || step(RETURN, 0);
+    let ports = &ports[..ports.len().min(MOST_PORTS)];
+    let with_ports = |load: u16, source: u32| -> Vec<sock_filter> {
+        if ports.is_empty() {
+            return keep();
+        }
+        let mut all = Vec::new();
+        for at in [source, source + 2] {
+            all.push(step(load, at));
+            ports.iter().for_each(|port| all.extend(when(u32::from(*port), keep())));
+        }
+        all.push(drop());
+        all
+    };
+    // Jumps over the ports are longer than one instruction can reach when there are two protocols: each decides and goes on.
+    let transport = |at: u32| {
+        vec![
+            step(LOAD_BYTE, at),
+            sock_filter { code: JUMP_EQUAL, jt: 2, jf: 0, k: 6 },
+            sock_filter { code: JUMP_EQUAL, jt: 1, jf: 0, k: 17 },
+            drop(),
+        ]
+    };
+    let mut v4 = transport(9);
+    v4.push(step(LOAD_HALF, 6));
+    v4.push(sock_filter { code: JUMP_ANY_BIT, jt: 0, jf: 1, k: 0x1fff });
+    v4.push(drop());
+    v4.push(step(LOAD_HEADER_LENGTH, 0));
+    v4.extend(with_ports(LOAD_HALF_INDEXED, 0));
+    let mut v6 = vec![step(LOAD_BYTE, 6)];
+    [0, 43, 44, 51, 60].iter().for_each(|&extension| v6.extend(when(extension, keep())));
+    v6.extend(transport(6));
+    v6.extend(with_ports(LOAD_HALF, 40));
+    let mut all = vec![step(LOAD_WORD, PROTOCOL)];
+    all.extend(when(0x0800, v4));
+    all.extend(when(0x86dd, v6));
+    all.extend(when(0x8100, keep()));
+    all.extend(when(0x88a8, keep()));
+    all.push(drop());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel does with such a program, of what is used here.
+    fn run(program: &[sock_filter], protocol: u32, packet: &[u8]) -> u32 {
+        let (mut a, mut x, mut at) = (0_u32, 0_usize, 0);
+        loop {
+            let s = program[at];
+            let k = s.k as usize;
+            at += 1;
+            let half = |i: usize| packet.get(i..i + 2).map(|b| u32::from(u16::from_be_bytes([b[0], b[1]])));
+            match s.code {
+                LOAD_WORD if s.k == PROTOCOL => a = protocol,
+                LOAD_HALF | LOAD_HALF_INDEXED => match half(k + if s.code == LOAD_HALF { 0 } else { x }) {
+                    Some(value) => a = value,
+                    None => return 0,
+                },
+                LOAD_BYTE => match packet.get(k) {
+                    Some(value) => a = u32::from(*value),
+                    None => return 0,
+                },
+                LOAD_HEADER_LENGTH => x = usize::from(packet[k] & 15) * 4,
+                JUMP_EQUAL => at += usize::from(if a == s.k { s.jt } else { s.jf }),
+                JUMP_ANY_BIT => at += usize::from(if a & s.k != 0 { s.jt } else { s.jf }),
+                RETURN => return s.k,
+                other => panic!("{other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_ports_asked_for_pass() {
+        let ports: Vec<u16> = (2049..2049 + MOST_PORTS as u16).collect();
+        let program = program(&ports, 99);
+        let v4 = |protocol: u8, from: u16, to: u16, fragment: u8| {
+            let mut p = vec![0x46, 0, 0, 0, 0, 0, 0, fragment, 0, protocol];
+            p.resize(24, 0);
+            p.extend_from_slice(&from.to_be_bytes());
+            p.extend_from_slice(&to.to_be_bytes());
+            p
+        };
+        assert_eq!(run(&program, 0x800, &v4(6, 1000, 2049, 0)), 99);
+        assert_eq!(run(&program, 0x800, &v4(17, ports[MOST_PORTS - 1], 1000, 0)), 99);
+        assert_eq!(run(&program, 0x800, &v4(6, 1000, 2048, 0)), 0);
+        assert_eq!(run(&program, 0x800, &v4(1, 2049, 2049, 0)), 0);
+        assert_eq!(run(&program, 0x800, &v4(17, 2049, 2049, 7)), 0, "a later fragment has no ports");
+        let v6 = |next: u8, to: u16| {
+            let mut p = vec![0x60, 0, 0, 0, 0, 0, next];
+            p.resize(42, 0);
+            p.extend_from_slice(&to.to_be_bytes());
+            p
+        };
+        assert_eq!(run(&program, 0x86dd, &v6(6, 2050)), 99);
+        assert_eq!(run(&program, 0x86dd, &v6(6, 80)), 0);
+        assert_eq!(run(&program, 0x86dd, &v6(44, 80)), 99);
+        assert_eq!(run(&program, 0x8100, &[]), 99);
+        assert_eq!(run(&program, 0x806, &[0; 60]), 0);
+        assert_eq!(run(&super::program(&[], 7), 0x800, &v4(6, 1, 2, 0)), 7);
+    }
+}

@@ -1,0 +1,353 @@
+//! RPC messages out of a byte stream: record marks, headers, and everything else passed over without being looked at.
+//!
+//! A record is one or more fragments, each behind a 4-byte mark that says how long it is and whether it is the last. Only
+//! the first [`HEADER_BYTES`] of a message are kept. Where bytes are missing, lengths still tell where the next record
+//! begins, unless the mark itself is missing; then the next mark is searched for: by what must follow it.
+
+use super::message::{self, Heading};
+
+/// Bytes of a message that are kept: a call's header with the largest credentials there are, and the beginning of its
+/// arguments.
+const HEADER_BYTES: usize = 1200;
+
+/// Bytes by which a message is known to be one.
+const CHECKED_BYTES: usize = 24;
+
+/// A longer record is taken for garbage.
+const MOST_RECORD_BYTES: u64 = 256 << 20;
+
+/// Bytes that are searched for a first record before a stream is taken to carry something else.
+const SEARCHED_BYTES: u64 = 1 << 20;
+
+/// A message that pauses on its way for longer is told in pieces: in the pause nothing moved.
+const PAUSE_NS: i64 = 2_000_000;
+
+/// Pieces that a message can have; what follows is one piece.
+const MOST_PIECES: usize = 64;
+
+/// A part of a message between two pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub first_ns: i64,
+    pub last_ns: i64,
+    pub bytes: u64,
+}
+
+/// A message, seen whole; `heading` says what was in its head.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub first_ns: i64,
+    pub last_ns: i64,
+    /// Its parts, where it paused on its way; none, where it came in one piece.
+    pub parts: Vec<Part>,
+    /// Where in the stream it begins, its mark included.
+    pub offset: u64,
+    /// Its length, marks included.
+    pub bytes: u64,
+    pub heading: Heading,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Reading a mark.
+    Mark { have: [u8; 4], got: usize },
+    /// Inside a fragment.
+    Fragment { left: u64, last: bool },
+    /// The place in the stream is lost.
+    Lost,
+}
+
+/// The records of one direction.
+#[derive(Debug)]
+pub(crate) struct Records {
+    state: State,
+    header: Vec<u8>,
+    /// The header can grow no more: it is long enough, or bytes of it are missing.
+    closed: bool,
+    checked: bool,
+    in_message: bool,
+    first_ns: i64,
+    begun: u64,
+    /// Parts before the present one, and where and when the present one began and was last added to.
+    parts: Vec<Part>,
+    part: (u64, i64, i64),
+    position: u64,
+    searched: u64,
+    /// Whether a message was ever seen.
+    pub found: bool,
+    /// How often the place was lost after that.
+    pub resynchronised: u64,
+    /// Messages whose header was not captured.
+    pub headless: u64,
+}
+
+impl Records {
+    /// Of a stream seen from its first byte, or (`from_start` false) from somewhere.
+    pub(crate) fn new(from_start: bool) -> Records {
+        let state = if from_start { State::Mark { have: [0; 4], got: 0 } } else { State::Lost };
+        Records {
+            state,
+            header: Vec::new(),
+            closed: false,
+            checked: false,
+            in_message: false,
+            first_ns: 0,
+            begun: 0,
+            parts: Vec::new(),
+            part: (0, 0, 0),
+            position: 0,
+            searched: 0,
+            found: false,
+            resynchronised: 0,
+            headless: 0,
+        }
+    }
+
+    /// Takes the next bytes of the stream, then `missing` that were not captured. `is_pending` says whether a reply with
+    /// this number is waited for; `emit` takes the messages that are complete with these bytes.
+    pub(crate) fn feed(
+        &mut self,
+        at_ns: i64,
+        mut data: &[u8],
+        missing: u64,
+        mut at_start: bool,
+        is_pending: &dyn Fn(u32) -> bool,
+        emit: &mut dyn FnMut(Message),
+    ) {
+        self.pause(at_ns);
+        while !data.is_empty() {
+            let before = data.len();
+            data = match self.state {
+                State::Mark { have, got } => self.mark(at_ns, data, have, got),
+                State::Fragment { left, last } => self.fragment(at_ns, data, left, last, emit),
+                State::Lost => self.search(data, at_start, is_pending),
+            };
+            self.position += (before - data.len()) as u64;
+            at_start = false;
+        }
+        self.skip(at_ns, missing, emit);
+    }
+
+    fn mark<'a>(&mut self, at_ns: i64, data: &'a [u8], mut have: [u8; 4], mut got: usize) -> &'a [u8] {
+        let take = data.len().min(4 - got);
+        have[got..got + take].copy_from_slice(&data[..take]);
+        if got == 0 && !self.in_message {
+            (self.first_ns, self.begun) = (at_ns, self.position);
+            self.parts.clear();
+            self.part = (self.position, at_ns, at_ns);
+        }
+        got += take;
+        if got < 4 {
+            self.state = State::Mark { have, got };
+            return &data[take..];
+        }
+        let mark = u32::from_be_bytes(have);
+        let (left, last) = (u64::from(mark & 0x7fff_ffff), mark >> 31 == 1);
+        if (left < 8 && !self.in_message) || left == 0 || left > MOST_RECORD_BYTES {
+            self.lose();
+            return &data[take..];
+        }
+        if !self.in_message {
+            self.header.clear();
+            (self.in_message, self.closed, self.checked) = (true, false, false);
+        }
+        self.state = State::Fragment { left, last };
+        &data[take..]
+    }
+
+    fn fragment<'a>(&mut self, at_ns: i64, data: &'a [u8], left: u64, last: bool, emit: &mut dyn FnMut(Message)) -> &'a [u8] {
+        let take = data.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if !self.closed {
+            let keep = take.min(HEADER_BYTES - self.header.len());
+            self.header.extend_from_slice(&data[..keep]);
+            self.closed = self.header.len() == HEADER_BYTES;
+            if !self.checked && (self.header.len() >= CHECKED_BYTES || (last && take as u64 == left)) {
+                self.checked = true;
+                if !message::plausible(&self.header) {
+                    self.lose();
+                    return &data[take..];
+                }
+            }
+        }
+        self.passed(at_ns, take as u64, left, last, self.position + take as u64, emit);
+        &data[take..]
+    }
+
+    /// `count` bytes of a fragment with `left` bytes were passed, up to the stream's position `now`.
+    fn passed(&mut self, at_ns: i64, count: u64, left: u64, last: bool, now: u64, emit: &mut dyn FnMut(Message)) {
+        self.state = match (left - count, last) {
+            (0, false) => State::Mark { have: [0; 4], got: 0 },
+            (0, true) => {
+                self.in_message = false;
+                match message::parse(&self.header) {
+                    Some(heading) => {
+                        self.found = true;
+                        let parts = self.take_parts(at_ns, now);
+                        let (first_ns, offset) = (self.first_ns, self.begun);
+                        emit(Message { first_ns, last_ns: at_ns, parts, offset, bytes: now - offset, heading });
+                    }
+                    None => self.headless += 1,
+                }
+                State::Mark { have: [0; 4], got: 0 }
+            }
+            (left, last) => State::Fragment { left, last },
+        };
+    }
+
+    /// Notes a pause within a message, if there was one.
+    fn pause(&mut self, at_ns: i64) {
+        let begun = self.in_message || matches!(self.state, State::Mark { got: 1.., .. });
+        let (from, first_ns, last_ns) = self.part;
+        if begun && at_ns.saturating_sub(last_ns) > PAUSE_NS && self.parts.len() < MOST_PIECES && self.position > from {
+            self.parts.push(Part { first_ns, last_ns, bytes: self.position - from });
+            self.part = (self.position, at_ns, at_ns);
+        }
+        self.part.2 = at_ns;
+    }
+
+    /// The parts of the message that ends at the stream's position `now`.
+    fn take_parts(&mut self, at_ns: i64, now: u64) -> Vec<Part> {
+        if self.parts.is_empty() {
+            return Vec::new();
+        }
+        let (from, first_ns, _) = self.part;
+        self.parts.push(Part { first_ns, last_ns: at_ns, bytes: now.saturating_sub(from) });
+        std::mem::take(&mut self.parts)
+    }
+
+    /// Bytes that were sent and not captured.
+    fn skip(&mut self, at_ns: i64, missing: u64, emit: &mut dyn FnMut(Message)) {
+        if missing == 0 {
+            return;
+        }
+        let mut rest = missing;
+        if let State::Fragment { left, last } = self.state {
+            let count = left.min(missing);
+            self.closed = true;
+            self.passed(at_ns, count, left, last, self.position + count, emit);
+            rest -= count;
+        }
+        self.position += missing;
+        if rest > 0 {
+            self.lose();
+        }
+    }
+
+    /// How often messages were missed.
+    pub(crate) fn missed(&self) -> u64 {
+        self.resynchronised + self.headless
+    }
+
+    fn lose(&mut self) {
+        if self.found && !matches!(self.state, State::Lost) {
+            self.resynchronised += 1;
+        }
+        (self.state, self.in_message) = (State::Lost, false);
+    }
+
+    fn search<'a>(&mut self, data: &'a [u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> &'a [u8] {
+        let given_up = !self.found && self.searched > SEARCHED_BYTES;
+        self.searched += data.len() as u64;
+        let places = if given_up { usize::from(at_start) } else { data.len().saturating_sub(3 * 4) };
+        for at in 0..places {
+            if message::begins_record(&data[at..], at_start && at == 0, is_pending) {
+                self.state = State::Mark { have: [0; 4], got: 0 };
+                self.in_message = false;
+                return &data[at..];
+            }
+        }
+        &data[data.len()..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::made::{call, reply};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(body: &[u8], cuts: &[usize]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut at = 0;
+        for cut in cuts.iter().copied().chain([body.len()]) {
+            let to = (at + cut).min(body.len());
+            let last = u32::from(to == body.len()) << 31;
+            if to > at {
+                out.extend_from_slice(&(last | (to - at) as u32).to_be_bytes());
+                out.extend_from_slice(&body[at..to]);
+            }
+            at = to;
+        }
+        out
+    }
+
+    fn fed(records: &mut Records, pieces: &[(&[u8], u64)]) -> Vec<(u32, u64, u64)> {
+        let mut seen = Vec::new();
+        for (i, (data, missing)) in pieces.iter().enumerate() {
+            records.feed(i as i64, data, *missing, true, &|_| false, &mut |m| seen.push((m.heading.xid(), m.offset, m.bytes)));
+        }
+        seen
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_found_however_they_are_cut(sizes in prop::collection::vec((0_usize..3000, 30_usize..900), 1..12), step in 1_usize..2000) {
+            let (mut bytes, mut wanted) = (Vec::new(), Vec::new());
+            for (i, (payload, fragment)) in sizes.iter().enumerate() {
+                let record = record(&call(i as u32 + 1, 100_003, 3, 7, *payload), &[*fragment; 4]);
+                wanted.push((i as u32 + 1, bytes.len() as u64, record.len() as u64));
+                bytes.extend_from_slice(&record);
+            }
+            let mut records = Records::new(true);
+            let pieces: Vec<(&[u8], u64)> = bytes.chunks(step).map(|c| (c, 0)).collect();
+            prop_assert_eq!(fed(&mut records, &pieces), wanted);
+            prop_assert_eq!(records.resynchronised, 0);
+        }
+    }
+
+    #[test]
+    fn missing_payload_is_counted_and_a_missing_mark_is_found_again() {
+        let one = record(&call(1, 100_003, 3, 7, 5000), &[]);
+        let two = record(&call(2, 100_003, 3, 7, 100), &[]);
+        let mut records = Records::new(true);
+        // The first message's tail is missing: the second stands where it must.
+        let missing = one.len() as u64 - 200;
+        assert_eq!(fed(&mut records, &[(&one[..200], missing), (&two, 0)]).len(), 2);
+        assert_eq!(records.resynchronised, 0);
+        // The tail of one and the mark of the next are missing: the one after that is found.
+        let seen = fed(&mut records, &[(&one[..200], missing + 10), (&two[10..], 0), (&two, 0)]);
+        assert_eq!(seen.iter().map(|s| s.0).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(records.resynchronised, 1);
+    }
+
+    #[test]
+    fn a_message_that_pauses_is_told_in_its_parts() {
+        let bytes = record(&call(1, 100_003, 3, 7, 5000), &[]);
+        let mut records = Records::new(true);
+        let mut seen = Vec::new();
+        let mut feed = |at_ms: i64, from: usize, to: usize| {
+            records.feed(at_ms * 1_000_000, &bytes[from..to], 0, false, &|_| false, &mut |m| seen.push(m));
+        };
+        feed(0, 0, 2);
+        feed(1, 2, 1000);
+        feed(50, 1000, 2000);
+        feed(51, 2000, 3000);
+        feed(90, 3000, bytes.len());
+        feed(200, 0, 100);
+        let of = |first: i64, last: i64, bytes: u64| Part { first_ns: first * 1_000_000, last_ns: last * 1_000_000, bytes };
+        assert_eq!(seen[0].parts, [of(0, 1, 1000), of(50, 51, 2000), of(90, 90, bytes.len() as u64 - 3000)]);
+    }
+
+    #[test]
+    fn a_stream_seen_from_the_middle_is_joined_and_another_protocol_is_left() {
+        let mut bytes = vec![7; 100];
+        bytes.extend(record(&call(5, 100_003, 3, 1, 10), &[]));
+        bytes.extend(record(&reply(6, 0, 40), &[]));
+        let mut records = Records::new(false);
+        assert_eq!(fed(&mut records, &[(&bytes, 0)]).iter().map(|s| s.0).collect::<Vec<_>>(), [5, 6]);
+        let mut other = Records::new(true);
+        let text = b"GET / HTTP/1.1\r\n".repeat(1000);
+        assert!(fed(&mut other, &vec![(&text[..], 0); 300]).is_empty());
+        assert!(!other.found && other.searched > SEARCHED_BYTES);
+    }
+}

@@ -1,0 +1,82 @@
+//! What the connections of a capture share: where rows go, what is counted, the servers' procedures, and calls that outlived their
+//! connection.
+
+use super::Counts;
+use super::call::Call;
+use super::emit::Out;
+use super::frame::End;
+use super::rpc::Procedure;
+use std::collections::HashMap;
+use thalweg_trace::{ObjectId, ObjectKind};
+
+/// Calls of ended connections that are remembered.
+const MOST_ORPHANS: usize = 1 << 16;
+
+/// Bytes beyond holes that all connections together keep.
+const MOST_HELD_BYTES: usize = 128 << 20;
+
+/// ... and one of them.
+const HELD_BYTES: usize = 1 << 20;
+
+/// What connections share.
+pub(super) struct Shared {
+    pub out: Out,
+    pub counts: Counts,
+    pub held_bytes: usize,
+    procedures: HashMap<(End, Procedure), ObjectId>,
+    orphans: HashMap<(u128, End, u32), Call>,
+}
+
+impl Shared {
+    pub(super) fn new(out: Out) -> Shared {
+        Shared { out, counts: Counts::default(), held_bytes: 0, procedures: HashMap::new(), orphans: HashMap::new() }
+    }
+
+    /// How much a connection that holds `its` bytes may hold.
+    pub(super) fn room(&self, its: usize) -> usize {
+        if self.held_bytes >= MOST_HELD_BYTES { its.min(HELD_BYTES / 16) } else { HELD_BYTES }
+    }
+
+    /// The row of a server's procedure.
+    pub(super) fn procedure(&mut self, server: End, procedure: Procedure) -> ObjectId {
+        if let Some(&object) = self.procedures.get(&(server, procedure)) {
+            return object;
+        }
+        if self.procedures.len() >= MOST_ORPHANS {
+            // Nobody has so many; fuzzed input does.
+            self.procedures.clear();
+        }
+        let attributes =
+            [("program", procedure.program_name()), ("version", procedure.version.to_string()), ("procedure", procedure.name())];
+        let object = self.out.object(ObjectKind::Server, server.to_string(), &attributes);
+        self.procedures.insert((server, procedure), object);
+        object
+    }
+
+    /// A call that another connection between the same two was not answered.
+    pub(super) fn orphan(&mut self, client_ip: u128, server: End, xid: u32, procedure: Procedure) -> Option<Call> {
+        let key = (client_ip, server, xid);
+        self.orphans.get(&key).filter(|call| call.procedure == procedure)?;
+        self.orphans.remove(&key)
+    }
+
+    /// Remembers a call whose connection has ended.
+    pub(super) fn keep_orphan(&mut self, client_ip: u128, server: End, xid: u32, call: Call) {
+        let dropped = match self.orphans.len() < MOST_ORPHANS {
+            true => self.orphans.insert((client_ip, server, xid), call),
+            false => Some(call),
+        };
+        if let Some(call) = dropped {
+            self.counts.unanswered += 1;
+            call.unanswered(&mut self.out, self.counts.last_ns);
+        }
+    }
+
+    /// The end of the capture: nobody answers them any more.
+    pub(super) fn end_orphans(&mut self) {
+        let mut calls: Vec<Call> = self.orphans.drain().map(|(_, call)| call).collect();
+        calls.sort_by_key(|call| (call.posted_ns, call.request));
+        self.counts.unanswered += calls.len() as u64;
+        calls.iter().for_each(|call| call.unanswered(&mut self.out, self.counts.last_ns));
+    }
+}

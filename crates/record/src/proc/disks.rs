@@ -1,0 +1,22 @@
+//! Disks, as /sys names them.
+
+use std::fs;
+
+/// A whole disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Disk {
+    /// As in /sys/block.
+    pub name: String,
+    /// Its device number.
+    pub number: (u32, u32),
+}
+
+/// The disk with this device number, or the one that the partition with it is a part of.
+pub(crate) fn whole_disk((major, minor): (u32, u32)) -> Option<Disk> {
+    let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let disk = if link.join("partition").exists() { link.parent()?.to_owned() } else { link };
+    let name = disk.file_name()?.to_string_lossy().into_owned();
+    let number = fs::read_to_string(disk.join("dev")).ok()?;
+    let (major, minor) = number.trim().split_once(':')?;
+    Some(Disk { name, number: (major.parse().ok()?, minor.parse().ok()?) })
+}

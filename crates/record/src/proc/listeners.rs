@@ -1,0 +1,198 @@
+//! Who listens on which port, in each network namespace.
+
+use super::processes::{Process, numbers_in};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// A TCP socket that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    /// Where.
+    pub address: SocketAddr,
+    /// What `/proc/PID/fd` calls it.
+    pub inode: u64,
+}
+
+/// The sockets that listen in the network namespace of a process.
+pub(crate) fn listening(pid: u32) -> Vec<Listener> {
+    let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+    ["tcp", "tcp6"].into_iter().flat_map(|file| text(file).lines().skip(1).filter_map(listener).collect::<Vec<_>>()).collect()
+}
+
+/// The network namespace of a process, as /proc names it: `net:[4026531840]`.
+pub(crate) fn namespace(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+/// The inode number in `socket:[12345]`.
+pub(crate) fn socket_inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The inodes of the sockets that a process has open.
+fn sockets_of(pid: u32) -> impl Iterator<Item = u64> {
+    let directory = format!("/proc/{pid}/fd");
+    let links = numbers_in(&directory).into_iter().filter_map(move |fd| fs::read_link(format!("{directory}/{fd}")).ok());
+    links.filter_map(|target| socket_inode(target.to_str()?))
+}
+
+/// Sockets that listen, in every network namespace that may be looked at, and whose they are.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    spaces: Vec<Space>,
+    /// Processes by the inode of their socket; only of processes whose descriptors may be read.
+    owners: BTreeMap<u64, BTreeSet<u32>>,
+}
+
+/// One network namespace.
+#[derive(Debug)]
+struct Space {
+    name: PathBuf,
+    /// Its own addresses.
+    own: BTreeSet<IpAddr>,
+    listening: Vec<Listener>,
+}
+
+impl Listeners {
+    /// Looks at the namespaces of these processes.
+    pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listeners {
+        let mut listeners = Listeners::default();
+        for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
+            let Some(name) = namespace(pid) else { continue };
+            if !listeners.spaces.iter().any(|space| space.name == name) {
+                listeners.spaces.push(Space::read(name, pid));
+            }
+        }
+        let inodes: BTreeSet<u64> =
+            listeners.spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode)).collect();
+        for process in table.values().filter(|process| !process.is_kernel) {
+            for inode in sockets_of(process.pid).filter(|inode| inodes.contains(inode)) {
+                listeners.owners.entry(inode).or_default().insert(process.pid);
+            }
+        }
+        listeners
+    }
+
+    fn on_port(&self, port: u16) -> impl Iterator<Item = u64> {
+        self.spaces
+            .iter()
+            .flat_map(|space| &space.listening)
+            .filter(move |listener| listener.address.port() == port)
+            .map(|listener| listener.inode)
+    }
+
+    /// Processes that listen on `port`.
+    pub(crate) fn processes(&self, port: u16) -> BTreeSet<u32> {
+        self.on_port(port).filter_map(|inode| self.owners.get(&inode)).flatten().copied().collect()
+    }
+
+    /// Whether anybody listens on `port`, also one whose owner may not be seen.
+    pub(crate) fn is_open(&self, port: u16) -> bool {
+        self.on_port(port).next().is_some()
+    }
+
+    /// Whether a process listens on any port.
+    pub(crate) fn has(&self, pid: u32) -> bool {
+        self.owners.values().any(|owners| owners.contains(&pid))
+    }
+
+    /// The processes that listen at an address, as a process in `namespace` would reach them: none where that is another machine's.
+    pub(crate) fn at(&self, address: &str, namespace: &Path) -> BTreeSet<u32> {
+        let addresses: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+        let mut found = BTreeSet::new();
+        for address in addresses {
+            // Loopback is each namespace's own.
+            let reached = |space: &&Space| space.name == namespace || !address.ip().is_loopback();
+            for listener in self.spaces.iter().filter(reached).flat_map(|space| space.answering(address)) {
+                found.extend(self.owners.get(&listener.inode).into_iter().flatten());
+            }
+        }
+        found
+    }
+}
+
+impl Space {
+    fn read(name: PathBuf, pid: u32) -> Space {
+        let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        let mut own = own_addresses(&text("fib_trie"));
+        own.extend(
+            text("if_inet6").lines().filter_map(|line| Some(IpAddr::from(u128::from_str_radix(line.get(..32)?, 16).ok()?.to_be_bytes()))),
+        );
+        Space { name, own, listening: listening(pid) }
+    }
+
+    /// What would take a connection to this address.
+    fn answering(&self, to: SocketAddr) -> impl Iterator<Item = &Listener> {
+        let is_own = to.ip().is_loopback() || self.own.contains(&to.ip());
+        let takes = move |at: &SocketAddr| at.port() == to.port() && (at.ip().to_canonical() == to.ip() || at.ip().is_unspecified());
+        self.listening.iter().filter(move |listener| is_own && takes(&listener.address))
+    }
+}
+
+/// The addresses of a namespace's own that /proc/net/fib_trie has: each stands above its line `/32 host LOCAL`.
+fn own_addresses(trie: &str) -> BTreeSet<IpAddr> {
+    let lines: Vec<&str> = trie.lines().map(str::trim).collect();
+    let local = lines.windows(2).filter(|pair| pair[1] == "/32 host LOCAL");
+    local.filter_map(|pair| pair[0].trim_start_matches(['|', '-', ' ']).parse::<IpAddr>().ok()).collect()
+}
+
+/// The kernel's number of the state LISTEN, as it is written.
+const LISTEN: &str = "0A";
+
+/// A line of /proc/net/tcp or tcp6, if its socket listens.
+fn listener(line: &str) -> Option<Listener> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    if *fields.get(3)? != LISTEN {
+        return None;
+    }
+    let (address, port) = fields.get(1)?.split_once(':')?;
+    // Words of four bytes, each as the processor has it in memory.
+    let words: Option<Vec<u32>> = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()).collect();
+    let bytes: Vec<u8> = words?.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let address = match bytes.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
+        16 => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
+        _ => return None,
+    };
+    Some(Listener { address: SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?), inode: fields.get(9)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc::processes;
+
+    #[test]
+    fn who_listens_at_an_address_is_found_and_no_neighbour_with_its_port() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let port = listener.local_addr().expect("an address").port();
+        let listeners = Listeners::read(&processes::all());
+        let ours = namespace(std::process::id()).expect("a namespace");
+        assert_eq!(listeners.at(&format!("127.0.0.1:{port}"), &ours), BTreeSet::from([std::process::id()]));
+        assert!(listeners.is_open(port) && listeners.has(std::process::id()));
+        assert!(listeners.processes(port).contains(&std::process::id()));
+        // Another machine's, another loopback address, another namespace's loopback.
+        assert!(listeners.at(&format!("192.0.2.7:{port}"), &ours).is_empty());
+        assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
+        assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
+        assert!(listeners.at("nonsense", &ours).is_empty());
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_writes_them() {
+        let line = |address: &str| format!("0: {address} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1");
+        assert_eq!(
+            listener(&line("0100007F:1B58")),
+            Some(Listener { address: "127.0.0.1:7000".parse().expect("an address"), inode: 4711 })
+        );
+        assert_eq!(listener(&line("0100007F:1B58").replace(" 0A ", " 01 ")), None);
+        assert_eq!(listener("rubbish"), None);
+        let six = listener(&line("00000000000000000000000001000000:1B58"));
+        assert_eq!(six, Some(Listener { address: "[::1]:7000".parse().expect("an address"), inode: 4711 }));
+        let trie =
+            "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.86.1.0\n        /24 link UNICAST\n     |-- 10.86.1.1\n        /32 host LOCAL\n";
+        assert_eq!(own_addresses(trie), BTreeSet::from(["10.86.1.1".parse().expect("an address")]));
+    }
+}

@@ -1,0 +1,147 @@
+//! Columns from rows: numbers, text, lists and maps as Parquet stores them.
+//!
+//! A column is one *leaf*, a map is two. A leaf holds the values that are there, and levels that say where they belong: a definition
+//! level for each row (or item of a list) tells whether there is a value, a repetition level of 0 begins a row. (Dremel: Melnik et al.,
+//! VLDB 2010; Parquet's encoding of it.)
+
+use bytes::Bytes;
+use parquet::data_type::ByteArray;
+
+/// The values of a leaf that are not absent.
+pub(super) enum Values {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Texts(Texts),
+}
+
+/// Texts, most of which are the same few: a number for each, into those that differ.
+#[derive(Default)]
+pub(super) struct Texts {
+    pub distinct: Vec<ByteArray>,
+    pub numbers: Vec<u32>,
+}
+
+/// Among how many a text is looked for. More differ in no dictionary that pays.
+const MOST_LOOKED_AT: usize = 64;
+
+impl Texts {
+    pub fn clear(&mut self) {
+        self.distinct.clear();
+        self.numbers.clear();
+    }
+
+    /// Appends a text. Those that come out of one dictionary share their bytes, and are known by where these are.
+    pub fn push(&mut self, text: ByteArray) {
+        let same = |known: &ByteArray| std::ptr::eq(known.data(), text.data());
+        let number = self.distinct.iter().take(MOST_LOOKED_AT).position(same).unwrap_or_else(|| {
+            self.distinct.push(text.clone());
+            self.distinct.len() - 1
+        });
+        self.numbers.push(number as u32);
+    }
+
+    pub fn to_vec(&self) -> Vec<ByteArray> {
+        self.numbers.iter().map(|&number| self.distinct[number as usize].clone()).collect()
+    }
+}
+
+impl FromIterator<ByteArray> for Texts {
+    fn from_iter<I: IntoIterator<Item = ByteArray>>(texts: I) -> Texts {
+        let distinct: Vec<ByteArray> = texts.into_iter().collect();
+        Texts { numbers: (0..distinct.len() as u32).collect(), distinct }
+    }
+}
+
+/// One leaf of a table's columns, in memory.
+pub(super) struct Leaf {
+    pub values: Values,
+    /// Definition levels; empty where every row has a value.
+    pub definition: Vec<i16>,
+    /// Repetition levels; empty where a row has at most one value.
+    pub repetition: Vec<i16>,
+}
+
+/// A number that a column can hold.
+pub(super) trait Number: Sized {
+    fn values(numbers: impl Iterator<Item = Self>) -> Values;
+}
+
+impl Number for u64 {
+    fn values(numbers: impl Iterator<Item = u64>) -> Values {
+        Values::Int64(numbers.map(|number| number as i64).collect())
+    }
+}
+
+impl Number for i64 {
+    fn values(numbers: impl Iterator<Item = i64>) -> Values {
+        Values::Int64(numbers.collect())
+    }
+}
+
+impl Number for u32 {
+    fn values(numbers: impl Iterator<Item = u32>) -> Values {
+        Values::Int32(numbers.map(|number| number as i32).collect())
+    }
+}
+
+/// A number of the file's unsigned columns of signed type (nanoseconds, bytes), which end at 2⁶³ − 1.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A column whose values are never absent.
+pub(super) fn numbers<N: Number>(numbers: impl Iterator<Item = N>) -> Leaf {
+    Leaf { values: N::values(numbers), definition: Vec::new(), repetition: Vec::new() }
+}
+
+/// A column whose values may be absent.
+pub(super) fn optional<N: Number>(rows: impl Iterator<Item = Option<N>>) -> Leaf {
+    let mut definition = Vec::new();
+    let values = N::values(rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten());
+    Leaf { values, definition, repetition: Vec::new() }
+}
+
+/// A column of names: members of a closed set by number.
+pub(super) fn names(set: &[&'static str], rows: impl Iterator<Item = u8>) -> Leaf {
+    Leaf { values: Values::Texts(members(set, rows)), definition: Vec::new(), repetition: Vec::new() }
+}
+
+/// The same where a name may be absent.
+pub(super) fn optional_names(set: &[&'static str], rows: impl Iterator<Item = Option<u8>>) -> Leaf {
+    let mut definition = Vec::new();
+    let present = rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten();
+    let values = Values::Texts(members(set, present));
+    Leaf { values, definition, repetition: Vec::new() }
+}
+
+fn members(set: &[&'static str], numbers: impl Iterator<Item = u8>) -> Texts {
+    let distinct = set.iter().map(|name| Bytes::from_static(name.as_bytes()).into()).collect();
+    Texts { distinct, numbers: numbers.map(u32::from).collect() }
+}
+
+pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> Leaf {
+    Leaf { values: Values::Texts(texts.map(ByteArray::from).collect()), definition: Vec::new(), repetition: Vec::new() }
+}
+
+/// A column of lists of text.
+pub(super) fn lists<'a>(rows: impl Iterator<Item = impl ExactSizeIterator<Item = &'a str>>) -> Leaf {
+    let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows {
+        if row.len() == 0 {
+            definition.push(0);
+            repetition.push(0);
+        }
+        for (at, item) in row.enumerate() {
+            values.push(ByteArray::from(item));
+            definition.push(1);
+            repetition.push(i16::from(at > 0));
+        }
+    }
+    Leaf { values: Values::Texts(values.into_iter().collect()), definition, repetition }
+}
+
+/// A column of names with values: two leaves.
+pub(super) fn maps<'a>(rows: impl Iterator<Item = &'a Vec<(String, String)>> + Clone) -> [Leaf; 2] {
+    let names = rows.clone().map(|row| row.iter().map(|(name, _)| name.as_str()));
+    [lists(names), lists(rows.map(|row| row.iter().map(|(_, value)| value.as_str())))]
+}

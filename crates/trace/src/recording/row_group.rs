@@ -1,0 +1,338 @@
+//! The rows of one row group, column by column.
+//!
+//! A column is decoded when it is asked for, into memory that the next one uses again: a walk over a large recording decodes one row
+//! group after the other, and memory that went back to the kernel in between would cost as much as the decoding.
+
+use super::leaf::Texts;
+use super::window::{Window, guarded};
+use crate::TraceError;
+use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::page_index::RowGroupPageIndex;
+use parquet::file::properties::ReaderProperties;
+use parquet::file::reader::RowGroupReader;
+use parquet::file::serialized_reader::SerializedRowGroupReader;
+use parquet::schema::types::ColumnDescriptor;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A row group that can be read.
+pub(super) struct RowGroup<'a> {
+    path: &'a Path,
+    rows: usize,
+    reader: SerializedRowGroupReader<'a, Window>,
+    metadata: &'a RowGroupMetaData,
+    decoded: RefCell<Decoded>,
+}
+
+/// Definition and repetition levels of a leaf, as in [`super::leaf::Leaf`].
+#[derive(Default)]
+struct Levels {
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+/// One leaf, decoded: its levels, and values of one of the three types.
+#[derive(Default)]
+struct Decoded {
+    levels: Levels,
+    int32: Vec<i32>,
+    int64: Vec<i64>,
+    texts: Texts,
+    /// Texts that are on their way into `texts`.
+    some: Vec<ByteArray>,
+}
+
+/// Texts are decoded this many at a time, so that little memory is used for what is mostly the same few.
+const TEXTS_AT_A_TIME: usize = 1024;
+
+impl Levels {
+    /// Decodes a leaf of `rows` rows, `at_a_time` of them before `taken` sees the values.
+    fn decode<T: DataType>(
+        &mut self,
+        mut reader: ColumnReaderImpl<T>,
+        (mut rows, at_a_time): (usize, usize),
+        values: &mut Vec<T::T>,
+        mut taken: impl FnMut(&mut Vec<T::T>),
+    ) -> Result<(), ParquetError> {
+        self.definition.clear();
+        self.repetition.clear();
+        values.clear();
+        while rows > 0 {
+            let most = rows.min(at_a_time);
+            let (read, _, levels) = reader.read_records(most, Some(&mut self.definition), Some(&mut self.repetition), values)?;
+            if read == 0 && levels == 0 {
+                return Err(ParquetError::General("a row group has fewer rows than it says".to_owned()));
+            }
+            rows -= read;
+            taken(values);
+        }
+        Ok(())
+    }
+}
+
+impl Decoded {
+    /// Decodes a leaf; its number of values, `None` if it is of a type that no table of ours has.
+    fn read(&mut self, reader: ColumnReader, rows: usize) -> Result<Option<usize>, ParquetError> {
+        let Decoded { levels, int32, int64, texts, some } = self;
+        Ok(Some(match reader {
+            ColumnReader::Int32ColumnReader(reader) => {
+                levels.decode(reader, (rows, rows), int32, |_| ())?;
+                int32.len()
+            }
+            ColumnReader::Int64ColumnReader(reader) => {
+                levels.decode(reader, (rows, rows), int64, |_| ())?;
+                int64.len()
+            }
+            ColumnReader::ByteArrayColumnReader(reader) => {
+                texts.clear();
+                levels.decode(reader, (rows, TEXTS_AT_A_TIME), some, |some| some.drain(..).for_each(|text| texts.push(text)))?;
+                texts.numbers.len()
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// A row for each of `present`: the next value through `convert`, or `absent`.
+fn placed<V, T: Clone>(
+    present: impl Iterator<Item = bool>,
+    mut values: impl Iterator<Item = V>,
+    absent: &T,
+    mut convert: impl FnMut(V) -> T,
+) -> Vec<T> {
+    present.map(|there| if there { values.next().map_or_else(|| absent.clone(), &mut convert) } else { absent.clone() }).collect()
+}
+
+/// What the file says of a leaf, and its levels.
+struct Shape<'a> {
+    about: &'a ColumnDescriptor,
+    levels: &'a Levels,
+}
+
+impl Shape<'_> {
+    fn expected_values(&self, rows: usize) -> usize {
+        if self.about.max_def_level() == 0 { rows } else { self.levels.definition.len() - self.absent() }
+    }
+
+    fn absent(&self) -> usize {
+        let most = self.about.max_def_level();
+        self.levels.definition.iter().filter(|&&level| level < most).count()
+    }
+
+    fn is_unsigned(&self) -> bool {
+        match self.about.logical_type_ref() {
+            Some(LogicalType::Integer(integer)) => !integer.is_signed,
+            _ => matches!(self.about.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64),
+        }
+    }
+
+    /// Each row's value through `convert`, `absent` where there is none; last row first if `backward`.
+    fn each<'v, V: 'v, T: Clone>(&self, backward: bool, values: &'v [V], absent: &T, convert: impl FnMut(&'v V) -> T) -> Vec<T> {
+        let most = self.about.max_def_level();
+        let levels = &self.levels.definition;
+        // Most columns have a value in every row, or in none.
+        if most == 0 || values.len() == levels.len() {
+            return if backward { values.iter().rev().map(convert).collect() } else { values.iter().map(convert).collect() };
+        }
+        if values.is_empty() {
+            return vec![absent.clone(); levels.len()];
+        }
+        if backward {
+            placed(levels.iter().rev().map(|&level| level == most), values.iter().rev(), absent, convert)
+        } else {
+            placed(levels.iter().map(|&level| level == most), values.iter(), absent, convert)
+        }
+    }
+
+    /// The rows of a repeated leaf; an absent item is an empty text.
+    fn lists(&self, values: &[String]) -> Vec<Vec<String>> {
+        let (most, item) = (self.about.max_def_level(), self.about.repeated_ancestor_def_level());
+        let (mut rows, mut values) = (Vec::new(), values.iter());
+        for (&definition, &repetition) in self.levels.definition.iter().zip(&self.levels.repetition) {
+            if repetition == 0 {
+                rows.push(Vec::new());
+            }
+            let (Some(row), true) = (rows.last_mut(), definition >= item) else { continue };
+            let value = if definition == most { values.next() } else { None };
+            row.push(value.cloned().unwrap_or_default());
+        }
+        rows
+    }
+}
+
+impl<'a> RowGroup<'a> {
+    /// A row group whose bytes `window` has in memory.
+    pub fn new(path: &'a Path, window: Window, number: usize, metadata: &'a RowGroupMetaData) -> Result<RowGroup<'a>, TraceError> {
+        let properties = Arc::new(ReaderProperties::builder().build());
+        let index = RowGroupPageIndex::new(number, None);
+        let reader = guarded(path, || SerializedRowGroupReader::new(Arc::new(window), metadata, index, properties))?;
+        Ok(RowGroup { path, rows: metadata.num_rows() as usize, reader, metadata, decoded: RefCell::default() })
+    }
+
+    pub fn error(&self, problem: impl std::fmt::Display) -> TraceError {
+        TraceError::new(self.path, problem)
+    }
+
+    /// The leaves of the column of this name, by number.
+    fn leaves(&self, name: &str) -> Result<Vec<usize>, TraceError> {
+        let columns = self.metadata.schema_descr().columns().iter().enumerate();
+        let named = columns.filter(|(_, about)| about.path().parts().first().is_some_and(|root| root == name));
+        let leaves: Vec<usize> = named.map(|(number, _)| number).collect();
+        if leaves.is_empty() {
+            return Err(self.error(format!("has no column `{name}`; SCHEMA.md lists the columns")));
+        }
+        Ok(leaves)
+    }
+
+    fn wrong(&self, name: &str, about: &ColumnDescriptor) -> TraceError {
+        let kind = match about.logical_type_ref() {
+            Some(logical) => format!("{} ({logical:?})", about.physical_type()),
+            None => about.physical_type().to_string(),
+        };
+        self.error(format!("column `{name}` is of type {kind}, which is not the recording's"))
+    }
+
+    /// Decodes leaf `number` of column `name` and hands it on, if it is of this type and repeated so often.
+    fn leaf<T>(
+        &self,
+        (name, number): (&str, usize),
+        (physical, unsigned, repeated): (Type, bool, i16),
+        use_it: impl FnOnce(&Shape<'_>, &Decoded) -> Result<T, TraceError>,
+    ) -> Result<T, TraceError> {
+        let about = self.metadata.schema_descr().column(number);
+        let mut decoded = self.decoded.borrow_mut();
+        let values = guarded(self.path, || decoded.read(self.reader.get_column_reader(number)?, self.rows))?;
+        let shape = Shape { about: &about, levels: &decoded.levels };
+        let fits = about.physical_type() == physical && shape.is_unsigned() == unsigned && about.max_rep_level() == repeated;
+        let Some(values) = values.filter(|_| fits) else { return Err(self.wrong(name, &about)) };
+        let expected = shape.expected_values(self.rows);
+        if values != expected {
+            return Err(self.error(format!("is damaged: column `{name}` has {values} values where its levels say {expected}")));
+        }
+        use_it(&shape, &decoded)
+    }
+
+    fn int64<T: Clone>(
+        &self,
+        name: &str,
+        (unsigned, backward): (bool, bool),
+        absent: T,
+        convert: impl Fn(i64) -> T,
+    ) -> Result<Vec<T>, TraceError> {
+        let leaf = (name, self.leaves(name)?[0]);
+        self.leaf(leaf, (Type::INT64, unsigned, 0), |shape, decoded| {
+            Ok(shape.each(backward, &decoded.int64, &absent, |&value| convert(value)))
+        })
+    }
+
+    fn int32<T: Clone>(&self, name: &str, backward: bool, absent: T, convert: impl Fn(i32) -> T) -> Result<Vec<T>, TraceError> {
+        let leaf = (name, self.leaves(name)?[0]);
+        self.leaf(leaf, (Type::INT32, true, 0), |shape, decoded| Ok(shape.each(backward, &decoded.int32, &absent, |&value| convert(value))))
+    }
+
+    pub fn u64s(&self, name: &str) -> Result<Vec<Option<u64>>, TraceError> {
+        self.int64(name, (true, false), None, |value| Some(value as u64))
+    }
+
+    pub fn i64s(&self, name: &str) -> Result<Vec<Option<i64>>, TraceError> {
+        self.int64(name, (false, false), None, Some)
+    }
+
+    pub fn u32s(&self, name: &str) -> Result<Vec<Option<u32>>, TraceError> {
+        self.int32(name, false, None, |value| Some(value as u32))
+    }
+
+    pub fn u64s_backward(&self, name: &str, absent: u64) -> Result<Vec<u64>, TraceError> {
+        self.int64(name, (true, true), absent, |value| value as u64)
+    }
+
+    pub fn i64s_backward<T: Clone>(&self, name: &str, absent: T, convert: impl Fn(i64) -> T) -> Result<Vec<T>, TraceError> {
+        self.int64(name, (false, true), absent, convert)
+    }
+
+    pub fn u32s_backward(&self, name: &str, absent: u32) -> Result<Vec<u32>, TraceError> {
+        self.int32(name, true, absent, |value| value as u32)
+    }
+
+    fn strings(&self, name: &str, texts: &Texts) -> Result<Vec<String>, TraceError> {
+        let not_text = |_| self.error(format!("is damaged: column `{name}` holds text that is not UTF-8"));
+        let text = |value: &ByteArray| std::str::from_utf8(value.data()).map_err(not_text).map(str::to_owned);
+        let distinct: Vec<String> = texts.distinct.iter().map(text).collect::<Result<_, _>>()?;
+        Ok(texts.numbers.iter().map(|&number| distinct[number as usize].clone()).collect())
+    }
+
+    /// Text of each row, empty where it is absent.
+    pub fn texts(&self, name: &str) -> Result<Vec<String>, TraceError> {
+        let leaf = (name, self.leaves(name)?[0]);
+        self.leaf(leaf, (Type::BYTE_ARRAY, false, 0), |shape, decoded| {
+            let strings = self.strings(name, &decoded.texts)?;
+            Ok(shape.each(false, &strings, &String::new(), String::clone))
+        })
+    }
+
+    /// What each of a column's texts stands for in a closed set.
+    fn members<T: Clone>(
+        &self,
+        name: &str,
+        backward: bool,
+        absent: Option<T>,
+        member: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, TraceError> {
+        let known = |value: &ByteArray| {
+            let text = String::from_utf8_lossy(value.data());
+            member(&text).ok_or_else(|| self.error(format!("column `{name}` says `{text}`, which this version does not know")))
+        };
+        let leaf = (name, self.leaves(name)?[0]);
+        self.leaf(leaf, (Type::BYTE_ARRAY, false, 0), |shape, decoded| {
+            let Texts { distinct, numbers } = &decoded.texts;
+            let members: Vec<T> = distinct.iter().map(known).collect::<Result<_, _>>()?;
+            let Some(absent) = absent.or_else(|| members.first().filter(|_| shape.absent() == 0).cloned()) else {
+                return self.present(name, None);
+            };
+            Ok(shape.each(backward, numbers, &absent, |&number| members[number as usize].clone()))
+        })
+    }
+
+    /// A column of names from a closed set, last row first. Without an `absent`, a name that is absent is an error.
+    pub fn names_backward<T: Clone>(
+        &self,
+        name: &str,
+        absent: Option<T>,
+        member: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, TraceError> {
+        self.members(name, true, absent, member)
+    }
+
+    /// A column of names, one member per row.
+    pub fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
+        self.members(name, false, Some(None), |text| member(text).map(Some))
+    }
+
+    fn lists_of(&self, leaf: (&str, usize)) -> Result<Vec<Vec<String>>, TraceError> {
+        self.leaf(leaf, (Type::BYTE_ARRAY, false, 1), |shape, decoded| Ok(shape.lists(&self.strings(leaf.0, &decoded.texts)?)))
+    }
+
+    pub fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {
+        self.lists_of((name, self.leaves(name)?[0]))
+    }
+
+    pub fn maps(&self, name: &str) -> Result<Vec<Vec<(String, String)>>, TraceError> {
+        let leaves = self.leaves(name)?;
+        let [keys, values] = leaves[..] else { return Err(self.wrong(name, &self.metadata.schema_descr().column(leaves[0]))) };
+        let (keys, values) = (self.lists_of((name, keys))?, self.lists_of((name, values))?);
+        if keys.len() != values.len() || keys.iter().zip(&values).any(|(keys, values)| keys.len() != values.len()) {
+            return Err(self.error(format!("is damaged: column `{name}` has other numbers of names than of values")));
+        }
+        Ok(keys.into_iter().zip(values).map(|(keys, values)| keys.into_iter().zip(values).collect()).collect())
+    }
+
+    /// The value of a column that is never absent.
+    pub fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
+        value.ok_or_else(|| self.error(format!("column `{name}` has an absent value where there must be one")))
+    }
+}

@@ -1,0 +1,6 @@
+//! The command line, the terminal, bad input and Ctrl-C.
+
+mod bad_input;
+mod interrupts;
+mod promises;
+mod terminal;

@@ -1,0 +1,23 @@
+//! File systems of a test's own.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A small file system of its own; unmounted with its owner.
+pub struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None`: it cannot be mounted here.
+    pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
+        std::fs::create_dir_all(at).ok()?;
+        let done =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).output().ok()?.status.success();
+        done.then(|| SmallDisk(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

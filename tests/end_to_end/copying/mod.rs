@@ -1,0 +1,5 @@
+//! Copies of files and trees, and what killed ones leave behind.
+
+mod files;
+mod partials;
+mod trees;

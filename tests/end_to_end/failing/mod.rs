@@ -1,0 +1,8 @@
+//! Servers, disks and networks that fail, fall silent or lie.
+
+mod hostile;
+mod limits;
+mod lost;
+mod namespaces;
+mod servers;
+mod silence;

@@ -1,0 +1,341 @@
+//! Servers that are killed, stopped, full or gone, in the middle of a copy: the error names them, nothing is taken for whole.
+
+use crate::common::{
+    Running, Said, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
+};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A copy from a pipe, so that the test decides when it is in the middle.
+struct FedCopy {
+    copy: Running,
+    input: Option<std::process::ChildStdin>,
+    fed_bytes: usize,
+}
+
+impl FedCopy {
+    fn start(store: &Path, target: &str, flags: &[&str]) -> FedCopy {
+        let mut command = thalweg([&["cp", "--quiet", "--request", "1Mi", "--store", text(store)], flags, &["-", target]].concat());
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut copy = Running::start(command);
+        let input = copy.child().stdin.take();
+        FedCopy { copy, input, fed_bytes: 0 }
+    }
+
+    /// Feeds this much more; false when the copy does not read any more.
+    fn feed(&mut self, bytes: usize) -> bool {
+        let bytes = content(self.fed_bytes as u64, bytes);
+        self.fed_bytes += bytes.len();
+        self.input.as_mut().is_some_and(|input| input.write_all(&bytes).is_ok())
+    }
+
+    /// The input ends; how the copy ended.
+    fn end(mut self) -> Said {
+        drop(self.input.take());
+        let mut err = String::new();
+        self.copy.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+        Said { code: self.copy.wait(), out: String::new(), err }
+    }
+}
+
+/// Feeds a copy until every I/O server has bytes of it.
+fn in_the_middle(servers: &Servers, count: usize, flags: &[&str]) -> FedCopy {
+    let mut copy = FedCopy::start(&servers.store, "thal:/big", flags);
+    let mut reached = false;
+    for _ in 0..64 {
+        assert!(copy.feed(1 << 20), "the copy ended early: {}", copy.end().err);
+        reached = (0..count).all(|i| stored_bytes(&servers.directory().join(format!("io{i}"))) > 0);
+        if reached {
+            break;
+        }
+    }
+    if !reached {
+        wait_until("every server has bytes", || (0..count).all(|i| stored_bytes(&servers.directory().join(format!("io{i}"))) > 0));
+    }
+    copy
+}
+
+/// No name in the store stands for a file that is not whole.
+#[track_caller]
+fn nothing_is_taken_for_whole(store: &Path) {
+    let names = run(["ls", "--store", text(store), "/"]).done().out;
+    assert!(names.lines().all(|name| name.ends_with(".partial")), "{names}");
+}
+
+#[test]
+fn a_server_killed_in_the_middle_is_named_within_two_seconds_and_works_again_when_it_is_back() {
+    let mut servers = Servers::start(3);
+    let mut copy = in_the_middle(&servers, 3, &[]);
+    servers.kill("io1");
+    let killed = Instant::now();
+    while copy.feed(1 << 20) && killed.elapsed() < Duration::from_secs(30) {}
+    let said = copy.end();
+    let took = killed.elapsed();
+    said.failed(1, &["io1", "big"]);
+    // Two seconds are promised; a loaded machine may take some more to start and end processes.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    servers.serve("io1");
+    nothing_is_taken_for_whole(&servers.store);
+    run(["cp", "--quiet", "--force", "--store", text(&servers.store), "--source", "memory:8Mi", "thal:/big"]).done();
+}
+
+#[test]
+fn a_server_killed_and_started_again_in_the_middle_is_an_error_or_a_whole_file() {
+    let mut servers = Servers::start(3);
+    let mut copy = in_the_middle(&servers, 3, &[]);
+    servers.kill("io1");
+    servers.serve("io1");
+    for _ in 0..16 {
+        if !copy.feed(1 << 20) {
+            break;
+        }
+    }
+    let fed_bytes = copy.fed_bytes;
+    let said = copy.end();
+    if said.code == Some(0) {
+        let stat = run(["stat", "--json", "--store", text(&servers.store), "/big"]).done().json();
+        assert_eq!(stat["size_bytes"], fed_bytes);
+    } else {
+        said.failed(1, &["io1", "big"]);
+        nothing_is_taken_for_whole(&servers.store);
+    }
+}
+
+#[test]
+fn a_server_killed_in_the_middle_of_reading_out_is_named() {
+    let mut servers = Servers::start(2);
+    let store = servers.store.clone();
+    run(["cp", "--quiet", "--store", text(&store), "--source", "memory:256Mi", "thal:/big"]).done();
+    let here = scratch();
+    // Nobody reads the pipe beyond its first bytes, so the copy is in the middle for as long as we like.
+    let mut command = thalweg(["cp", "--quiet", "--store", text(&store), "thal:/big", "-"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 4096]).unwrap();
+    servers.kill("io1");
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.failed(1, &["io1", "big"]);
+    let target = here.path().join("out");
+    run(["cp", "--quiet", "--store", text(&store), "thal:/big", text(&target)]).failed(1, &["io1"]);
+    assert!(!target.exists());
+}
+
+#[test]
+fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
+    let mut servers = Servers::start(3);
+    let here = scratch();
+    let recording = here.path().join("stalled.thw");
+    let mut copy = in_the_middle(&servers, 3, &["--record", text(&recording)]);
+    servers.process("io1").signal(libc::SIGSTOP);
+    let feeding = std::thread::spawn(move || {
+        for _ in 0..64 {
+            copy.feed(1 << 20);
+        }
+        copy.end()
+    });
+    // The length of the stall is what is tested.
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(!feeding.is_finished(), "without io1 there is no end");
+    servers.process("io1").signal(libc::SIGCONT);
+    feeding.join().unwrap().done();
+    let document = run(["explain", "--json", text(&recording)]).done().json();
+    let of_io1: f64 = document["critical_path"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|charge| charge["where"].as_str().is_some_and(|place| place.contains("io1")))
+        .filter_map(|charge| charge["seconds"].as_f64())
+        .sum();
+    assert!(of_io1 >= 4.5, "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
+    let sentence = document["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("io1"), "{sentence}");
+}
+
+#[test]
+fn a_server_stopped_for_good_is_an_error_after_the_timeout() {
+    let mut servers = Servers::start(2);
+    let mut copy = in_the_middle(&servers, 2, &["--timeout", "2"]);
+    servers.process("io1").signal(libc::SIGSTOP);
+    let stopped = Instant::now();
+    let feeding = std::thread::spawn(move || {
+        while copy.feed(1 << 20) && stopped.elapsed() < Duration::from_secs(50) {}
+        copy.end()
+    });
+    let said = feeding.join().unwrap();
+    assert!(stopped.elapsed() >= Duration::from_millis(1900), "it waited for as long as it was told");
+    said.failed(1, &["io1", "big"]);
+    servers.process("io1").signal(libc::SIGCONT);
+    nothing_is_taken_for_whole(&servers.store);
+}
+
+#[test]
+fn names_fail_without_the_metadata_service_and_work_again_when_it_is_back() {
+    let mut servers = Servers::start(2);
+    let store = servers.store.clone();
+    run(["cp", "--quiet", "--store", text(&store), "--source", "memory:1Mi", "thal:/f"]).done();
+    servers.kill("metadata");
+    run(["ls", "--store", text(&store), "--timeout", "2", "/"]).failed(1, &["metadata"]);
+    servers.serve("metadata");
+    assert_eq!(run(["ls", "--store", text(&store), "/"]).done().out, "f\n");
+    let stat = run(["stat", "--json", "--store", text(&store), "/f"]).done().json();
+    assert_eq!(stat["size_bytes"], 1 << 20);
+}
+
+#[test]
+fn a_full_disk_on_one_server_is_named_and_nothing_is_half_made() {
+    if !is_root() {
+        return skipped("a file system of limited size needs root");
+    }
+    let here = scratch();
+    let small = here.path().join("small");
+    let Some(_disk) = SmallDisk::mount(&small, "8m") else {
+        return skipped("a tmpfs cannot be mounted here");
+    };
+    let mut servers = Servers::describe(2, |directory, i| vec![if i == 1 { small.clone() } else { directory.join("io0") }]);
+    for name in ["metadata", "io0", "io1"] {
+        servers.serve(name);
+    }
+    let store = servers.store.clone();
+    let source = file(here.path(), "source", &content(1, 64 << 20));
+    run(["cp", "--quiet", "--store", text(&store), text(&source), "thal:/big"]).failed(1, &["io1", "big", "space"]);
+    nothing_is_taken_for_whole(&store);
+    run(["rm", "-f", "--store", text(&store), "/big.partial"]).done();
+    // What failed has given its space back, and small files still fit.
+    wait_until("the space is back", || {
+        run(["cp", "--quiet", "--force", "--store", text(&store), "--source", "memory:4Mi", "thal:/little"]).code == Some(0)
+    });
+    let stat = run(["stat", "--json", "--store", text(&store), "/little"]).done().json();
+    assert_eq!(stat["size_bytes"], 4 << 20);
+}
+
+#[test]
+fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_whole_or_nothing() {
+    for unlink in [false, true] {
+        let mut servers = Servers::start(2);
+        let store = servers.store.clone();
+        let here = scratch();
+        let source = here.path().join("source");
+        let size = 256 << 20;
+        std::fs::write(&source, content(1, size)).unwrap();
+        // A stopped server holds the copy in its middle.
+        servers.process("io1").signal(libc::SIGSTOP);
+        let mut command = thalweg([
+            "cp",
+            "--quiet",
+            "--request",
+            "1Mi",
+            "--requests",
+            "2",
+            "--layout",
+            "simple_stripe,strip_size=64Ki",
+            "--store",
+            text(&store),
+            text(&source),
+            "thal:/f",
+        ]);
+        command.stderr(Stdio::piped());
+        let mut copy = Running::start(command);
+        wait_until("the copy has begun", || stored_bytes(&servers.directory().join("io0")) > 0 || !copy.runs());
+        if unlink {
+            std::fs::remove_file(&source).unwrap();
+        } else {
+            std::fs::OpenOptions::new().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
+        }
+        servers.process("io1").signal(libc::SIGCONT);
+        let mut err = String::new();
+        copy.child().stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        let said = Said { code: copy.wait(), out: String::new(), err };
+        if unlink && said.code == Some(0) {
+            let stat = run(["stat", "--json", "--store", text(&store), "/f"]).done().json();
+            assert_eq!(stat["size_bytes"], size);
+        } else {
+            said.failed(1, &["source"]);
+            nothing_is_taken_for_whole(&store);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_told() {
+    let mut servers = Servers::start(1);
+    let store = servers.store.clone();
+    let name = |i: usize| format!("thal:/d{i}");
+    (0..4).for_each(|i| drop(run(["mkdir", "--store", text(&store), &name(i)]).done()));
+    servers.kill("metadata");
+    let metadata = servers.directory().join("metadata");
+    let log = std::fs::read_dir(&metadata).expect("there").filter_map(|entry| Some(entry.ok()?.path()));
+    let log = log.filter(|path| path.file_name().is_some_and(|name| text(Path::new(name)).starts_with("log-"))).max().expect("a log");
+    let whole = std::fs::read(&log).expect("readable");
+    let serve = |more: &[&str]| {
+        let mut command = thalweg([&["serve", "--store", text(&store), "--name", "metadata"], more].concat());
+        command.stderr(Stdio::piped());
+        Running::start(command)
+    };
+    let said = |mut server: Running| {
+        let mut err = String::new();
+        server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+        Said { code: server.wait(), out: String::new(), err }
+    };
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&log, &damaged).expect("writable");
+    said(serve(&[])).failed(1, &["metadata", text(&log), "damaged at byte", "Put back a copy", "--drop-damaged-log"]);
+    assert_eq!(std::fs::read(&log).expect("still there"), damaged);
+
+    // A torn tail is nobody's choice, but it is told.
+    std::fs::write(&log, [&whole[..], b"torn"].concat()).expect("writable");
+    let mut server = serve(&[]);
+    server.line();
+    run(["ls", "--store", text(&store), "/d3"]).done();
+    server.kill();
+    let told = said(server).err;
+    assert!(told.contains("last 4 bytes of the log") && told.contains("damaged-log-"), "{told}");
+
+    let last = std::fs::read_dir(&metadata).expect("there").filter_map(|entry| Some(entry.ok()?.path()));
+    let last = last.filter(|path| path.file_name().is_some_and(|name| text(Path::new(name)).starts_with("log-"))).max().expect("a log");
+    let mut damaged = std::fs::read(&last).expect("readable");
+    damaged[50] ^= 1;
+    std::fs::write(&last, &damaged).expect("writable");
+    said(serve(&[])).failed(1, &["--drop-damaged-log"]);
+    let mut server = serve(&["--drop-damaged-log"]);
+    server.line();
+    run(["ls", "--store", text(&store), "/d3"]).done();
+    server.kill();
+    let told = said(server).err;
+    assert!(told.contains("damaged at byte") && told.contains("dropped, as asked"), "{told}");
+}
+
+#[test]
+fn a_service_that_panics_in_a_request_ends_with_the_reason() {
+    use std::os::unix::fs::FileExt;
+    let mut servers = Servers::start(1);
+    let store = servers.store.clone();
+    let local = scratch();
+    (0..300).for_each(|i| drop(file(local.path(), &format!("f{i}"), b"")));
+    run(["cp", "-r", "--quiet", "--store", text(&store), text(local.path()), "thal:/many"]).done();
+    servers.process("metadata").signal(libc::SIGTERM);
+    assert_eq!(servers.process("metadata").wait(), Some(0));
+    let mut command = thalweg(["serve", "--store", text(&store), "--name", "metadata"]);
+    command.stderr(Stdio::piped());
+    let mut server = Running::start(command);
+    server.line();
+    // Damage under a service that runs, where it looked already.
+    let path = servers.directory().join("metadata/metadata.redb");
+    let database = std::fs::File::options().write(true).open(&path).expect("there");
+    let length = database.metadata().expect("there").len();
+    database.write_all_at(&vec![0; length as usize - 4096], 4096).expect("writable");
+    run(["ls", "-l", "--store", text(&store), "/many"]).failed(1, &["metadata", "panic", "start it again"]);
+    let mut err = String::new();
+    server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+    assert_eq!(server.wait(), Some(1), "{err}");
+    assert!(err.lines().last().is_some_and(|line| line.contains("server metadata") && line.contains("panic")), "{err}");
+    let mut command = thalweg(["serve", "--store", text(&store), "--name", "metadata"]);
+    let again = command.output().expect("started");
+    let err = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(1) && err.contains("metadata.redb") && err.contains("put back a copy"), "{err}");
+}

@@ -1,0 +1,4 @@
+//! Listing, finding, adding up and removing.
+
+mod flags;
+mod trouble;

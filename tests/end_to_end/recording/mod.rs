@@ -1,0 +1,10 @@
+//! What is recorded and explained: commands, copies, servers, RPCs.
+
+mod both_ends;
+mod command;
+mod confined;
+mod copies;
+mod hard;
+mod methods;
+mod mounted;
+mod rpcstat;
