@@ -1,10 +1,6 @@
-//! What went wrong: as an errno for the program that asked, and as a line in the mount's log where the errno says too little.
+//! What went wrong: as an errno for the program that asked, and as the cause for the log where the errno says too little.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 use thalweg_store::{Error, ErrorKind};
 
 /// Shorthand.
@@ -35,7 +31,7 @@ impl MountError {
 
 /// Why a request is refused.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// What the program is told.
     pub errno: i32,
     /// What the log is told, where the errno is not all there is to say.
@@ -44,14 +40,14 @@ pub struct Refusal {
 
 impl Refusal {
     /// A plain errno.
-    pub const fn plain(errno: i32) -> Refusal {
+    pub(crate) const fn plain(errno: i32) -> Refusal {
         Refusal { errno, cause: None }
     }
 
     /// For a file that the program has found before: one that is not there any more is stale, and the kernel looks its name up
     /// again.
     #[must_use]
-    pub fn of_known_file(mut self) -> Refusal {
+    pub(crate) fn of_known_file(mut self) -> Refusal {
         if self.is_gone() {
             (self.errno, self.cause) = (libc::ESTALE, None);
         }
@@ -59,14 +55,14 @@ impl Refusal {
     }
 
     /// Whether there is no such file, any more or yet.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.errno == libc::ENOENT || self.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Stale && cause.server().is_none())
     }
 }
 
 /// The errno that a program sees for each kind of error. Those that are about servers and messages, which no program knows
 /// of, are all EIO, and the log says more.
-pub fn errno(kind: ErrorKind) -> i32 {
+pub(crate) fn errno(kind: ErrorKind) -> i32 {
     use ErrorKind as K;
     match kind {
         K::Lost
@@ -94,58 +90,7 @@ impl From<Error> for Refusal {
 }
 
 /// What is answered to a request, or why it is refused.
-pub type Answered<T> = std::result::Result<T, Refusal>;
-
-/// Lines in the log within [`LOG_WINDOW`] at most; the rest are counted.
-const LOG_LINES: u32 = 20;
-const LOG_WINDOW: Duration = Duration::from_secs(1);
-
-/// The mount's log: a file or standard error, bounded in rate.
-pub struct Log(Mutex<Lines>);
-
-struct Lines {
-    since: Instant,
-    lines: u32,
-    file: Option<File>,
-}
-
-impl Log {
-    /// To this file, at its end; or to standard error.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub fn new(file: Option<&Path>) -> Result<Log> {
-        let open = |path: &Path| File::options().create(true).append(true).open(path).map_err(|e| MountError::at(path, e));
-        Ok(Log(Mutex::new(Lines { since: Instant::now(), lines: 0, file: file.map(open).transpose()? })))
-    }
-
-    /// One line.
-    pub fn line(&self, text: impl std::fmt::Display) {
-        let mut lines = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if lines.since.elapsed() > LOG_WINDOW {
-            let left_out = lines.lines.saturating_sub(LOG_LINES);
-            if left_out > 0 {
-                lines.write(&format!("{left_out} more lines were left out"));
-            }
-            (lines.since, lines.lines) = (Instant::now(), 0);
-        }
-        lines.lines += 1;
-        if lines.lines <= LOG_LINES {
-            lines.write(&text.to_string());
-        }
-    }
-}
-
-impl Lines {
-    fn write(&mut self, text: &str) {
-        let line = format!("thalweg mount: {text}\n");
-        // Nobody can be told that nobody can be told.
-        let _ = match &mut self.file {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
-        };
-    }
-}
+pub(crate) type Answered<T> = std::result::Result<T, Refusal>;
 
 #[cfg(test)]
 mod tests {

@@ -7,55 +7,30 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`fuse`] | the kernel's protocol; knows nothing of stores |
-//! | [`session`] | the mount as a whole: threads that take requests, and its end |
-//! | [`interrupts`] | requests under way, and programs that no longer wait for them |
-//! | [`filesystem`] | which room answers which request |
-//! | [`table`] | the files and directories the kernel knows |
-//! | [`attributes`] | attributes and sizes, from both kinds of server |
-//! | [`found`] | the names that files were found under, and which of them a program means |
-//! | [`names`] | lookup, create, link, rename, remove |
-//! | [`directories`] | reading directories |
-//! | [`told`] | how far a directory was read, and going back in it |
-//! | [`following`] | names that are looked up in a directory's order, answered ahead |
-//! | [`recent`] | what was changed here lately, and must not be told as it was before |
-//! | [`silence`] | servers that do not answer, and are not asked at once again |
-//! | [`trimming`] | the kernel forgets what is more than the mount will keep |
-//! | [`open`] | open files: what is shared by all who have one open |
-//! | [`data`] | read, write, flush, sync, allocate |
-//! | [`closes`] | what was closed is told when nothing else is asked |
-//! | [`locks`] | `flock` and `fcntl` locks |
-//! | [`extended`] | extended attributes, those that are made up among them |
-//! | [`layout_text`] | a layout as one line of text |
-//! | [`record`] | a mount that records itself |
-//! | [`errors`] | what went wrong, as a program sees it |
-//! | [`busy`] | who is in a mount |
+//! | `fuse` | the kernel's protocol; knows nothing of stores |
+//! | `inodes` | the inodes that the kernel knows, and what may be told of them without asking a server |
+//! | `handles` | open files and directories |
+//! | `filesystem` | what all handlers share |
+//! | `handlers` | which handler answers which request; one file for each group of them |
+//! | `session` | the mount as a whole: the threads that take requests, and its end |
+//! | `circuit_breaker` | servers that do not answer, and are not asked again at once |
+//! | `errors`, `log` | what went wrong, as a program sees it, and as an administrator does |
 
-pub mod attributes;
-pub mod busy;
-pub mod closes;
-pub mod data;
-pub mod directories;
-pub mod errors;
-pub mod extended;
-pub mod filesystem;
-pub mod following;
-pub mod found;
-pub mod fuse;
-pub mod interrupts;
-pub mod layout_text;
-pub mod locks;
-pub mod names;
-pub mod open;
-pub mod options;
-pub mod recent;
-pub mod record;
-pub mod session;
-pub mod silence;
-pub mod table;
-pub mod told;
-pub mod trimming;
+#![warn(unreachable_pub)]
+
+mod circuit_breaker;
+mod errors;
+mod filesystem;
+mod fuse;
+mod handlers;
+mod handles;
+mod inodes;
+mod log;
+mod options;
+mod session;
 
 pub use errors::{MountError, Result};
+pub use fuse::mounting::{Mounted, mounts, unmount};
 pub use options::Options;
-pub use session::Mount;
+pub use session::in_use::{MountState, busy_text, mount_state, namespace_holder};
+pub use session::{Mount, Unmounter};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use thalweg_store::protocol::metadata::LayoutChoice;
 
 /// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
-pub const LIFETIME: Duration = Duration::from_secs(1);
+pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
 
 /// Files and directories that the kernel should know at a time: about 100 MiB of its memory and 30 MiB here.
-pub const KNOWN: usize = 100_000;
+pub(crate) const INODE_LIMIT: usize = 100_000;
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Options {
     pub timeout: Duration,
     /// Files and directories that the kernel should know at a time: beyond it, it is asked to forget those it has known for longest and
     /// nobody has opened.
-    pub known_most: usize,
+    pub inode_limit: usize,
     /// Space that a file takes is told as if it had no holes where the metadata service knows its size: then no I/O server is asked.
     pub estimate_space: bool,
     /// What is asked of new files' layouts where their directory says nothing.
@@ -57,7 +57,7 @@ impl Options {
             lifetime: LIFETIME,
             node: thalweg_trace::machine::node(),
             timeout: thalweg_store::limits::CLIENT_SILENCE,
-            known_most: KNOWN,
+            inode_limit: INODE_LIMIT,
             estimate_space: false,
             layout: LayoutChoice::default(),
             record: None,

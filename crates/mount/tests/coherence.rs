@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 #[test]
-fn who_opens_after_a_close_sees_what_was_written() {
+fn an_open_after_a_close_sees_what_was_written() {
     needs_mounts!();
     let stand = Stand::new(2);
     let (a, b) = (stand.mount("a"), stand.mount("b"));
@@ -58,7 +58,7 @@ fn a_strict_mount_sees_at_once_what_another_wrote_and_did_not_close() {
 }
 
 #[test]
-fn who_follows_a_growing_file_sees_its_bytes_and_no_zeroes() {
+fn a_reader_that_follows_a_growing_file_sees_its_bytes_and_no_zeroes() {
     needs_mounts!();
     let stand = Stand::new(2);
     let (a, b) = (stand.mount("a"), stand.mount("b"));

@@ -85,7 +85,7 @@ fn a_file_without_bytes_gets_a_layout_and_one_with_bytes_does_not() {
 }
 
 #[test]
-fn the_store_says_who_it_is_and_nothing_made_up_is_listed_or_set() {
+fn the_store_describes_itself_and_no_virtual_attribute_is_listed_or_set() {
     needs_mounts!();
     let stand = Stand::new(2);
     let m = stand.mount("m");
@@ -99,10 +99,10 @@ fn the_store_says_who_it_is_and_nothing_made_up_is_listed_or_set() {
 }
 
 #[test]
-fn a_mounts_own_layout_is_for_directories_that_say_nothing() {
+fn a_mounts_own_layout_is_for_directories_without_a_default() {
     needs_mounts!();
     let stand = Stand::new(4);
-    let layout = thalweg_mount::layout_text::parse("simple_stripe,strip_size=131072 datafiles=1 place=targets:2").unwrap();
+    let layout = "simple_stripe,strip_size=131072 datafiles=1 place=targets:2".parse().unwrap();
     let m = stand.mount_with("m", |options| options.layout = layout);
     fs::create_dir(m.at("d")).unwrap();
     setxattr(m.at("d"), "user.thalweg.layout", b"basic_dist place=targets:0", XattrFlags::empty()).unwrap();

@@ -90,7 +90,7 @@ fn bytes_that_a_restart_may_have_lost_are_an_error_of_sync_once() {
 }
 
 #[test]
-fn writes_that_fail_after_they_were_answered_are_told_by_sync_and_close() {
+fn writes_that_fail_after_they_were_acknowledged_are_errors_of_sync_and_close() {
     needs_mounts!();
     let stand = Stand::new(1);
     let m = stand.mount("m");
@@ -109,7 +109,7 @@ fn writes_that_fail_after_they_were_answered_are_told_by_sync_and_close() {
 }
 
 #[test]
-fn a_mount_of_a_store_that_is_away_can_be_taken_away() {
+fn a_mount_of_a_store_that_is_away_can_be_unmounted() {
     needs_mounts!();
     let stand = Stand::new(1);
     let m = stand.mount("m");

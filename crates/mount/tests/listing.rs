@@ -15,7 +15,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mount::fuse::abi::opcode;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 use thalweg_store::wire::Connect;
@@ -47,8 +46,15 @@ fn run(program: &str, arguments: &[&OsStr]) -> String {
 
 /// How often the kernel has asked for a single file's attributes.
 fn single(m: &Mounted) -> u64 {
-    let asked = &m.mount().files().asked;
-    asked.count(opcode::LOOKUP) + asked.count(opcode::GETATTR)
+    m.counter("/asked/lookup") + m.counter("/asked/getattr")
+}
+
+fn server_address(m: &Mounted, name: &str) -> String {
+    let mut value = vec![0; 64 << 10];
+    let length = rustix::fs::getxattr(m.path(), "user.thalweg.store", &mut value).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
+    let server = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap();
+    server["address"].as_str().unwrap().to_owned()
 }
 
 fn with_lifetime(stand: &Stand, name: &str, lifetime: Duration) -> Mounted {
@@ -107,7 +113,7 @@ impl Drop for Stream {
 }
 
 #[test]
-fn a_long_listing_takes_no_question_about_a_single_file() {
+fn a_long_listing_takes_no_request_for_a_single_file() {
     needs_mounts!();
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..6000).map(|i| format!("f{i:05}")));
@@ -120,7 +126,7 @@ fn a_long_listing_takes_no_question_about_a_single_file() {
     assert_eq!(listed.lines().count(), 6001);
     assert!(listed.lines().any(|line| line.contains(" 5 ") && line.ends_with(" f00007")), "with sizes");
     assert!(single(&again) - before <= 8, "{} questions for 6000 files", single(&again) - before);
-    let extended = again.mount().files().asked.count(opcode::GETXATTR);
+    let extended = again.counter("/asked/getxattr");
     assert!(extended <= 8, "{extended} questions for labels: one is enough where there are none");
     // Nothing is asked again by who comes within the lifetime either.
     run("du", &["-a".as_ref(), again.at("d").as_ref()]);
@@ -175,12 +181,12 @@ fn names_looked_up_in_the_directorys_order_are_asked_for_together() {
     // The names only, and then one file after the other: as programs do that sort.
     let names = Stream::open(&m.at("d")).rest();
     assert_eq!(names.len() as u64, FILES);
-    let looked = m.mount().files().asked.count(opcode::LOOKUP);
+    let looked = m.counter("/asked/lookup");
     for name in &names {
         assert_eq!(fs::symlink_metadata(m.at(&format!("d/{name}"))).unwrap().len(), 0);
     }
-    let looked = m.mount().files().asked.count(opcode::LOOKUP) - looked;
-    let ahead = m.mount().files().following.answered.load(Ordering::Relaxed);
+    let looked = m.counter("/asked/lookup") - looked;
+    let ahead = m.counter("/lookups_ahead");
     assert!(looked > FILES / 2, "most names were listed without attributes: {looked}");
     assert!(looked - ahead <= 10, "{looked} lookups, {ahead} of them were asked for ahead");
     // What is gone is gone, and what is new is found, wherever the walk is.
@@ -199,8 +205,8 @@ fn a_directory_is_removed_name_by_name_and_its_names_are_looked_up_together() {
     let m = with_lifetime(&stand, "m", Duration::from_secs(4));
     run("rm", &["-r".as_ref(), m.at("d").as_ref()]);
     assert!(!m.at("d").exists());
-    let looked = m.mount().files().asked.count(opcode::LOOKUP);
-    let ahead = m.mount().files().following.answered.load(Ordering::Relaxed);
+    let looked = m.counter("/asked/lookup");
+    let ahead = m.counter("/lookups_ahead");
     assert!(looked - ahead <= FILES / 20, "{looked} lookups, {ahead} of them were asked for ahead");
 }
 
@@ -211,7 +217,7 @@ fn names_looked_up_out_of_order_cost_no_more_than_themselves() {
     make_files(&stand, "/d", (0..3000).map(|i| format!("f{i:05}")));
     let m = with_lifetime(&stand, "m", Duration::from_millis(1));
     let names = Stream::open(&m.at("d")).rest();
-    let walked = || m.mount().files().walkers.singly.counters().entries;
+    let walked = || m.counter("/walks/singly/entries");
     let before = walked();
     for i in 0..2000_usize {
         let name = &names[(i * 1_009) % names.len()];
@@ -270,7 +276,7 @@ fn a_change_here_is_seen_though_the_walk_was_ahead_of_it() {
 }
 
 #[test]
-fn what_stayed_is_seen_once_while_another_mount_makes_and_removes() {
+fn names_that_stay_are_seen_once_while_another_mount_makes_and_removes_others() {
     needs_mounts!();
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..4000).map(|i| format!("stays {i:05}")));
@@ -320,7 +326,7 @@ impl Drop for EndAtDrop<'_> {
 }
 
 #[test]
-fn a_reader_that_goes_back_goes_on_from_there() {
+fn a_reader_that_seeks_back_goes_on_from_there() {
     needs_mounts!();
     let stand = Stand::new(1);
     make_files(&stand, "/d", (0..10_000).map(|i| format!("f{i:05}")));
@@ -396,8 +402,8 @@ fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
     const FILES: usize = 100_000;
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..FILES).map(|i| format!("a name of usual length {i:06}")));
-    let known_most = 10_000;
-    let m = stand.mount_with("m", |options| options.known_most = known_most);
+    let inode_limit = 10_000;
+    let m = stand.mount_with("m", |options| options.inode_limit = inode_limit);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let version: Vec<u32> = kernel.split(|c: char| !c.is_ascii_digit()).take(2).filter_map(|n| n.parse().ok()).collect();
     let prunes = version >= vec![6, 18];
@@ -411,18 +417,18 @@ fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
         println!("SKIPPED: this kernel cannot be asked to forget (needs 6.18)");
         return;
     }
-    wait_until("the kernel to forget what is too much", || m.mount().files().table.len() <= known_most + known_most / 4);
+    wait_until("the kernel to forget what is too much", || m.counter("/known") as usize <= inode_limit + inode_limit / 4);
     assert!(grown < 64 << 20, "{} MiB more than before", grown >> 20);
     // What was forgotten is found again.
     assert_eq!(fs::metadata(m.at("d/a name of usual length 000001")).unwrap().len(), 0);
 }
 
 #[test]
-fn what_is_open_outlives_the_trimming() {
+fn what_is_open_outlives_the_shrinker() {
     needs_mounts!();
     let stand = Stand::new(1);
     make_files(&stand, "/d", (0..5_000).map(|i| format!("f{i:05}")));
-    let m = stand.mount_with("m", |options| options.known_most = 100);
+    let m = stand.mount_with("m", |options| options.inode_limit = 100);
     fs::write(m.at("d/f00001"), "is read later").unwrap();
     let (open, directory) = (File::open(m.at("d/f00001")).unwrap(), File::open(m.at("d")).unwrap());
     for _ in 0..3 {
@@ -478,7 +484,7 @@ fn a_silent_server_costs_a_listing_a_few_timeouts_and_not_one_for_each_file() {
     on_two_targets(&stand.mount("maker"), FILES);
     let timeout = Duration::from_secs(2);
     let m = stand.mount_with("m", |options| options.timeout = timeout);
-    let address = m.mount().files().names.map().servers.iter().find(|s| s.name == "io1").unwrap().address.clone();
+    let address = server_address(&m, "io1");
     stand.stop_server("io1");
     // Connections are made to it, and nothing is ever said on them.
     let _silent = TcpListener::bind(&address).unwrap();

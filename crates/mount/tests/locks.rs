@@ -70,7 +70,7 @@ fn the_two_kinds_of_lock_do_not_meet() {
 }
 
 #[test]
-fn who_gets_a_lock_sees_what_was_written_under_it() {
+fn a_lock_shows_what_was_written_under_it() {
     needs_mounts!();
     const ROUNDS: u64 = 40;
     let stand = Stand::new(2);
@@ -118,7 +118,7 @@ impl Drop for Waiter {
 }
 
 #[test]
-fn a_wait_for_a_lock_ends_when_its_program_is_told_to() {
+fn a_signal_ends_a_wait_for_a_lock() {
     needs_mounts!();
     let stand = Stand::new(1);
     let m = stand.mount("m");

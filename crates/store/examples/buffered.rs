@@ -3,10 +3,10 @@
 //!
 //! `buffered serve DIR SERVERS` | `buffered run DIR SERVERS ROUNDS MEBIBYTES [PIECE_BYTES]`
 
+#[path = "../tests/store/loopback.rs"]
+mod loopback;
 #[path = "served/mod.rs"]
 mod served;
-#[path = "../tests/stand/mod.rs"]
-mod stand;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ fn main() {
     let piece: usize = arguments.get(6).map_or(1 << 20, |text| text.parse().expect("bytes"));
     let size = mebibytes << 20;
     let (mut child, map) = served::start(&arguments[0], &directory, servers);
-    let (store, _) = stand::store(&map, Duration::from_secs(30));
+    let (store, _) = loopback::store(&map, Duration::from_secs(30));
     let off = &mut Tracer::off();
-    let bytes = stand::noise(piece, 1);
+    let bytes = loopback::noise(piece, 1);
     let copy = |source, sink| run(&CopyJob { force: true, ..CopyJob::new(source, sink) }, &Quiet).expect("copy");
     let there = || Sink::Store(store.clone(), "/copied".into(), LayoutChoice::default());
     let mut times: [Vec<f64>; 4] = Default::default();
@@ -66,7 +66,7 @@ fn main() {
         times[2].push(seconds(|| drop(copy(Source::Store(store.clone(), "/copied".into()), Sink::Null))));
         let file = open(&store, "/copied");
         let mut read = 0;
-        times[3].push(seconds(|| (0..size).step_by(piece).for_each(|offset| read += file.view(off, offset, piece).expect("read").len())));
+        times[3].push(seconds(|| (0..size).step_by(piece).for_each(|offset| read += file.read(off, offset, piece).expect("read").len())));
         assert_eq!(read as u64, size);
     }
     let median = |values: &[f64]| {

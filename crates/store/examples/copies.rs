@@ -4,10 +4,10 @@
 //! `copies serve DIR SERVERS` | `copies run DIR SERVERS RUNS FILE [in|out] [name=value ...]`, with the names of the command's flags
 //! (request, requests, buffer, depth, streams, path=buffered|direct, sync=true, record=PATH).
 
+#[path = "../tests/store/loopback.rs"]
+mod loopback;
 #[path = "served/mod.rs"]
 mod served;
-#[path = "../tests/stand/mod.rs"]
-mod stand;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +24,23 @@ fn children_cpu_s(pid: u32) -> f64 {
     let after = text.rsplit(')').next().unwrap_or("");
     let ticks: f64 = after.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<f64>().ok()).sum();
     ticks / 100.0
+}
+
+/// Of each run: GiB/s, and processor time for each GiB: of both ends, of the client, of the server.
+fn report(mut rates: Vec<(f64, f64, f64, f64)>) {
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = rates[rates.len() / 2];
+    let mut cpus: Vec<f64> = rates.iter().map(|r| r.1).collect();
+    cpus.sort_by(f64::total_cmp);
+    println!(
+        "median {:.2} max {:.2} GiB/s; cpu ms/GiB: least {:.0}, median {:.0} (client {:.0}, server {:.0})",
+        median.0,
+        rates[rates.len() - 1].0,
+        cpus[0],
+        cpus[cpus.len() / 2],
+        median.2,
+        median.3
+    );
 }
 
 fn main() {
@@ -52,7 +69,7 @@ fn main() {
         }
     }
     let (mut child, map) = served::start(&arguments[0], &directory, servers);
-    let (store, _) = stand::store(&map, Duration::from_secs(30));
+    let (store, _) = loopback::store(&map, Duration::from_secs(30));
     let layout =
         || LayoutChoice { spec: Some(thalweg_layout::Spec::new("simple_stripe").with("strip_size", strip)), ..LayoutChoice::default() };
     let there = || Sink::Store(store.clone(), "/file".into(), layout());
@@ -83,19 +100,7 @@ fn main() {
         let (client, server) = ((cpu_s() - client) / gib * 1e3, (children_cpu_s(child.id()) - server) / gib * 1e3);
         rates.push((gib / outcome.elapsed.as_secs_f64(), client + server, client, server));
     }
-    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = rates[rates.len() / 2];
-    let mut cpus: Vec<f64> = rates.iter().map(|r| r.1).collect();
-    cpus.sort_by(f64::total_cmp);
-    println!(
-        "median {:.2} max {:.2} GiB/s; cpu ms/GiB: least {:.0}, median {:.0} (client {:.0}, server {:.0})",
-        median.0,
-        rates[rates.len() - 1].0,
-        cpus[0],
-        cpus[cpus.len() / 2],
-        median.2,
-        median.3
-    );
+    report(rates);
     drop(child.stdin.take());
     let _ = child.wait();
     if !out {

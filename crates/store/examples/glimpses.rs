@@ -2,12 +2,12 @@
 //! asks for their sizes, 4096 in a message: first of the file system, then as they are known. Prints processor time of both ends for
 //! each datafile.
 
+#[path = "../tests/store/loopback.rs"]
+mod loopback;
 #[path = "served/mod.rs"]
 mod served;
-#[path = "../tests/stand/mod.rs"]
-mod stand;
 
-use thalweg_store::client::{DataClient, data::Outgoing};
+use thalweg_store::client::{DataClient, Outgoing};
 use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;

@@ -18,10 +18,11 @@
 //! Relative directories start at the file's own. Targets are numbered in the order of the file, from 0:
 //! new servers and targets go to the end.
 
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::split;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use crate::protocol::names::split;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -181,19 +182,7 @@ impl StoreConfig {
         };
         let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
         let draft = self.path.with_extension("toml.partial");
-        let put = || -> std::io::Result<()> {
-            // One that is there was left behind, or is a link that is not to be written through.
-            match std::fs::remove_file(&draft) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-            let mut file = std::fs::File::create_new(&draft)?;
-            std::io::Write::write_all(&mut file, text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&draft, &self.path)?;
-            std::fs::File::open(if base.as_os_str().is_empty() { Path::new(".") } else { base })?.sync_all()
-        };
-        put().map_err(|e| Error::system(self.path.display(), e))
+        durable::write(&text, &draft, &self.path).map_err(|e| Error::system(self.path.display(), e))
     }
 
     /// Who is who, for clients.

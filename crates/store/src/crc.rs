@@ -3,12 +3,12 @@
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// The CRC-32C of some bytes.
-pub fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// A CRC-32C made piece by piece.
-pub struct Crc32c(Digest);
+pub(crate) struct Crc32c(Digest);
 
 impl Default for Crc32c {
     fn default() -> Crc32c {
@@ -18,12 +18,12 @@ impl Default for Crc32c {
 
 impl Crc32c {
     /// Takes the next piece.
-    pub fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
     /// The checksum of all pieces.
-    pub fn finish(self) -> u32 {
+    pub(crate) fn finish(self) -> u32 {
         self.0.finalize() as u32
     }
 }

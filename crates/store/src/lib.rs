@@ -8,22 +8,27 @@
 //! |---|---|
 //! | [`wire`] | messages on a connection: header, checksums, bounds; both ends |
 //! | [`protocol`] | what the messages say |
-//! | [`io`] | the I/O server |
+//! | `io` | the I/O server |
 //! | [`client`] | connections, files, flows |
 //! | [`metadata`] | the metadata service, and calls on names |
 //! | [`config`] | `store.toml`, and addresses |
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | [`copy`] | copying files in, out and between stores |
+//! | `durable` | files that are there whole or not at all |
+//! | `sync` | locks, and what panics leave to do |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
 
+#![warn(unreachable_pub)]
+
 pub mod client;
 pub mod config;
 pub mod copy;
-pub mod crc;
-pub mod error;
-pub mod io;
+mod crc;
+mod durable;
+mod error;
+mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;

@@ -8,7 +8,7 @@ use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, S
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use crate::metadata::database::Database;
-use crate::metadata::embedded::{Embedded, Options};
+use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::io_servers::Remote;
 use crate::metadata::namespace::{Namespace, Seen};
 use crate::metadata::service::{MetadataOptions, MetadataService};

@@ -1,13 +1,15 @@
-//! Locks that outlive a thread that panicked: what they guard is changed in whole steps only, so the next holder finds
-//! it consistent, and one connection's failure does not become every connection's. And what else panics leave to do.
+//! The one place that names the primitives of synchronisation, so that a model checker can stand in for them.
+//!
+//! Locks outlive a thread that panicked: what they guard is changed in whole steps only, so the next holder finds it consistent, and
+//! one connection's failure does not become every connection's. And what else panics leave to do.
 
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Locks, whether or not an earlier holder panicked.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks that tell the next holder of a panic, for what may be half-changed by one.
+pub(crate) mod poisoning {
+    pub(crate) use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }
 
 /// Does something when it is dropped, by a panic as well.
@@ -42,36 +44,36 @@ struct Turns {
 }
 
 impl<T> Fair<T> {
-    pub fn new(value: T) -> Fair<T> {
+    pub(crate) fn new(value: T) -> Fair<T> {
         Fair { turns: Mutex::default(), turned: Condvar::new(), value: Mutex::new(value) }
     }
 
     /// Waits for its turn.
-    pub fn lock(&self) -> Held<'_, T> {
-        let mut turns = locked(&self.turns);
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        let mut turns = self.turns.lock();
         let ours = turns.next;
         turns.next += 1;
         while turns.now != ours {
-            turns = self.turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+            self.turned.wait(&mut turns);
         }
         drop(turns);
-        Held { of: self, value: Some(locked(&self.value)) }
+        Held { of: self, value: Some(self.value.lock()) }
     }
 
     /// Nothing, where it is held or waited for.
-    pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        let mut turns = locked(&self.turns);
+    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
+        let mut turns = self.turns.lock();
         if turns.next != turns.now {
             return None;
         }
         turns.next += 1;
         drop(turns);
-        Some(Held { of: self, value: Some(locked(&self.value)) })
+        Some(Held { of: self, value: Some(self.value.lock()) })
     }
 
     /// Without a lock, for who has it alone.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
     }
 }
 
@@ -99,7 +101,7 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         self.value = None;
-        locked(&self.of.turns).now += 1;
+        self.of.turns.lock().now += 1;
         self.of.turned.notify_all();
     }
 }
@@ -119,7 +121,7 @@ mod tests {
                     move || lock.lock().push(number)
                 });
                 // Each waits before the next one comes.
-                while locked(&lock.turns).next != number + 2 {
+                while lock.turns.lock().next != number + 2 {
                     std::thread::yield_now();
                 }
             }

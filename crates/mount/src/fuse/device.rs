@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// One descriptor of a mount.
 #[derive(Debug)]
-pub struct Device(OwnedFd);
+pub(crate) struct Device(OwnedFd);
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -17,7 +17,7 @@ impl AsFd for Device {
 
 impl Device {
     /// A descriptor that is mounted, or is going to be.
-    pub fn new(descriptor: OwnedFd) -> Device {
+    pub(crate) fn new(descriptor: OwnedFd) -> Device {
         Device(descriptor)
     }
 
@@ -25,7 +25,7 @@ impl Device {
     ///
     /// # Errors
     /// The system's.
-    pub fn another(&self) -> Result<Device> {
+    pub(crate) fn another(&self) -> Result<Device> {
         let fresh = super::mounting::open_device()?;
         let original = self.0.as_raw_fd() as u32;
         // SAFETY: the call reads one u32 from the pointer, which lives until it returns.
@@ -37,7 +37,7 @@ impl Device {
     ///
     /// # Errors
     /// The system's.
-    pub fn receive(&self, memory: &mut [u8]) -> Result<Option<usize>> {
+    pub(crate) fn receive(&self, memory: &mut [u8]) -> Result<Option<usize>> {
         loop {
             match rustix::io::read(&self.0, &mut *memory) {
                 Ok(length) => return Ok(Some(length)),
@@ -53,7 +53,7 @@ impl Device {
     ///
     /// # Errors
     /// The system's; `ENOENT` when nobody waits for the answer any more.
-    pub fn answer(&self, unique: u64, errno: i32, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn answer(&self, unique: u64, errno: i32, bytes: &[u8]) -> Result<()> {
         let mut head = [0; abi::OUT_HEADER_BYTES];
         head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes.len()) as u32).to_ne_bytes());
         head[4..8].copy_from_slice(&(-errno).to_ne_bytes());
@@ -71,7 +71,7 @@ impl Device {
     }
 
     /// The kernel forgets a file's attributes, and with `bytes` also what it keeps of its content.
-    pub fn forget_cached(&self, node: u64, bytes: bool) {
+    pub(crate) fn forget_cached(&self, node: u64, bytes: bool) {
         let offset: i64 = if bytes { 0 } else { -1 };
         let mut body = Vec::with_capacity(24);
         body.extend(node.to_ne_bytes());
@@ -85,7 +85,7 @@ impl Device {
     ///
     /// # Errors
     /// The system's: a kernel before version 6.18 does not know it.
-    pub fn prune(&self, nodes: &[u64]) -> Result<()> {
+    pub(crate) fn prune(&self, nodes: &[u64]) -> Result<()> {
         let mut body = Vec::with_capacity(16 + 8 * nodes.len());
         body.extend((nodes.len() as u32).to_ne_bytes());
         body.extend([0; 12]);
@@ -95,16 +95,5 @@ impl Device {
         head[4..8].copy_from_slice(&abi::notify::PRUNE.to_ne_bytes());
         rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(&body)])?;
         Ok(())
-    }
-
-    /// The kernel forgets what a name stands for.
-    pub fn forget_name(&self, directory: u64, name: &[u8]) {
-        let mut body = Vec::with_capacity(17 + name.len());
-        body.extend(directory.to_ne_bytes());
-        body.extend((name.len() as u32).to_ne_bytes());
-        body.extend(0_u32.to_ne_bytes());
-        body.extend(name);
-        body.push(0);
-        self.notify(abi::notify::INVAL_ENTRY, &body);
     }
 }

@@ -13,33 +13,24 @@ const BACKGROUND: u16 = 128;
 /// Read-ahead by the kernel: what is read ahead here beyond it is decided here.
 const READAHEAD_BYTES: u32 = 8 << 20;
 
-/// What was agreed on.
-#[derive(Clone, Copy, Debug)]
-pub struct Agreed {
-    /// Bytes of one write at most.
-    pub write_bytes: usize,
-    /// A file that is not cached may be mapped.
-    pub direct_map: bool,
-}
-
 /// Pages of one request at most, as the kernel is set.
 fn pages_limit() -> usize {
     let told = std::fs::read_to_string("/proc/sys/fs/fuse/max_pages_limit").ok().and_then(|t| t.trim().parse::<usize>().ok());
     told.unwrap_or(256).clamp(32, MOST_PAGES)
 }
 
-/// Answers the kernel's first request.
+/// Answers the kernel's first request; how many bytes one write has at most.
 ///
 /// # Errors
 /// When the kernel is too old, or the mount ended before it began.
-pub fn shake_hands(device: &Device, strict: bool) -> Result<Agreed> {
+pub(crate) fn shake_hands(device: &Device, strict: bool) -> Result<usize> {
     let mut memory = vec![0; 64 << 10];
     loop {
         let Some(length) = device.receive(&mut memory)? else {
             return Err(Error::new(ErrorKind::NotConnected, "the mount ended before it began"));
         };
         let (header, operation) = decode(&memory[..length]).map_err(Error::other)?;
-        let Some(Operation::Init { major, minor, readahead_bytes: _, flags }) = operation else {
+        let Some(Operation::Init { major, minor, flags }) = operation else {
             device.answer(header.unique, libc::EIO, &[])?;
             continue;
         };
@@ -72,17 +63,16 @@ pub fn shake_hands(device: &Device, strict: bool) -> Result<Agreed> {
         if !strict {
             wanted |= init::CACHE_SYMLINKS;
         }
-        let flags = flags & wanted;
         let pages = pages_limit();
         let agreement = Agreement {
             readahead_bytes: READAHEAD_BYTES,
-            flags,
+            flags: flags & wanted,
             background: BACKGROUND,
             write_bytes: (pages * abi::PAGE_BYTES) as u32,
             pages: pages as u16,
         };
         reply::agreement(&mut out, &agreement);
         device.answer(header.unique, 0, &out)?;
-        return Ok(Agreed { write_bytes: pages * abi::PAGE_BYTES, direct_map: flags & init::DIRECT_IO_ALLOW_MMAP != 0 });
+        return Ok(pages * abi::PAGE_BYTES);
     }
 }

@@ -12,10 +12,12 @@
 //! | [`device`] | the file descriptor that both go over |
 //! | [`mounting`] | how a descriptor comes to be a mount, and how that ends |
 //! | [`handshake`] | what kernel and mount agree on first |
+//! | [`interrupts`] | requests under way, and programs that no longer wait for them |
 
-pub mod abi;
-pub mod device;
-pub mod handshake;
-pub mod mounting;
-pub mod reply;
-pub mod request;
+pub(crate) mod abi;
+pub(crate) mod device;
+pub(crate) mod handshake;
+pub(crate) mod interrupts;
+pub(crate) mod mounting;
+pub(crate) mod reply;
+pub(crate) mod request;

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The type of file system that `/proc/mounts` shows.
-pub const TYPE: &str = "fuse.thalweg";
+pub(crate) const TYPE: &str = "fuse.thalweg";
 const HELPER: &str = "fusermount3";
 
 /// How to mount.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct How {
+pub(crate) struct How {
     /// What `/proc/mounts` shows as the source.
     pub source: String,
     pub read_only: bool,
@@ -30,7 +30,7 @@ pub struct How {
 ///
 /// # Errors
 /// The system's.
-pub fn open_device() -> Result<OwnedFd> {
+pub(crate) fn open_device() -> Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
     open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
         rustix::io::Errno::NOENT => Error::new(ErrorKind::NotFound, "/dev/fuse is not there: the kernel's fuse module is not loaded"),
@@ -43,7 +43,7 @@ pub fn open_device() -> Result<OwnedFd> {
 ///
 /// # Errors
 /// When neither the system call nor the helper may; the helper's own words.
-pub fn mount(at: &Path, how: &How) -> Result<OwnedFd> {
+pub(crate) fn mount(at: &Path, how: &How) -> Result<OwnedFd> {
     match by_system_call(at, how) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) || error.kind() == ErrorKind::PermissionDenied => {
             by_helper(at, how)
@@ -214,7 +214,7 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 }
 
 /// Lets the kernel read this far ahead in a mount, where that is permitted.
-pub fn set_readahead(device: &str, bytes: u64) {
+pub(crate) fn set_readahead(device: &str, bytes: u64) {
     let _ = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes >> 10).to_string());
 }
 

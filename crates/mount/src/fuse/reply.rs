@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Attributes as the kernel wants them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Attr {
+pub(crate) struct Attr {
     pub number: u64,
     pub size_bytes: u64,
     /// Of 512 bytes.
@@ -27,7 +27,7 @@ pub struct Attr {
 /// How long the kernel may rely on a name and on attributes.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Lifetimes {
+pub(crate) struct Lifetimes {
     pub entry: Duration,
     pub attributes: Duration,
 }
@@ -48,40 +48,40 @@ fn attr(out: &mut Vec<u8>, a: &Attr) {
 }
 
 /// Bytes of an entry.
-pub const ENTRY_BYTES: usize = 128;
+pub(crate) const ENTRY_BYTES: usize = 128;
 
 /// Appends an entry: a name's file and its attributes. Number 0: the name is there, its attributes are not known.
-pub fn entry(out: &mut Vec<u8>, node: u64, attributes: &Attr, lifetimes: Lifetimes) {
+pub(crate) fn entry(out: &mut Vec<u8>, node: u64, attributes: &Attr, lifetimes: Lifetimes) {
     u64s(out, &[node, 0, lifetimes.entry.as_secs(), lifetimes.attributes.as_secs()]);
     u32s(out, &[lifetimes.entry.subsec_nanos(), lifetimes.attributes.subsec_nanos()]);
     attr(out, attributes);
 }
 
 /// Appends attributes.
-pub fn attributes(out: &mut Vec<u8>, attributes: &Attr, lifetime: Duration) {
+pub(crate) fn attributes(out: &mut Vec<u8>, attributes: &Attr, lifetime: Duration) {
     u64s(out, &[lifetime.as_secs()]);
     u32s(out, &[lifetime.subsec_nanos(), 0]);
     attr(out, attributes);
 }
 
 /// Appends an open file.
-pub fn opened(out: &mut Vec<u8>, handle: u64, flags: u32) {
+pub(crate) fn opened(out: &mut Vec<u8>, handle: u64, flags: u32) {
     u64s(out, &[handle]);
     u32s(out, &[flags, 0]);
 }
 
 /// Appends a count of bytes: what was written, or the room an extended attribute needs.
-pub fn count(out: &mut Vec<u8>, bytes: u32) {
+pub(crate) fn count(out: &mut Vec<u8>, bytes: u32) {
     u32s(out, &[bytes, 0]);
 }
 
 /// Appends a place in a file.
-pub fn offset(out: &mut Vec<u8>, offset: u64) {
+pub(crate) fn offset(out: &mut Vec<u8>, offset: u64) {
     u64s(out, &[offset]);
 }
 
 /// Appends a lock that stands in the way, or `F_UNLCK`.
-pub fn lock(out: &mut Vec<u8>, start: u64, end: u64, kind: u32, pid: u32) {
+pub(crate) fn lock(out: &mut Vec<u8>, start: u64, end: u64, kind: u32, pid: u32) {
     u64s(out, &[start, end]);
     u32s(out, &[kind, pid]);
 }
@@ -89,7 +89,7 @@ pub fn lock(out: &mut Vec<u8>, start: u64, end: u64, kind: u32, pid: u32) {
 /// Space and room for names.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Space {
+pub(crate) struct Space {
     pub block_bytes: u32,
     pub blocks: u64,
     pub free: u64,
@@ -100,14 +100,14 @@ pub struct Space {
 }
 
 /// Appends the space of a file system.
-pub fn space(out: &mut Vec<u8>, s: &Space) {
+pub(crate) fn space(out: &mut Vec<u8>, s: &Space) {
     u64s(out, &[s.blocks, s.free, s.available, s.files, s.files_free]);
     u32s(out, &[s.block_bytes, s.name_bytes, s.block_bytes, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 /// One name of a directory.
 #[allow(missing_docs)]
-pub struct Name<'a> {
+pub(crate) struct Name<'a> {
     pub number: u64,
     /// Where reading goes on after it.
     pub next: u64,
@@ -117,7 +117,7 @@ pub struct Name<'a> {
 }
 
 /// Appends a name, if it fits into `room` bytes in all.
-pub fn name(out: &mut Vec<u8>, room: usize, name: &Name<'_>) -> bool {
+pub(crate) fn name(out: &mut Vec<u8>, room: usize, name: &Name<'_>) -> bool {
     let length = (24 + name.name.len()).next_multiple_of(8);
     if out.len() + length > room {
         return false;
@@ -131,7 +131,7 @@ pub fn name(out: &mut Vec<u8>, room: usize, name: &Name<'_>) -> bool {
 }
 
 /// Appends a name with its attributes, if it fits into `room` bytes in all. `None`: they are not known, the kernel asks.
-pub fn name_with_attributes(out: &mut Vec<u8>, room: usize, one: &Name<'_>, known: Option<(u64, &Attr, Lifetimes)>) -> bool {
+pub(crate) fn name_with_attributes(out: &mut Vec<u8>, room: usize, one: &Name<'_>, known: Option<(u64, &Attr, Lifetimes)>) -> bool {
     let length = (128 + 24 + one.name.len()).next_multiple_of(8);
     if out.len() + length > room {
         return false;
@@ -146,7 +146,7 @@ pub fn name_with_attributes(out: &mut Vec<u8>, room: usize, one: &Name<'_>, know
 /// What is agreed on at the beginning.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
-pub struct Agreement {
+pub(crate) struct Agreement {
     pub readahead_bytes: u32,
     pub flags: u64,
     pub background: u16,
@@ -155,7 +155,7 @@ pub struct Agreement {
 }
 
 /// Appends the answer to the first request.
-pub fn agreement(out: &mut Vec<u8>, a: &Agreement) {
+pub(crate) fn agreement(out: &mut Vec<u8>, a: &Agreement) {
     u32s(out, &[abi::KERNEL_VERSION, abi::KERNEL_MINOR_VERSION, a.readahead_bytes, a.flags as u32]);
     out.extend(a.background.to_ne_bytes());
     out.extend((a.background / 4 * 3).to_ne_bytes());

@@ -4,7 +4,7 @@ use super::abi::{self, opcode};
 
 /// Who asks, about what.
 #[derive(Clone, Copy, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     /// The request's number.
     pub unique: u64,
     /// What is asked: one of [`opcode`].
@@ -21,7 +21,7 @@ pub struct Header {
 
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeSet {
+pub(crate) enum TimeSet {
     /// Now.
     Now,
     /// Nanoseconds since 1970.
@@ -31,7 +31,7 @@ pub enum TimeSet {
 /// Attributes to change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct AttributesSet {
+pub(crate) struct AttributesSet {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -47,7 +47,7 @@ pub struct AttributesSet {
 /// A lock that is asked for.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct LockAsked {
+pub(crate) struct LockAsked {
     pub handle: u64,
     pub owner: u64,
     pub start: u64,
@@ -64,7 +64,7 @@ pub struct LockAsked {
 /// What is asked.
 #[derive(Debug)]
 #[allow(missing_docs)]
-pub enum Operation<'a> {
+pub(crate) enum Operation<'a> {
     Lookup {
         name: &'a [u8],
     },
@@ -119,7 +119,6 @@ pub enum Operation<'a> {
         handle: u64,
         offset: u64,
         length: u32,
-        flags: u32,
     },
     Write {
         handle: u64,
@@ -187,7 +186,6 @@ pub enum Operation<'a> {
     Init {
         major: u32,
         minor: u32,
-        readahead_bytes: u32,
         flags: u64,
     },
     Destroy,
@@ -224,7 +222,7 @@ impl<'a> Fields<'a> {
 ///
 /// # Errors
 /// When the bytes are no request.
-pub fn decode(bytes: &[u8]) -> Result<(Header, Option<Operation<'_>>), &'static str> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Header, Option<Operation<'_>>), &'static str> {
     let mut head = Fields(bytes);
     let mut header = || -> Result<Header, Short> {
         let _length = head.u32()?;
@@ -294,7 +292,7 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
         opcode::READ => {
             let (handle, offset, length) = (f.u64()?, f.u64()?, f.u32()?);
             f.take(12)?;
-            O::Read { handle, offset, length, flags: f.u32()? }
+            O::Read { handle, offset, length }
         }
         opcode::WRITE => {
             let (handle, offset, length, write_flags) = (f.u64()?, f.u64()?, f.u32()?, f.u32()?);
@@ -346,9 +344,9 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
         }
         opcode::INTERRUPT => O::Interrupt { unique: f.u64()? },
         opcode::INIT => {
-            let (major, minor, readahead_bytes, flags) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+            let (major, minor, _readahead_bytes, flags) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
             let more = f.u32().unwrap_or(0);
-            O::Init { major, minor, readahead_bytes, flags: u64::from(flags) | u64::from(more) << 32 }
+            O::Init { major, minor, flags: u64::from(flags) | u64::from(more) << 32 }
         }
         opcode::DESTROY => O::Destroy,
         _ => return Ok(None),

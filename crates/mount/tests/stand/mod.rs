@@ -125,6 +125,14 @@ impl Mounted {
         self.mount.as_ref().unwrap()
     }
 
+    /// Something that it counts, by its place in the document of counters.
+    pub fn counter(&self, place: &str) -> u64 {
+        let mut value = vec![0; 64 << 10];
+        let length = rustix::fs::getxattr(&self.path, "user.thalweg.counters", &mut value).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
+        document.pointer(place).and_then(serde_json::Value::as_u64).unwrap_or_else(|| panic!("no {place} in {document}"))
+    }
+
     /// Takes it away and waits for its end.
     pub fn unmount(mut self) -> thalweg_mount::Result<()> {
         let mount = self.mount.take().unwrap();

@@ -1,6 +1,6 @@
 //! I/O servers in a process of their own: the example started once more, as `EXAMPLE serve DIR SERVERS`.
 
-use super::stand;
+use super::loopback;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use thalweg_store::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, Targ
 
 /// Serves until standard input ends, and says at which addresses.
 pub fn serve(directory: &Path, servers: u32) {
-    let servers = stand::servers(directory, servers, 1);
+    let servers = loopback::servers(directory, servers, 1);
     for server in &servers.map.servers {
         println!("{}", server.address);
     }
@@ -26,7 +26,7 @@ pub fn start(program: &str, directory: &Path, servers: u32) -> (Child, StoreMap)
         .stdout(Stdio::piped())
         .spawn()
         .expect("servers");
-    let mut map = StoreMap { store: stand::STORE, servers: Vec::new(), targets: Vec::new() };
+    let mut map = StoreMap { store: loopback::STORE, servers: Vec::new(), targets: Vec::new() };
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     for (server, address) in (0..servers).zip(lines) {
         map.servers.push(ServerEntry { name: format!("io{server}"), node: "here".into(), address: address.expect("address") });

@@ -7,12 +7,12 @@
 //!
 //! Memory that comes back is lent again: pages that were touched lately are several times faster than new ones.
 
-use super::memory::{Bytes, RequestMemory};
+use super::engine::memory::{Bytes, Lender, RequestMemory};
 use crate::limits;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Bytes that came back and are kept to be lent again.
@@ -56,8 +56,8 @@ pub(crate) struct Share {
     number: u64,
 }
 
-/// Who has lent a piece of memory.
-pub(crate) struct Lender {
+/// The holder that a piece of memory was lent to.
+struct Holding {
     budget: Arc<Budget>,
     number: u64,
 }
@@ -81,12 +81,12 @@ impl Budget {
 
     /// Bytes that are lent.
     pub fn lent(&self) -> u64 {
-        locked(&self.state).lent_bytes
+        self.state.lock().lent_bytes
     }
 
     /// A new holder.
     pub(crate) fn share(self: &Arc<Self>, window: Weak<dyn Window>) -> Share {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
         state.holders.insert(number, Holder { lent_bytes: 0, window });
@@ -101,7 +101,7 @@ impl Budget {
 
     /// All windows, and whether there are holders at all; if there are not, the thread that asked ends.
     fn windows(&self) -> Option<Vec<Arc<dyn Window>>> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.holders.is_empty() {
             state.is_kept = false;
             return None;
@@ -121,12 +121,12 @@ fn keep(budget: &Weak<Budget>) {
 
 impl Share {
     /// Memory of `bytes` bytes, with whatever is in it; `None`: there is none to be had now.
-    pub fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
         if let Some(memory) = self.try_take(bytes) {
             return Some(memory);
         }
         let others: Vec<Arc<dyn Window>> = {
-            let state = locked(&self.budget.state);
+            let state = self.budget.state.lock();
             let others = state.holders.iter().filter(|(number, holder)| **number != self.number && holder.lent_bytes > 0);
             others.filter_map(|(_, holder)| holder.window.upgrade()).collect()
         };
@@ -135,7 +135,7 @@ impl Share {
     }
 
     fn try_take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
-        let mut guard = locked(&self.budget.state);
+        let mut guard = self.budget.state.lock();
         let state = &mut *guard;
         let (wanted, total) = (bytes as u64, self.budget.total());
         let holding = state.holders.iter().filter(|(number, holder)| **number == self.number || holder.lent_bytes > 0).count() as u64;
@@ -155,21 +155,21 @@ impl Share {
             state.kept_bytes = 0;
         }
         drop(guard);
-        let lender = Lender { budget: Arc::clone(&self.budget), number: self.number };
-        Some(Arc::new(RequestMemory::lent(kept.unwrap_or_else(|| RequestMemory::to_lend(bytes)), lender)))
+        let holding = Holding { budget: Arc::clone(&self.budget), number: self.number };
+        Some(Arc::new(RequestMemory::lent(kept.unwrap_or_else(|| RequestMemory::to_lend(bytes)), Box::new(holding))))
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        locked(&self.budget.state).holders.remove(&self.number);
+        self.budget.state.lock().holders.remove(&self.number);
     }
 }
 
-impl Lender {
-    pub(super) fn give_back(&self, bytes: Bytes) {
+impl Lender for Holding {
+    fn give_back(&self, bytes: Bytes) {
         let many = bytes.len() as u64;
-        let mut state = locked(&self.budget.state);
+        let mut state = self.budget.state.lock();
         state.lent_bytes -= many;
         if let Some(holder) = state.holders.get_mut(&self.number) {
             holder.lent_bytes -= many;
@@ -189,7 +189,7 @@ mod tests {
 
     impl Window for Spends {
         fn relieve(&self) {
-            self.0.lock().unwrap().clear();
+            self.0.lock().clear();
         }
         fn look(&self, _: Instant) {}
     }
@@ -206,13 +206,13 @@ mod tests {
         budget.set_total(1000);
         let (first, share) = holder(&budget);
         while let Some(memory) = share.take(100) {
-            first.0.lock().unwrap().push(memory);
+            first.0.lock().push(memory);
         }
         assert_eq!(budget.lent(), 1000, "alone, one may have it all");
         let (second, other) = holder(&budget);
         for _ in 0..5 {
             let memory = other.take(100).expect("who has more than its part is asked to let go");
-            second.0.lock().unwrap().push(memory);
+            second.0.lock().push(memory);
         }
         assert!(budget.lent() <= 1000);
         drop((first, second));

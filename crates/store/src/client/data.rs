@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
-use super::file::FileHandle;
+use super::handle::FileHandle;
 use super::link::{Lent, Link};
 use super::names::Names;
 use crate::crc::{Crc32c, crc32c};
@@ -17,7 +17,7 @@ use std::io::IoSlice;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use thalweg_layout::Distribution;
-use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {
@@ -234,7 +234,7 @@ impl DataClient {
         file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))
     }
 
-    /// Puts a file's datafiles on media, on all servers at a time; by which start of each server.
+    /// Makes a file's datafiles durable, on all servers at a time; by which start of each server.
     ///
     /// # Errors
     /// A server's or a connection's, naming server and file.
@@ -328,7 +328,7 @@ impl Outgoing<'_> {
         self.payload.iter().for_each(|piece| crc.update(piece));
         let crc = if self.payload.is_empty() { 0 } else { crc.finish() };
         if !self.payload.is_empty() {
-            tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, ..SpanFields::default() });
+            tracer.end(checking, SpanKind::AppChecksum, About { parent, ..About::default() });
         }
         connection.post(tracer, parent, Kind::Io, &self.request, &self.payload, crc).map(drop)
     }
@@ -342,7 +342,7 @@ fn received(tracer: &mut Tracer, connection: &mut Connection) -> Result<(IoReply
     let expected = reply.header.payload_crc;
     let body = connection.completed(tracer, reply, (!payload.is_empty()).then_some(payload.len() as u64));
     if !payload.is_empty() && crc32c(&payload) != expected {
-        return Err(super::file::damaged(payload.len()).at_server(&connection.hello().server));
+        return Err(super::payload::damaged(payload.len()).at_server(&connection.hello().server));
     }
     Ok((body, payload))
 }

@@ -1,105 +1,24 @@
 //! One file of a store: bytes at offsets, as an application asks for them.
 //!
-//! Everything here runs on the caller's thread, and has happened when it returns. [`super::ahead`] and [`super::behind`] move
+//! Everything here runs on the caller's thread, and has happened when it returns. [`super::buffered::read_ahead`] and [`super::buffered::write_behind`] move
 //! bytes before they are asked for, and after they were written; long transfers have threads of their own ([`crate::copy`]).
 
 use super::data::DataClient;
-use super::lengths::Expected;
+use super::handle::FileHandle;
 use super::names::Names;
 use super::request;
 use super::verifiers::Verifiers;
-use crate::crc::Crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, Seek, TargetId};
-use crate::protocol::metadata::{Attributes, End};
-use crate::sync::locked;
+use crate::protocol::io::{Allocate, DatafileId, Durability, IoReply, IoRequest, Seek};
+use crate::protocol::metadata::End;
+use crate::sync::Mutex;
 use crate::wire::unexpected;
 use std::collections::BTreeMap;
-use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
-use thalweg_layout::{Distribution, FlowBuffer, Layout};
+use std::sync::Arc;
+use thalweg_layout::Distribution;
 use thalweg_trace::Tracer;
-
-/// What is needed to find a file's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileHandle {
-    id: FileId,
-    path: String,
-    layout: Layout,
-    targets: Vec<TargetId>,
-    /// What the metadata service says of its datafiles.
-    expected: Arc<Expected>,
-}
-
-impl FileHandle {
-    /// File `id` as `layout` over `targets`, called `path` in messages.
-    ///
-    /// # Errors
-    /// When there are not as many targets as datafiles.
-    pub fn new(id: FileId, path: impl Into<String>, layout: Layout, targets: Vec<TargetId>) -> Result<FileHandle> {
-        let path = path.into();
-        if layout.num_datafiles() as usize != targets.len() {
-            let problem = format!("a layout of {} datafiles on {} targets", layout.num_datafiles(), targets.len());
-            return Err(Error::new(ErrorKind::Invalid, problem).on_file(path));
-        }
-        Ok(FileHandle { id, path, layout, targets, expected: Arc::default() })
-    }
-
-    /// A file as the metadata service describes it.
-    ///
-    /// # Errors
-    /// When it is no file, or its layout is one that this program does not know.
-    pub fn from_attributes(path: impl Into<String>, attributes: &Attributes) -> Result<FileHandle> {
-        let path = path.into();
-        let Some(layout) = &attributes.layout else {
-            return Err(Error::new(ErrorKind::IsDirectory, "it is not a file").on_file(path));
-        };
-        let (spec, targets) = (&layout.spec, &layout.targets);
-        let many = targets.len() as u32;
-        match Layout::new(spec, Some(many), many) {
-            Ok(layout) => {
-                let handle = FileHandle::new(attributes.id, path, layout, targets.clone())?;
-                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), ..handle })
-            }
-            Err(e) => Err(Error::new(ErrorKind::Invalid, e.to_string()).on_file(path)),
-        }
-    }
-
-    /// Its number.
-    pub fn id(&self) -> FileId {
-        self.id
-    }
-    /// What the metadata service says of its datafiles.
-    pub(super) fn expected(&self) -> &Expected {
-        &self.expected
-    }
-    /// Whether a datafile that ends here may be whole, as far as the metadata service has said.
-    pub(crate) fn may_end(&self, index: u32, end_bytes: u64) -> bool {
-        self.expected.allows_end(&self.layout, index, end_bytes)
-    }
-    /// What it is called in messages.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-    /// How it is laid out.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The target of each datafile.
-    pub fn targets(&self) -> &[TargetId] {
-        &self.targets
-    }
-    /// Datafile `index`.
-    pub fn datafile(&self, index: u32) -> DatafileId {
-        DatafileId { file: self.id, index, target: self.targets[index as usize] }
-    }
-    /// All datafiles.
-    pub fn datafiles(&self) -> impl Iterator<Item = DatafileId> + '_ {
-        (0..self.targets.len() as u32).map(|index| self.datafile(index))
-    }
-}
 
 /// An open file. May be used by several threads at a time.
 pub struct StoreFile {
@@ -176,7 +95,7 @@ impl StoreFile {
         }
     }
 
-    /// Asks the servers to begin putting each write on media, for a caller that will sync at the end: disks then work while bytes
+    /// Asks the servers to begin making each write durable, for a caller that will sync at the end: disks then work while bytes
     /// still arrive.
     #[must_use]
     pub fn to_be_synced(mut self) -> StoreFile {
@@ -194,7 +113,7 @@ impl StoreFile {
     /// How what was written through this has ended, since the last time this was asked: what to tell the metadata service when
     /// it is closed.
     pub fn take_end(&self) -> End {
-        let mut changes = locked(&self.changes);
+        let mut changes = self.changes.lock();
         let in_flight = changes.in_flight;
         let now = std::mem::replace(&mut *changes, Changes { in_flight, failed: in_flight > 0, ..Changes::default() });
         match now {
@@ -211,17 +130,21 @@ impl StoreFile {
 
     /// Bytes are about to be changed; [`StoreFile::changed`] follows, or nobody knows what has become of it.
     pub(crate) fn changing(&self) {
-        locked(&self.changes).in_flight += 1;
+        self.changes.lock().in_flight += 1;
     }
 
     /// These bytes were changed, or nobody knows how many of them. An empty range does not make the file longer.
     pub(crate) fn changed(&self, ranges: &[Range<u64>], done: bool) {
-        let mut changes = locked(&self.changes);
+        let mut changes = self.changes.lock();
         changes.in_flight -= 1;
         changes.arrived = true;
         changes.arrivals += 1;
         changes.failed |= !done;
         ranges.iter().for_each(|range| changes.add(range));
+    }
+
+    fn servers_and_handle(&self) -> (&DataClient, &FileHandle) {
+        (&self.data, &self.handle)
     }
 
     /// Where its bytes are.
@@ -260,7 +183,7 @@ impl StoreFile {
         self.durability
     }
 
-    /// Puts what was written on media.
+    /// Makes what was written durable.
     ///
     /// # Errors
     /// Names server and file; [`crate::ErrorKind::Stale`], once, when a server has started anew since it took what is to be
@@ -276,11 +199,11 @@ impl StoreFile {
     pub fn sync_traced(&self, tracer: &mut Tracer) -> Result<()> {
         let name = |server: usize| self.data.links()[server].name().to_owned();
         let before = self.verifiers.begin_sync();
-        let arrivals = locked(&self.changes).arrivals;
+        let arrivals = self.changes.lock().arrivals;
         match self.data.sync(tracer, &self.handle) {
             Ok(by) => {
                 self.verifiers.synced(&before, &by, name).map_err(|e| e.on_file(self.handle.path()))?;
-                let mut changes = locked(&self.changes);
+                let mut changes = self.changes.lock();
                 changes.synced_arrivals = changes.synced_arrivals.max(arrivals);
                 Ok(())
             }
@@ -307,7 +230,8 @@ impl StoreFile {
         let on_file = |e: Error| e.on_file(self.handle.path());
         let buffers = request::buffers(&self.handle, offset, bytes.len() as u64).map_err(on_file)?;
         self.changing();
-        let written = request::write(self, tracer, &buffers, (bytes, offset)).map_err(on_file);
+        let written = request::write(self.servers_and_handle(), (self.durability, &self.verifiers), tracer, &buffers, (bytes, offset))
+            .map_err(on_file);
         // Nothing written does not make a file longer.
         self.changed(std::slice::from_ref(&(offset..offset + bytes.len() as u64)), written.is_ok());
         written
@@ -353,7 +277,7 @@ impl StoreFile {
         let mut short = request::buffers(&self.handle, offset, length).map_err(on_file)?;
         let mut reached = offset;
         loop {
-            let have = request::read(self, tracer, &short, (memory, offset)).map_err(on_file)?;
+            let have = request::read(self.servers_and_handle(), tracer, &short, (memory, offset)).map_err(on_file)?;
             for (part, have) in short.iter_mut().zip(&have) {
                 if *have > 0 {
                     let last = layout.physical_to_logical(part.datafile, part.physical_offset + have - 1);
@@ -450,31 +374,4 @@ impl StoreFile {
             Seek::Hole => Some(first.unwrap_or(size).min(size)),
         })
     }
-}
-
-/// A reply to a read that cannot be one.
-pub(crate) fn check_read(reply: &IoReply, payload_bytes: u64, asked: u64) -> Result<()> {
-    match reply {
-        IoReply::Read if payload_bytes <= asked => Ok(()),
-        IoReply::Read => Err(Error::new(ErrorKind::Protocol, format!("{payload_bytes} bytes in answer to a read of {asked}"))),
-        other => Err(unexpected(other)),
-    }
-}
-
-/// Bytes read did not match their checksum.
-pub(crate) fn damaged(bytes: usize) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: damaged on their way, twice"))
-}
-
-/// The pieces of a flow buffer in a request's memory that begins at logical offset `base`, and their checksum.
-pub(crate) fn gather<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a [u8], base: u64) -> (Vec<IoSlice<'a>>, u32) {
-    let mut crc = Crc32c::default();
-    let mut pieces = Vec::new();
-    for piece in buffer.pieces(layout) {
-        let at = (piece.logical_offset - base) as usize;
-        let bytes = &memory[at..at + piece.length as usize];
-        crc.update(bytes);
-        pieces.push(IoSlice::new(bytes));
-    }
-    (pieces, crc.finish())
 }

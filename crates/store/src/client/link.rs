@@ -5,12 +5,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
-use thalweg_trace::{TraceHandle, Tracer};
+use std::sync::Arc;
+use thalweg_trace::{Mode, Tracer};
 
 /// Idle connections kept for each server.
 const IDLE: usize = 16;
@@ -19,7 +19,7 @@ const IDLE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct SessionOf {
     /// Our end of it.
-    pub mode: TraceHandle,
+    pub mode: Mode,
     /// Its number at the server.
     pub session: u32,
 }
@@ -82,8 +82,8 @@ impl Link {
 
     /// Requests on connections made from now on, by threads that trace, are part of this recording.
     pub fn set_recording(&self, recording: Option<SessionOf>) {
-        *locked(&self.recording) = recording;
-        locked(&self.idle).clear();
+        *self.recording.lock() = recording;
+        self.idle.lock().clear();
     }
 
     /// A connection of the caller's own.
@@ -112,7 +112,7 @@ impl Link {
             return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
         }
         self.check_seen(connection.hello().service_start).map_err(|e| e.at_server(&self.entry.name))?;
-        if let Some(recording) = &*locked(&self.recording) {
+        if let Some(recording) = &*self.recording.lock() {
             connection.record(&recording.mode, recording.session);
         }
         Ok(connection)
@@ -134,7 +134,7 @@ impl Link {
     pub(super) fn idle(&self) -> Option<Lent<'_>> {
         // Nothing is due on an idle connection: what can be received is its end, or nothing that could be trusted.
         let idle = loop {
-            let Some(idle) = locked(&self.idle).pop() else { break None };
+            let Some(idle) = self.idle.lock().pop() else { break None };
             if !idle.is_readable() {
                 break Some(idle);
             }
@@ -149,17 +149,17 @@ impl Link {
 
     /// How to connect to it, and the recording that connections made from now on are part of: for who connects by himself.
     pub(crate) fn dialing(&self) -> (Connect, Option<SessionOf>) {
-        (self.options.clone(), locked(&self.recording).clone())
+        (self.options.clone(), self.recording.lock().clone())
     }
 
     /// Idle connections are closed: the server has gone, and may be back.
     pub fn forget_idle(&self) {
-        locked(&self.idle).clear();
+        self.idle.lock().clear();
     }
 
     /// The recording that connections made from now on are part of.
-    pub(crate) fn mode(&self) -> TraceHandle {
-        locked(&self.recording).as_ref().map_or_else(TraceHandle::off, |recording| recording.mode.clone())
+    pub(crate) fn mode(&self) -> Mode {
+        self.recording.lock().as_ref().map_or_else(Mode::off, |recording| recording.mode.clone())
     }
 
     /// One call, on whatever connection. If an idle one turns out to be dead, once more on a new one: every request to an
@@ -212,7 +212,7 @@ impl Drop for Lent<'_> {
             None if has_answered => self.link.silence.answered(),
             None => {}
         }
-        let mut idle = locked(&self.link.idle);
+        let mut idle = self.link.idle.lock();
         if !connection.is_broken() && connection.pending() == 0 && idle.len() < IDLE {
             idle.push(connection);
         }

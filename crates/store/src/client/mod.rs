@@ -2,46 +2,44 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`buffered`] | a file as a program expects one: both of the following, kept true to each other |
-//! | [`ahead`] | reads that are answered before they are asked for |
-//! | [`behind`] | writes that return before they are done |
-//! | [`budget`] | the memory of all windows |
-//! | [`data`] | all I/O servers of a store; calls to many at a time |
-//! | [`file`] | one file: read, write, size, sync, allocate, seek |
-//! | [`link`] | one server, and the connections to it that are not in use |
-//! | [`engine`] | threads, one for each connection, that work on flow buffers |
-//! | [`names`] | the names of a store, as the data path needs them |
+//! | `buffered` | a file as a program expects one: read-ahead and write-behind |
+//! | `budget` | the memory of all read-ahead and write-behind |
+//! | `data` | all I/O servers of a store; calls to many at a time |
+//! | `handle`, `expected` | where a file's bytes are, and what the metadata service says of them |
+//! | `lengths` | what it says, held against what there is |
+//! | `request`, `payload` | one request on the thread of whoever asks; a flow buffer's bytes |
+//! | `file` | one file: read, write, size, sync, allocate, seek |
+//! | `link` | one server, and the connections to it that are not in use |
+//! | `engine` | threads, one for each connection, that work on flow buffers |
+//! | `names` | the names of a store, as the data path needs them |
 //! | [`remove`] | names removed by the thousand, trees with them |
 //! | [`partials`] | copies that were begun and not finished |
 //! | [`walk`] | directories and trees, fetched before they are read |
 
-pub mod ahead;
-pub mod behind;
-pub mod budget;
-pub mod buffered;
-pub mod data;
+mod budget;
+mod buffered;
+mod data;
 pub(crate) mod engine;
-pub mod file;
-pub(crate) mod flow;
-pub mod lengths;
+mod expected;
+mod file;
+mod handle;
+mod lengths;
 mod link;
-mod memory;
-pub mod names;
+mod names;
 pub mod partials;
+mod payload;
 pub mod remove;
 mod request;
-mod streams;
+mod store;
 pub(crate) mod verifiers;
 pub mod walk;
-mod window;
-mod worker;
 
-pub use ahead::{AheadCounters, AheadOptions, ReadAhead, View};
-pub use behind::{BehindOptions, WriteBehind};
 pub use budget::Budget;
-pub use buffered::{BufferedFile, BufferedOptions};
-pub use data::DataClient;
-pub use file::{FileHandle, StoreFile};
+pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, View, WriteBehind};
+pub use data::{DataClient, Outgoing};
+pub use engine::memory::RequestMemory;
+pub use file::StoreFile;
+pub use handle::FileHandle;
 pub use link::{Link, SessionOf};
-pub use memory::RequestMemory;
-pub use names::{Names, Store};
+pub use names::Names;
+pub use store::Store;

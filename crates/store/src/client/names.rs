@@ -1,12 +1,9 @@
 //! The names of a store, as the data path needs them.
 
-use super::data::DataClient;
-use super::file::{FileHandle, StoreFile};
 use crate::error::Result;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, LayoutChoice};
 use crate::wire::Connection;
-use std::sync::Arc;
 use thalweg_trace::Tracer;
 
 /// Calls to the metadata service. Paths are from the store's root.
@@ -29,7 +26,7 @@ pub trait Names: Send + Sync {
     /// The service's, naming the file.
     fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes>;
 
-    /// Gives `file`, and no other, another name. With `end`, this closes it too, in the same message.
+    /// Renames `file`, and no other. With `end`, this closes it too, in the same message.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Busy`] when `from` is another file's by now; the service's, naming the file.
@@ -41,7 +38,7 @@ pub trait Names: Send + Sync {
     /// As [`Names::rename`].
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()>;
 
-    /// Puts everything answered so far on media.
+    /// Makes everything answered so far durable.
     ///
     /// # Errors
     /// The service's.
@@ -73,47 +70,4 @@ pub trait Names: Send + Sync {
     /// # Errors
     /// `work`'s, or the connection's.
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()>;
-}
-
-/// A store: its names and its bytes.
-#[derive(Clone)]
-pub struct Store {
-    /// The names.
-    pub names: Arc<dyn Names>,
-    /// The bytes.
-    pub data: Arc<DataClient>,
-}
-
-impl Store {
-    /// An existing file, to be read.
-    ///
-    /// # Errors
-    /// The service's, naming the file.
-    pub fn open(&self, path: &str) -> Result<StoreFile> {
-        let attributes = self.names.open(&mut Tracer::off(), path, false)?;
-        self.opened(path, &attributes)
-    }
-
-    /// An existing file, to be written.
-    ///
-    /// # Errors
-    /// The service's, naming the file.
-    pub fn open_to_write(&self, path: &str) -> Result<StoreFile> {
-        let attributes = self.names.open(&mut Tracer::off(), path, true)?;
-        self.opened(path, &attributes)
-    }
-
-    fn opened(&self, path: &str, attributes: &Attributes) -> Result<StoreFile> {
-        let handle = FileHandle::from_attributes(path, attributes)?;
-        Ok(StoreFile::new(Arc::clone(&self.data), handle).closing(Arc::clone(&self.names)))
-    }
-
-    /// A new file.
-    ///
-    /// # Errors
-    /// The service's, naming the file.
-    pub fn create(&self, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<StoreFile> {
-        let attributes = self.names.create(&mut Tracer::off(), path, mode, existing, layout)?;
-        self.opened(path, &attributes)
-    }
 }

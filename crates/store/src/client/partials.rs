@@ -3,7 +3,7 @@
 //! Their names play no part: a person's own `x.partial` is none of them.
 
 use super::data::DataClient;
-use super::file::FileHandle;
+use super::handle::FileHandle;
 use crate::error::{ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::metadata::DraftEntry;

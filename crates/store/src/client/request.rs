@@ -7,23 +7,23 @@
 //! any more could overtake a later one.
 
 use super::data::DataClient;
-use super::file::{FileHandle, StoreFile, check_read, damaged, gather};
+use super::handle::FileHandle;
 use super::link::{Lent, Link};
-use crate::crc::Crc32c;
+use super::payload::{gather, pieces_of, receive};
+use super::verifiers::Verifiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::io::{IoReply, IoRequest};
+use crate::protocol::io::{Durability, IoReply, IoRequest};
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IoSliceMut;
-use thalweg_layout::{FlowBuffer, Layout};
-use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_layout::FlowBuffer;
+use thalweg_trace::{About, SpanKind, Tracer};
 
 /// Flow buffers posted and unanswered on a connection.
 const DEPTH: usize = 4;
 
 /// What one direction does with a flow buffer.
-trait Way {
+trait Direction {
     fn post(&mut self, connection: &mut Connection, tracer: &mut Tracer, buffer: FlowBuffer) -> Result<()>;
     fn take(&mut self, connection: &mut Connection, tracer: &mut Tracer, part: Part, reply: Reply<IoReply>) -> Result<()>;
 }
@@ -63,19 +63,30 @@ pub(super) fn buffers(file: &FileHandle, offset: u64, length: u64) -> Result<Vec
 }
 
 /// Writes flow buffers out of `bytes`, which begin at logical offset `base`.
-pub(super) fn write(file: &StoreFile, tracer: &mut Tracer, buffers: &[FlowBuffer], (bytes, base): (&[u8], u64)) -> Result<()> {
-    run(file.data(), file.handle(), tracer, buffers, &mut Writing { file, bytes, base })
+pub(super) fn write(
+    (data, file): (&DataClient, &FileHandle),
+    (durability, verifiers): (Durability, &Verifiers),
+    tracer: &mut Tracer,
+    buffers: &[FlowBuffer],
+    (bytes, base): (&[u8], u64),
+) -> Result<()> {
+    run(data, file, tracer, buffers, &mut Writing { data, file, durability, verifiers, bytes, base })
 }
 
 /// Reads flow buffers into `memory`, which begins at logical offset `base`; how many bytes of each its datafile has. The
 /// others are 0.
-pub(super) fn read(file: &StoreFile, tracer: &mut Tracer, buffers: &[FlowBuffer], (memory, base): (&mut [u8], u64)) -> Result<Vec<u64>> {
-    let mut reading = Reading { file: file.handle(), memory, base, have: vec![0; buffers.len()] };
-    run(file.data(), file.handle(), tracer, buffers, &mut reading)?;
+pub(super) fn read(
+    (data, file): (&DataClient, &FileHandle),
+    tracer: &mut Tracer,
+    buffers: &[FlowBuffer],
+    (memory, base): (&mut [u8], u64),
+) -> Result<Vec<u64>> {
+    let mut reading = Reading { file, memory, base, have: vec![0; buffers.len()] };
+    run(data, file, tracer, buffers, &mut reading)?;
     Ok(reading.have)
 }
 
-fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[FlowBuffer], way: &mut dyn Way) -> Result<()> {
+fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[FlowBuffer], direction: &mut dyn Direction) -> Result<()> {
     let mut by_server: BTreeMap<usize, VecDeque<Part>> = BTreeMap::new();
     for (number, buffer) in buffers.iter().enumerate() {
         let server = data.server_of(file.datafile(buffer.datafile).target)?;
@@ -105,18 +116,18 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
     for _ in 0..DEPTH {
         for lane in &mut lanes {
             if failed.is_none() {
-                failed = lane.post(tracer, way).err();
+                failed = lane.post(tracer, direction).err();
             }
         }
     }
     loop {
         let mut is_over = true;
         for lane in &mut lanes {
-            let done = lane.complete(tracer, way, failed.is_some());
+            let done = lane.complete(tracer, direction, failed.is_some());
             if let Err(error) = done {
                 failed.get_or_insert(error);
             } else if failed.is_none() {
-                failed = lane.post(tracer, way).err();
+                failed = lane.post(tracer, direction).err();
             }
             is_over &= lane.posted.is_empty() && (lane.waiting.is_empty() || failed.is_some());
         }
@@ -128,12 +139,12 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
 
 impl Lane<'_> {
     /// Posts the next flow buffer, if there is one and the connection has room for it.
-    fn post(&mut self, tracer: &mut Tracer, way: &mut dyn Way) -> Result<()> {
+    fn post(&mut self, tracer: &mut Tracer, direction: &mut dyn Direction) -> Result<()> {
         while self.posted.len() < DEPTH {
             let Some(part) = self.waiting.pop_front() else { return Ok(()) };
             let posted = match &mut self.connection {
-                Some(connection) => way.post(connection, tracer, part.buffer),
-                None => self.link.lend().and_then(|lent| way.post(self.connection.insert(lent), tracer, part.buffer)),
+                Some(connection) => direction.post(connection, tracer, part.buffer),
+                None => self.link.lend().and_then(|lent| direction.post(self.connection.insert(lent), tracer, part.buffer)),
             };
             match posted {
                 Ok(()) => {
@@ -150,10 +161,10 @@ impl Lane<'_> {
     }
 
     /// Takes the answer to what was posted first. Where the request has failed already (`is_over`) nothing is tried again.
-    fn complete(&mut self, tracer: &mut Tracer, way: &mut dyn Way, is_over: bool) -> Result<()> {
+    fn complete(&mut self, tracer: &mut Tracer, direction: &mut dyn Direction, is_over: bool) -> Result<()> {
         let (Some(connection), Some(part)) = (&mut self.connection, self.posted.front().copied()) else { return Ok(()) };
         let reply = connection.complete::<IoReply>(tracer);
-        let taken = reply.and_then(|reply| way.take(connection, tracer, part, reply));
+        let taken = reply.and_then(|reply| direction.take(connection, tracer, part, reply));
         match taken {
             Ok(()) => {
                 self.posted.pop_front();
@@ -202,18 +213,20 @@ impl Lane<'_> {
 }
 
 struct Writing<'a> {
-    file: &'a StoreFile,
+    data: &'a DataClient,
+    file: &'a FileHandle,
+    durability: Durability,
+    verifiers: &'a Verifiers,
     bytes: &'a [u8],
     base: u64,
 }
 
-impl Way for Writing<'_> {
+impl Direction for Writing<'_> {
     fn post(&mut self, connection: &mut Connection, tracer: &mut Tracer, buffer: FlowBuffer) -> Result<()> {
-        let handle = self.file.handle();
         let checking = tracer.begin();
-        let (pieces, crc) = gather(handle.layout(), buffer, self.bytes, self.base);
-        tracer.end(checking, SpanKind::AppChecksum, SpanFields { size_bytes: Some(buffer.length), ..SpanFields::default() });
-        let (datafile, durability) = (handle.datafile(buffer.datafile), self.file.durability());
+        let (pieces, crc) = gather(self.file.layout(), buffer, self.bytes, self.base);
+        tracer.end(checking, SpanKind::AppChecksum, About { size_bytes: Some(buffer.length), ..About::default() });
+        let (datafile, durability) = (self.file.datafile(buffer.datafile), self.durability);
         let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability };
         connection.post(tracer, None, Kind::Io, &request, &pieces, crc).map(drop)
     }
@@ -221,7 +234,7 @@ impl Way for Writing<'_> {
     fn take(&mut self, connection: &mut Connection, tracer: &mut Tracer, part: Part, reply: Reply<IoReply>) -> Result<()> {
         match connection.completed(tracer, reply, Some(part.buffer.length)) {
             IoReply::Written { verifier } => {
-                self.file.verifiers().note(part.server, self.file.data().links()[part.server].name(), verifier);
+                self.verifiers.note(part.server, self.data.links()[part.server].name(), verifier);
                 Ok(())
             }
             other => Err(unexpected(&other)),
@@ -236,7 +249,7 @@ struct Reading<'a> {
     have: Vec<u64>,
 }
 
-impl Way for Reading<'_> {
+impl Direction for Reading<'_> {
     fn post(&mut self, connection: &mut Connection, tracer: &mut Tracer, buffer: FlowBuffer) -> Result<()> {
         let datafile = self.file.datafile(buffer.datafile);
         let request = IoRequest::Read { datafile, offset: buffer.physical_offset, length: buffer.length };
@@ -248,65 +261,4 @@ impl Way for Reading<'_> {
         self.have[part.number] = reply.header.payload_bytes;
         receive(connection, tracer, None, part.buffer, reply, &mut pieces)
     }
-}
-
-/// The pieces of a flow buffer in memory that begins at logical offset `base`, in their order.
-fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut [u8], base: u64) -> Vec<IoSliceMut<'a>> {
-    let (mut rest, mut at) = (memory, base);
-    let mut pieces = Vec::new();
-    for piece in buffer.pieces(layout) {
-        // The logical offsets of a datafile's bytes grow with the physical ones.
-        let (_, from_here) = rest.split_at_mut((piece.logical_offset - at) as usize);
-        let (here, after) = from_here.split_at_mut(piece.length as usize);
-        pieces.push(IoSliceMut::new(here));
-        (rest, at) = (after, piece.logical_offset + piece.length);
-    }
-    pieces
-}
-
-/// Receives the payload of an answered read of a flow buffer into its pieces, verifies it, and clears what the datafile
-/// does not have.
-pub(super) fn receive(
-    connection: &mut Connection,
-    tracer: &mut Tracer,
-    parent: Option<SpanId>,
-    buffer: FlowBuffer,
-    reply: Reply<IoReply>,
-    pieces: &mut [IoSliceMut<'_>],
-) -> Result<()> {
-    let header = reply.header;
-    check_read(&reply.body, header.payload_bytes, buffer.length)?;
-    let size_bytes = Some(header.payload_bytes);
-    let mut left = header.payload_bytes as usize;
-    let mut crc = Crc32c::default();
-    if left > 0 {
-        let receiving = tracer.begin();
-        let mut wanted: Vec<IoSliceMut<'_>> = Vec::with_capacity(pieces.len());
-        for piece in pieces.iter_mut() {
-            let many = piece.len().min(left);
-            wanted.push(IoSliceMut::new(&mut piece[..many]));
-            left -= many;
-            if left == 0 {
-                break;
-            }
-        }
-        connection.receive_pieces(&header, &mut wanted)?;
-        let about =
-            SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
-        tracer.end(receiving, SpanKind::NetReceive, about);
-    }
-    connection.completed(tracer, reply, size_bytes);
-    let checking = tracer.begin();
-    let mut left = header.payload_bytes as usize;
-    for piece in pieces.iter_mut() {
-        let have = piece.len().min(left);
-        crc.update(&piece[..have]);
-        piece[have..].fill(0);
-        left -= have;
-    }
-    tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, size_bytes, ..SpanFields::default() });
-    if header.payload_bytes > 0 && crc.finish() != header.payload_crc {
-        return Err(damaged(header.payload_bytes as usize));
-    }
-    Ok(())
 }

@@ -3,9 +3,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// The starts of each server, by its place in the store's map, under which bytes were taken and not synced since.
 pub(crate) type Unsynced = BTreeMap<usize, BootVerifier>;
@@ -38,30 +37,30 @@ fn lost(name: &str) -> Error {
 
 impl Verifiers {
     /// Notes the answer to a write. That bytes may be lost is for the next sync to tell.
-    pub fn note(&self, server: usize, name: &str, verifier: BootVerifier) {
-        locked(&self.0).note(server, name, verifier);
+    pub(crate) fn note(&self, server: usize, name: &str, verifier: BootVerifier) {
+        self.0.lock().note(server, name, verifier);
     }
 
     /// The same for whoever stops at the first loss: an error when there was one, now or before.
-    pub fn note_strictly(&self, server: usize, name: &str, verifier: BootVerifier) -> Result<()> {
-        let mut seen = locked(&self.0);
+    pub(crate) fn note_strictly(&self, server: usize, name: &str, verifier: BootVerifier) -> Result<()> {
+        let mut seen = self.0.lock();
         seen.note(server, name, verifier);
         seen.lost.clone().map_or(Ok(()), Err)
     }
 
     /// Whether bytes may be lost, told once.
-    pub fn take_lost(&self) -> Result<()> {
-        locked(&self.0).lost.take().map_or(Ok(()), Err)
+    pub(crate) fn take_lost(&self) -> Result<()> {
+        self.0.lock().lost.take().map_or(Ok(()), Err)
     }
 
     /// A sync begins, and is about what was answered before: what is answered from here on needs another.
-    pub fn begin_sync(&self) -> Unsynced {
-        std::mem::take(&mut locked(&self.0).unsynced)
+    pub(crate) fn begin_sync(&self) -> Unsynced {
+        std::mem::take(&mut self.0.lock().unsynced)
     }
 
     /// The sync has failed: everything is as unsynced as it was.
-    pub fn sync_failed(&self, before: Unsynced, name: impl Fn(usize) -> String) {
-        let mut seen = locked(&self.0);
+    pub(crate) fn sync_failed(&self, before: Unsynced, name: impl Fn(usize) -> String) {
+        let mut seen = self.0.lock();
         for (server, verifier) in before {
             match seen.unsynced.get(&server) {
                 Some(now) if *now != verifier => {
@@ -76,7 +75,7 @@ impl Verifiers {
 
     /// The sync is done, by these starts; an error if one of them is another than the bytes were taken under, or if that
     /// was known before.
-    pub fn synced(&self, before: &Unsynced, by: &[(usize, BootVerifier)], name: impl Fn(usize) -> String) -> Result<()> {
+    pub(crate) fn synced(&self, before: &Unsynced, by: &[(usize, BootVerifier)], name: impl Fn(usize) -> String) -> Result<()> {
         let changed = by.iter().find(|(server, verifier)| before.get(server).is_some_and(|b| b != verifier));
         let told = self.take_lost();
         match changed {

@@ -68,7 +68,7 @@ pub(super) struct Parents<'a> {
 
 impl<'a> Parents<'a> {
     /// Below this directory.
-    pub fn of(root: BorrowedFd<'a>) -> Parents<'a> {
+    pub(super) fn of(root: BorrowedFd<'a>) -> Parents<'a> {
         Parents { root, last: None }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Parents<'a> {
     ///
     /// # Errors
     /// When it is not there, or a link is on the way.
-    pub fn find<'s, 'p>(&'s mut self, path: &'p [u8]) -> Result<(BorrowedFd<'s>, &'p [u8])> {
+    pub(super) fn find<'s, 'p>(&'s mut self, path: &'p [u8]) -> Result<(BorrowedFd<'s>, &'p [u8])> {
         let (above, name) = split(path);
         if above.is_empty() {
             return Ok((self.root, name));

@@ -28,7 +28,7 @@ impl Reading {
     }
 
     /// Asks a server.
-    pub fn take(connection: &mut Connection) -> Result<Reading> {
+    pub(super) fn take(connection: &mut Connection) -> Result<Reading> {
         let mut best: Option<Reading> = None;
         for _ in 0..QUESTIONS {
             let asked = Time::now();

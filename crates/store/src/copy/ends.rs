@@ -1,19 +1,21 @@
 //! The two ends of a copy, opened.
 
+use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
-use super::local::{LocalSink, LocalSource, NullSink, Pattern, umask};
+use super::local::{LocalSink, LocalSource, NullSink, Pattern};
+use crate::client::engine::flow::{Endpoint, Flow, Moving, Task, Work};
 use crate::client::engine::{Engine, EngineOptions};
-use crate::client::flow::{End, Flow, Moving, Task, Work};
 use crate::client::verifiers::Verifiers;
 use crate::client::{FileHandle, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
 use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_layout::FlowBuffers;
-use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
+use thalweg_trace::{Mode, ObjectId, ObjectKind, SpanId, Tracer};
 
 /// Where bytes come from.
 pub(super) enum From {
@@ -81,7 +83,7 @@ pub(super) fn sink_name(sink: &Sink) -> String {
 }
 
 /// Opens the source, and names it in the recording.
-pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer) -> Result<OpenSource> {
+pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Result<OpenSource> {
     let name = source_name(&job.source);
     let named = |size: Option<u64>| {
         let mut attributes = vec![("to", sink_name(&job.sink))];
@@ -125,7 +127,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
 }
 
 /// Opens the sink under its `.partial` name.
-pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, tracer: &mut Tracer, look_first: bool) -> Result<To> {
+pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &Mode, tracer: &mut Tracer, look_first: bool) -> Result<To> {
     Ok(match &job.sink {
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
@@ -178,7 +180,7 @@ impl StoreEnd {
     }
 
     /// A file that somebody else has opened, names and closes.
-    pub fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
+    pub(super) fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
         StoreEnd {
             store: store.clone(),
             path: handle.path().to_owned(),
@@ -192,7 +194,7 @@ impl StoreEnd {
     }
 
     /// Servers that have a part of it.
-    pub fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
+    pub(super) fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
         let mut servers: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for id in self.handle.datafiles() {
             servers.entry(self.store.data.server_of(id.target)?).or_default().push(id.index);
@@ -201,7 +203,7 @@ impl StoreEnd {
     }
 
     /// Starts the threads.
-    pub fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &TraceHandle) -> Result<()> {
+    pub(super) fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
         let options = EngineOptions {
             name: "connection",
             depth,
@@ -211,32 +213,32 @@ impl StoreEnd {
             is_shared: false,
         };
         let engine = Engine::start(self.store.data.links(), self.servers()?.into_keys(), options)?;
-        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        *self.engine.lock() = Some(engine);
         Ok(())
     }
 
     fn with_engine<T>(&self, work: impl FnOnce(&Engine) -> T) -> Option<T> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+        self.engine.lock().as_ref().map(work)
     }
 
     /// Ends the threads, after what they were asked for, or at once.
-    pub fn stop(&self, at_once: bool) {
+    pub(super) fn stop(&self, at_once: bool) {
         if at_once {
             self.with_engine(Engine::cancel);
         }
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let engine = self.engine.lock().take();
         drop(engine);
     }
 
     /// Interrupts the threads; what they are doing fails.
-    pub fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         self.with_engine(Engine::cancel);
     }
 
     /// Moves a range in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
-    pub fn flow(
+    pub(super) fn flow(
         &self,
-        end: End,
+        endpoint: Endpoint,
         (offset, length): (u64, u64),
         buffer_bytes: u64,
         request: Option<SpanId>,
@@ -252,7 +254,7 @@ impl StoreEnd {
             }
         }
         let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
-        let flow = Flow::new(self.moving(end, request, Arc::clone(moved_bytes)), tasks);
+        let flow = Flow::new(self.moving(endpoint, request, Arc::clone(moved_bytes)), tasks);
         let asked_by = tracer.track();
         self.with_engine(|engine| {
             while !parts.is_empty() {
@@ -269,17 +271,17 @@ impl StoreEnd {
         Ok(flow)
     }
 
-    fn moving(&self, end: End, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>) -> Moving {
+    fn moving(&self, endpoint: Endpoint, request: Option<SpanId>, moved_bytes: Arc<AtomicU64>) -> Moving {
         let (file, verifiers) = (Arc::clone(&self.handle), Arc::clone(&self.verifiers));
-        Moving { file, end, durability: self.durability, verifiers, request, moved_bytes }
+        Moving { file, endpoint, durability: self.durability, verifiers, request, moved_bytes }
     }
 
-    /// Puts the file on media, on all its servers at a time, and then its name.
-    pub fn sync(&self, tracer: &mut Tracer) -> Result<()> {
+    /// Puts the file on stable storage, on all its servers at a time, and then its name.
+    pub(super) fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
         // Direction does not matter: there is nothing to move.
-        let end = End::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
-        let flow = Flow::new(self.moving(end, None, Arc::default()), servers.len());
+        let endpoint = Endpoint::FromMemory(Arc::new(crate::client::RequestMemory::new(0)), 0);
+        let flow = Flow::new(self.moving(endpoint, None, Arc::default()), servers.len());
         let asked_by = tracer.track();
         let asked = self.with_engine(|engine| {
             for (server, indexes) in servers {
@@ -294,7 +296,7 @@ impl StoreEnd {
     }
 
     /// Everything is there, `size_bytes` and nothing in flight: gives the file its name, and closes it in the same message.
-    pub fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
+    pub(super) fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
         let whole = Some(metadata::End::whole(size_bytes, sync));
         let renamed = self.store.names.rename(tracer, self.handle.id(), partial, &self.path, force, whole);
@@ -314,7 +316,7 @@ impl StoreEnd {
     }
 
     /// Takes away what is not whole.
-    pub fn discard(&mut self) {
+    pub(super) fn discard(&mut self) {
         if let (false, Some(partial)) = (self.kept, &self.partial) {
             // Nothing more can be done: the `.partial` stays, and is not taken for a file.
             let _ = self.store.names.unlink(&mut Tracer::off(), self.handle.id(), partial);

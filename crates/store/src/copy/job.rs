@@ -74,7 +74,7 @@ pub struct CopyJob {
     pub sink: Sink,
     /// How fast.
     pub tuning: Tuning,
-    /// Whether everything is to be on media at the end.
+    /// Whether everything is to be durable at the end.
     pub sync: bool,
     /// Whether an existing file is replaced.
     pub force: bool,
@@ -261,7 +261,7 @@ pub(crate) const FAR_DEPTH: u32 = 8;
 impl Chosen {
     /// Checks what was asked for, and chooses the rest. `direct_possible`: exactly one end is a store and the other one
     /// takes bytes at any offset.
-    pub fn new(job: &CopyJob, direct_possible: bool) -> Result<Chosen> {
+    pub(super) fn new(job: &CopyJob, direct_possible: bool) -> Result<Chosen> {
         let store = match (&job.source, &job.sink) {
             (Source::Store(store, _), _) | (_, Sink::Store(store, ..)) => Some(store),
             _ => None,

@@ -3,8 +3,9 @@
 //! A source is read with `pread`, never mapped: a file that is cut off while it is mapped kills its reader.
 
 use super::draft;
-use crate::client::flow;
+use crate::client::engine::flow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use thalweg_trace::{ObjectId, TrackId};
 
 /// A file being read.
@@ -32,7 +33,7 @@ fn failure(path: &Path, error: std::io::Error) -> Error {
 
 impl LocalSource {
     /// A regular file.
-    pub fn open(path: &Path) -> Result<LocalSource> {
+    pub(super) fn open(path: &Path) -> Result<LocalSource> {
         // Opening a FIFO waits for its writer, so it is looked at first.
         let before = std::fs::metadata(path).map_err(|e| failure(path, e))?;
         let kind = before.file_type();
@@ -52,7 +53,7 @@ impl LocalSource {
     }
 
     /// A regular file that is open already, called so in messages.
-    pub fn of(file: File, path: &Path) -> Result<LocalSource> {
+    pub(super) fn of(file: File, path: &Path) -> Result<LocalSource> {
         let before = file.metadata().map_err(|e| failure(path, e))?;
         if !before.is_file() {
             return Err(Error::new(ErrorKind::SourceChanged, "is no regular file any more").on_file(path.display().to_string()));
@@ -61,12 +62,12 @@ impl LocalSource {
     }
 
     /// Its size when the copy began.
-    pub fn size_bytes(&self) -> u64 {
+    pub(super) fn size_bytes(&self) -> u64 {
         self.before.len()
     }
 
     /// Its permission bits.
-    pub fn mode(&self) -> u32 {
+    pub(super) fn mode(&self) -> u32 {
         self.before.mode() & 0o777
     }
 
@@ -74,7 +75,7 @@ impl LocalSource {
     ///
     /// # Errors
     /// When it has another size, or is gone.
-    pub fn check_unchanged(&self) -> Result<bool> {
+    pub(super) fn check_unchanged(&self) -> Result<bool> {
         let after = self.file.metadata().map_err(|e| failure(&self.path, e))?;
         let changed = |problem: String| Err(Error::new(ErrorKind::SourceChanged, problem).on_file(self.path.display().to_string()));
         if after.len() != self.before.len() {
@@ -99,7 +100,7 @@ struct CacheStat {
 impl LocalSource {
     /// Asks the kernel to read a range ahead, unless it is in memory already. The connections' threads take a range in
     /// strips, each its own: to the kernel that looks like random reading, for which it reads nothing ahead.
-    pub fn read_ahead(&self, offset: u64, length: u64) {
+    pub(super) fn read_ahead(&self, offset: u64, length: u64) {
         const CACHESTAT: libc::c_long = 451;
         let range = [offset, length];
         let mut found = CacheStat::default();
@@ -220,7 +221,7 @@ pub(super) struct LocalPlace<'a> {
 impl LocalSink {
     /// Begins a copy to a name that a person gave, whose links are his: they are followed, and the file at their end is
     /// replaced. An existing file stays as it is until [`LocalSink::keep`].
-    pub fn create(path: &Path, size_bytes: Option<u64>, mode: u32, force: bool) -> Result<LocalSink> {
+    pub(super) fn create(path: &Path, size_bytes: Option<u64>, mode: u32, force: bool) -> Result<LocalSink> {
         let named = |kind, problem: &str| Err(Error::new(kind, problem).on_file(path.display().to_string()));
         let is_there = match std::fs::metadata(path) {
             Ok(m) if m.is_dir() => return named(ErrorKind::IsDirectory, "it is a directory: name a file in it"),
@@ -243,7 +244,7 @@ impl LocalSink {
     }
 
     /// Begins a copy to a single name in a directory. Nothing that has this name is followed: a link is replaced like a file.
-    pub fn create_in(
+    pub(super) fn create_in(
         directory: OwnedFd,
         name: &[u8],
         path: &Path,
@@ -283,12 +284,12 @@ impl LocalSink {
     }
 
     /// The file, to be given its attributes before it has its name.
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         &self.file
     }
 
     /// Everything is there: gives it its name.
-    pub fn keep(&mut self, sync: bool, size_bytes: u64) -> Result<()> {
+    pub(super) fn keep(&mut self, sync: bool, size_bytes: u64) -> Result<()> {
         let on_it = |e| failure(&self.path, e);
         if self.file.metadata().map_err(on_it)?.len() != size_bytes {
             self.file.set_len(size_bytes).map_err(on_it)?;
@@ -345,19 +346,6 @@ impl flow::Sink for NullSink {
     fn object(&self) -> Option<ObjectId> {
         None
     }
-}
-
-/// The bits that new files of this process do not get, as of the first copy: reading them costs as much as a short copy's
-/// round trip.
-pub fn umask() -> u32 {
-    static UMASK: OnceLock<u32> = OnceLock::new();
-    *UMASK.get_or_init(read_umask)
-}
-
-fn read_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //!
 //! # Whole or not at all
 //!
-//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and on media if that was asked for.
+//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and durable if that was asked for.
 //! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
 //! `.partial`. A source that shrinks, grows or vanishes meanwhile is an error.
 
@@ -26,9 +26,9 @@ mod run;
 mod small;
 mod tree;
 
+pub use draft::umask;
 pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
 pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
-pub use local::umask;
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};

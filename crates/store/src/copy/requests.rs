@@ -3,13 +3,13 @@
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::job::{Chosen, Control};
 use crate::client::RequestMemory;
-use crate::client::flow::{End, Sink, Source};
+use crate::client::engine::flow::{Endpoint, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use thalweg_trace::{SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
+use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the requests of a copy share.
 pub(super) struct Requests<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Requests<'a> {
     pub sink: &'a To,
     pub chosen: Chosen,
     pub control: &'a Control,
-    pub mode: TraceHandle,
+    pub mode: Mode,
     reading: Mutex<Reading>,
     writing: Mutex<Writing>,
     /// Its turn to write has come for somebody.
@@ -60,7 +60,7 @@ struct Part {
 }
 
 impl<'a> Requests<'a> {
-    pub fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: TraceHandle) -> Requests<'a> {
+    pub(super) fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: Mode) -> Requests<'a> {
         Requests {
             source,
             sink,
@@ -78,7 +78,7 @@ impl<'a> Requests<'a> {
 
     /// Runs all requests; `tick` is called ten times a second on the calling thread and says whether to stop. How many
     /// bytes the source had.
-    pub fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
+    pub(super) fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
         std::thread::scope(|scope| -> Result<()> {
             let mut started = 0;
             // One wait, however often this thread looks up meanwhile.
@@ -87,41 +87,38 @@ impl<'a> Requests<'a> {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
                 while started < wanted && !self.is_stopping() && !self.is_at_end() {
                     let number = started;
-                    locked(&self.running).threads += 1;
+                    self.running.lock().threads += 1;
                     let thread = std::thread::Builder::new().name(format!("request {number}"));
                     if let Err(e) = thread.spawn_scoped(scope, move || self.thread(number)) {
-                        locked(&self.running).threads -= 1;
+                        self.running.lock().threads -= 1;
                         self.stop(Some(Error::system("starting a thread", e)));
                         break;
                     }
                     started += 1;
                 }
-                let running = locked(&self.running);
-                let (running, _) = self
-                    .ended
-                    .wait_timeout_while(running, std::time::Duration::from_millis(100), |r| r.threads > 0)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut running = self.running.lock();
+                self.ended.wait_while_for(&mut running, |r| r.threads > 0, std::time::Duration::from_millis(100));
                 let (over, waker_track) = (running.threads == 0, running.last);
                 drop(running);
                 if tick() {
                     self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
                 }
-                if over && (self.is_stopping() || locked(&self.reading).at_end) {
-                    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
+                if over && (self.is_stopping() || self.reading.lock().at_end) {
+                    tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
                     return Ok(());
                 }
             }
         })?;
-        match locked(&self.running).error.take() {
+        match self.running.lock().error.take() {
             Some(error) => Err(error),
-            None => Ok(locked(&self.reading).offset),
+            None => Ok(self.reading.lock().offset),
         }
     }
 
     /// Whether everything was given out; not yet, while somebody is at it. (Whoever reads a pipe may be at it forever, and
     /// must not keep the thread that looks after everything.)
     fn is_at_end(&self) -> bool {
-        self.reading.try_lock().is_ok_and(|reading| reading.at_end)
+        self.reading.try_lock().is_some_and(|reading| reading.at_end)
     }
 
     fn is_stopping(&self) -> bool {
@@ -129,7 +126,7 @@ impl<'a> Requests<'a> {
     }
 
     fn stop(&self, error: Option<Error>) {
-        let mut running = locked(&self.running);
+        let mut running = self.running.lock();
         let first = running.error.is_none();
         if let Some(error) = error {
             running.error.get_or_insert(error);
@@ -167,7 +164,7 @@ impl<'a> Requests<'a> {
         }
         let track = tracer.track();
         drop(tracer);
-        let mut running = locked(&self.running);
+        let mut running = self.running.lock();
         running.threads -= 1;
         running.last = track;
         self.ended.notify_all();
@@ -185,12 +182,8 @@ impl<'a> Requests<'a> {
             let memory = memory.as_ref().expect("it has been read into");
             self.buffered_write(tracer, memory, part, span)?;
         }
-        let about = SpanFields {
-            object: self.source.object,
-            offset_bytes: Some(part.offset),
-            size_bytes: Some(part.length),
-            ..SpanFields::default()
-        };
+        let about =
+            About { object: self.source.object, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(true)
     }
@@ -206,11 +199,11 @@ impl<'a> Requests<'a> {
     /// The next part of a source of known size; a pipe is read into `fill`, whose turn it is.
     fn next_part(&self, tracer: &mut Tracer, fill: Option<(&RequestMemory, Option<SpanId>)>) -> Result<Option<Part>> {
         let mut reading = match self.reading.try_lock() {
-            Ok(reading) => reading,
-            Err(_) => {
+            Some(reading) => reading,
+            None => {
                 let waiting = tracer.begin();
-                let reading = locked(&self.reading);
-                let about = SpanFields { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..SpanFields::default() };
+                let reading = self.reading.lock();
+                let about = About { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..About::default() };
                 tracer.end(waiting, SpanKind::WaitLock, about);
                 reading
             }
@@ -226,13 +219,8 @@ impl<'a> Requests<'a> {
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
                 let filling = tracer.begin();
                 let length = read_pipe(bytes, || self.is_stopping())?;
-                let about = SpanFields {
-                    object: self.source.object,
-                    parent,
-                    offset_bytes: Some(offset),
-                    size_bytes: Some(length),
-                    ..SpanFields::default()
-                };
+                let about =
+                    About { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
                 tracer.end(filling, SpanKind::FileRead, about);
                 length
             }
@@ -249,14 +237,14 @@ impl<'a> Requests<'a> {
     /// The connections' threads do it all.
     fn direct(&self, tracer: &mut Tracer, part: Part, span: Option<SpanId>) -> Result<()> {
         let range = (part.offset, part.length);
-        let (end, way) = match (&self.source.end, self.sink) {
-            (From::Local(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
-            (From::Memory(source), To::Store(end)) => (end, End::FromSource(Arc::clone(source) as Arc<dyn Source>)),
-            (From::Store(end), To::Local(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
-            (From::Store(end), To::Null(sink)) => (end, End::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+        let (end, endpoint) = match (&self.source.end, self.sink) {
+            (From::Local(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Memory(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
+            (From::Store(end), To::Local(sink)) => (end, Endpoint::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
+            (From::Store(end), To::Null(sink)) => (end, Endpoint::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
             _ => return Err(Error::new(ErrorKind::Invalid, "these ends have no direct data path: a bug")),
         };
-        let flow = end.flow(way, range, self.buffer_bytes(), span, self.moved(), tracer)?;
+        let flow = end.flow(endpoint, range, self.buffer_bytes(), span, self.moved(), tracer)?;
         if let From::Local(source) = &self.source.end {
             source.read_ahead(part.offset, part.length);
         }
@@ -273,8 +261,8 @@ impl<'a> Requests<'a> {
             From::Store(end) => {
                 // Bytes count when they have arrived, and these have only half the way behind them.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
-                let way = End::ToMemory(Arc::clone(memory), part.offset);
-                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
+                let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset);
+                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
                 return Ok(Some(part));
             }
             From::Local(source) => &**source,
@@ -283,12 +271,12 @@ impl<'a> Requests<'a> {
         let reading = tracer.begin();
         // SAFETY: the request's memory is this thread's until it is lent to a flow.
         source.read(unsafe { memory.part_mut(0..part.length as usize) }, part.offset)?;
-        let about = SpanFields {
+        let about = About {
             object: self.source.object,
             parent: span,
             offset_bytes: Some(part.offset),
             size_bytes: Some(part.length),
-            ..SpanFields::default()
+            ..About::default()
         };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(Some(part))
@@ -296,18 +284,18 @@ impl<'a> Requests<'a> {
 
     /// A part in memory to where it belongs.
     fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
-        let about = SpanFields { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..SpanFields::default() };
+        let about = About { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
         match self.sink {
             To::Store(end) => {
-                let way = End::FromMemory(Arc::clone(memory), part.offset);
-                end.flow(way, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+                let endpoint = Endpoint::FromMemory(Arc::clone(memory), part.offset);
+                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
             }
             To::Null(_) => Ok(()),
             To::Local(sink) => {
                 let writing = tracer.begin();
                 // SAFETY: the flow that filled it has ended: the memory is this thread's.
                 sink.write(unsafe { memory.part(0..part.length as usize) }, part.offset)?;
-                tracer.end(writing, SpanKind::FileWrite, SpanFields { object: sink.object(), ..about });
+                tracer.end(writing, SpanKind::FileWrite, About { object: sink.object(), ..about });
                 Ok(())
             }
             To::Stdout => {
@@ -319,7 +307,7 @@ impl<'a> Requests<'a> {
                 let written = out.write_all(bytes).and_then(|()| out.flush());
                 written.map_err(|e| Error::system("writing to standard output", e))?;
                 tracer.end(writing, SpanKind::FileWrite, about);
-                let mut turn = locked(&self.writing);
+                let mut turn = self.writing.lock();
                 turn.sequence = part.sequence + 1;
                 turn.last = tracer.track();
                 self.turn.notify_all();
@@ -330,7 +318,7 @@ impl<'a> Requests<'a> {
 
     fn wait_for_turn(&self, tracer: &mut Tracer, sequence: u64, parent: Option<SpanId>) -> Result<()> {
         let waiting = tracer.begin();
-        let mut turn = locked(&self.writing);
+        let mut turn = self.writing.lock();
         let mut waited = false;
         while turn.sequence != sequence {
             if self.is_stopping() {
@@ -338,12 +326,12 @@ impl<'a> Requests<'a> {
             }
             waited = true;
             // With a limit, since whoever stops does not hold this lock.
-            turn = self.turn.wait_timeout(turn, std::time::Duration::from_millis(100)).unwrap_or_else(PoisonError::into_inner).0;
+            self.turn.wait_for(&mut turn, std::time::Duration::from_millis(100));
         }
         let waker_track = turn.last;
         drop(turn);
         if waited {
-            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
+            tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An open datafile.
-pub struct Datafile {
+pub(crate) struct Datafile {
     file: File,
     id: DatafileId,
     home: Arc<Home>,
@@ -59,11 +59,11 @@ impl Datafile {
     }
 
     /// Where it is.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.home.path(self.id)
     }
 
-    /// Puts its bytes on the medium, and its name, if that is not there yet.
+    /// Puts its bytes on stable storage, and its name, if that is not there yet.
     pub(super) fn sync(&self) -> Result<()> {
         let _allocation = self.home.sizes.changing(self.id);
         self.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", self.path().display()), e))?;
@@ -79,7 +79,7 @@ impl Datafile {
     }
 
     /// Fills `buffer` from `offset` on; how many bytes there were before its end.
-    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let mut have = 0;
         while have < buffer.len() {
             match self.file.read_at(&mut buffer[have..], offset + have as u64) {
@@ -94,7 +94,7 @@ impl Datafile {
 
     /// Writes all of `bytes`. If that fails in the middle (the disk is full), each byte of the range is the old one or the new one:
     /// nothing is taken back, since what was there before may have been synced.
-    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
         let written = self.file.write_all_at(bytes, offset);
         self.home.changed.note(self.id);
@@ -148,8 +148,8 @@ impl Datafile {
         }
     }
 
-    /// Begins to put a range on the medium. Only a hint: what fails here fails again, and is told, in a sync.
-    pub fn start_writeback(&self, offset: u64, length: u64) {
+    /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is told, in a sync.
+    pub(crate) fn start_writeback(&self, offset: u64, length: u64) {
         // SAFETY: takes numbers only, and an open descriptor.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };
     }

@@ -5,15 +5,14 @@
 //! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy: clients
 //! say which start they know. The epoch is on stable storage before the first datafile of it is made.
 
-use super::home::publish;
-use super::target::DATAFILES;
+use super::home::DATAFILES;
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::FileId;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NAME: &str = "thalweg-epoch.toml";
@@ -55,12 +54,12 @@ struct Starts {
 
 impl Epoch {
     /// Of a target that is being made.
-    pub fn make(directory: &Path) -> Result<()> {
+    pub(super) fn make(directory: &Path) -> Result<()> {
         write(directory, ServiceStart::default())
     }
 
     /// Of a target that is there. One that was made by an earlier release has its datafiles looked through, once.
-    pub fn open(directory: &Path) -> Result<Epoch> {
+    pub(super) fn open(directory: &Path) -> Result<Epoch> {
         let path = directory.join(NAME);
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) => {
@@ -87,33 +86,33 @@ impl Epoch {
         Ok(Epoch { directory: directory.to_owned(), highest: AtomicU64::new(kept.epoch), starts, adopted })
     }
 
-    pub fn highest(&self) -> u64 {
+    pub(super) fn highest(&self) -> u64 {
         self.highest.load(Ordering::Acquire)
     }
 
     /// The last start that it has served.
-    pub fn seen(&self) -> ServiceStart {
-        let starts = locked(&self.starts);
+    pub(super) fn seen(&self) -> ServiceStart {
+        let starts = self.starts.lock();
         ServiceStart { epoch: self.highest(), start: starts.kept }
     }
 
     /// A client knows this start of the service.
-    pub fn is_said(&self, service: ServiceStart) {
-        let mut starts = locked(&self.starts);
+    pub(super) fn is_said(&self, service: ServiceStart) {
+        let mut starts = self.starts.lock();
         starts.said = starts.said.max(service);
     }
 
-    pub fn is_adopted(&self) -> bool {
+    pub(super) fn is_adopted(&self) -> bool {
         self.adopted
     }
 
     /// A datafile of this file may be made.
-    pub fn serves(&self, file: FileId) -> Result<()> {
+    pub(super) fn serves(&self, file: FileId) -> Result<()> {
         let epoch = file.epoch();
         if epoch <= self.highest() {
             return Ok(());
         }
-        let mut starts = locked(&self.starts);
+        let mut starts = self.starts.lock();
         if epoch > self.highest() {
             let start = if starts.said.epoch == epoch { starts.said.start } else { 0 };
             write(&self.directory, ServiceStart { epoch, start })?;
@@ -127,7 +126,8 @@ impl Epoch {
 fn write(directory: &Path, service: ServiceStart) -> Result<()> {
     let start = (service.start != 0).then(|| format!("{:016x}", service.start));
     let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-    publish(directory, NAME, &text)
+    let path = directory.join(NAME);
+    durable::write(&text, &directory.join(format!(".{NAME}.{}", std::process::id())), &path).map_err(|e| Error::system(path.display(), e))
 }
 
 /// The highest epoch among the names of datafiles; what is no datafile's name is passed over.

@@ -1,22 +1,23 @@
-//! Where a target's datafiles are: their names, which of those are on the medium, and what is known of their sizes.
+//! Where a target's datafiles are: their names, which of those are durable, and what is known of their sizes.
 
 use super::sizes::{Since, Sizes};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories that datafiles are spread over.
 const PARTS: usize = 256;
+/// The directory of the datafiles.
+pub(super) const DATAFILES: &str = "datafiles";
 
 /// A datafile's name below `datafiles/`, made without an allocation: it is needed for each of thousands of glimpses.
 pub(super) struct Name {
@@ -28,7 +29,7 @@ impl Name {
     /// `xx/`, 16 digits, a dot, at most 10 digits, and the byte that ends it.
     const MOST: usize = 3 + 16 + 1 + 10 + 1;
 
-    pub fn of(id: DatafileId) -> Name {
+    pub(super) fn of(id: DatafileId) -> Name {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0; Name::MOST];
         let hexadecimal = |bytes: &mut [u8], number: u64| {
@@ -50,17 +51,17 @@ impl Name {
         Name { bytes, part: id.file.0 as u8 }
     }
 
-    pub fn as_c_str(&self) -> &CStr {
+    pub(super) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).expect("its last byte is 0")
     }
 
     /// Which of the directories it is in.
-    pub fn part(&self) -> usize {
+    pub(super) fn part(&self) -> usize {
         self.part.into()
     }
 }
 
-/// Which names are not on the medium yet, by directory: that is what can be synced. All of a directory's that were made before one
+/// Which names are not durable yet, by directory: that is what can be synced. All of a directory's that were made before one
 /// sync share it.
 pub(super) struct UnsyncedNames {
     /// For each part, and for the parts' own names (the last).
@@ -70,7 +71,7 @@ pub(super) struct UnsyncedNames {
 struct Directory {
     /// Names made so far. Begins at 1: those that were there at the start may be of a process that was killed before it synced them.
     made: AtomicU64,
-    /// Of those, on the medium.
+    /// Of those, durable.
     synced: Mutex<u64>,
 }
 
@@ -81,15 +82,15 @@ impl UnsyncedNames {
     }
 
     /// A name was made in this directory.
-    pub fn made(&self, directory: usize) {
+    pub(super) fn made(&self, directory: usize) {
         self.directories[directory].made.fetch_add(1, Ordering::Release);
     }
 
-    /// Syncs a directory, unless all of its names are on the medium.
+    /// Syncs a directory, unless all of its names are durable.
     fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let names = &self.directories[directory];
         let wanted = names.made.load(Ordering::Acquire);
-        let mut synced = locked(&names.synced);
+        let mut synced = names.synced.lock();
         if *synced >= wanted {
             return Ok(());
         }
@@ -113,8 +114,8 @@ impl Changed {
     const MOST: usize = 1 << 14;
 
     /// This one was changed: to be said after that, and before anybody is answered.
-    pub fn note(&self, id: DatafileId) {
-        let mut changed = locked(&self.0);
+    pub(super) fn note(&self, id: DatafileId) {
+        let mut changed = self.0.lock();
         if let Some(known) = &mut *changed {
             known.insert(id);
             if known.len() > Changed::MOST {
@@ -125,15 +126,15 @@ impl Changed {
 
     /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
     fn take(&self) -> Option<HashSet<DatafileId>> {
-        locked(&self.0).replace(HashSet::new())
+        self.0.lock().replace(HashSet::new())
     }
 
     /// See [`Changed::take`].
-    pub fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
+    pub(super) fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
         let changed = self.take();
         let synced = sync(changed.as_ref());
         if synced.is_err() {
-            *locked(&self.0) = None;
+            *self.0.lock() = None;
         }
         synced
     }
@@ -145,7 +146,7 @@ pub(super) struct Home {
     pub directory: PathBuf,
     /// `datafiles/`, open for looking up names in it.
     pub datafiles: OwnedFd,
-    /// Which names are on the medium.
+    /// Which names are durable.
     pub names: UnsyncedNames,
     /// What is known of sizes.
     pub sizes: Sizes,
@@ -155,8 +156,8 @@ pub(super) struct Home {
 
 impl Home {
     /// Of a target's directory, in which `datafiles/` exists.
-    pub fn open(directory: &Path, is_new: bool) -> Result<Home> {
-        let path = directory.join("datafiles");
+    pub(super) fn open(directory: &Path, is_new: bool) -> Result<Home> {
+        let path = directory.join(DATAFILES);
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
         Ok(Home {
@@ -169,12 +170,12 @@ impl Home {
     }
 
     /// Where a datafile is, for messages.
-    pub fn path(&self, id: DatafileId) -> PathBuf {
-        self.directory.join("datafiles").join(Name::of(id).as_c_str().to_string_lossy().as_ref())
+    pub(super) fn path(&self, id: DatafileId) -> PathBuf {
+        self.directory.join(DATAFILES).join(Name::of(id).as_c_str().to_string_lossy().as_ref())
     }
 
     /// Makes the directory that a datafile is in.
-    pub fn make_part(&self, id: DatafileId) -> rustix::io::Result<()> {
+    pub(super) fn make_part(&self, id: DatafileId) -> rustix::io::Result<()> {
         match rustix::fs::mkdirat(&self.datafiles, format!("{:02x}", id.file.0 & 0xff), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e),
@@ -183,22 +184,26 @@ impl Home {
         Ok(())
     }
 
-    /// Puts a datafile's name on the medium, unless it is there.
-    pub fn sync_name(&self, id: DatafileId) -> Result<()> {
-        let datafiles = self.directory.join("datafiles");
-        self.names.sync(Name::of(id).part(), || sync_directory(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
-        self.names.sync(PARTS, || sync_directory(&datafiles))
+    /// Puts a datafile's name on stable storage, unless it is there.
+    pub(super) fn sync_name(&self, id: DatafileId) -> Result<()> {
+        let datafiles = self.directory.join(DATAFILES);
+        let sync = |directory: &Path| {
+            let failed = |e| Error::system(format!("{}: syncing the directory", directory.display()), e);
+            durable::sync_directory(directory).map_err(failed)
+        };
+        self.names.sync(Name::of(id).part(), || sync(&datafiles.join(format!("{:02x}", id.file.0 & 0xff))))?;
+        self.names.sync(PARTS, || sync(&datafiles))
     }
 
     /// Puts everything on the target's file system on stable storage, other people's files too.
-    pub fn sync_file_system(&self) -> Result<()> {
-        let path = self.directory.join("datafiles");
+    pub(super) fn sync_file_system(&self) -> Result<()> {
+        let path = self.directory.join(DATAFILES);
         let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
         synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
     }
 
     /// A datafile's size; 0 if it does not exist.
-    pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
+    pub(super) fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         let ticket = match self.sizes.look(id) {
             Ok(known) => return Ok(known),
             Err(ticket) => ticket,
@@ -216,35 +221,13 @@ impl Home {
     }
 
     /// Removes a datafile; one that does not exist is removed already.
-    pub fn remove(&self, id: DatafileId) -> Result<()> {
+    pub(super) fn remove(&self, id: DatafileId) -> Result<()> {
         let _changing = self.sizes.changing(id);
         match rustix::fs::unlinkat(&self.datafiles, Name::of(id).as_c_str(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(Error::system(self.path(id).display(), e)),
         }
     }
-}
-
-/// Makes the file `name` in `directory` whole or not at all, in place of one that is there, and durable.
-pub(super) fn publish(directory: &Path, name: &str, text: &str) -> Result<()> {
-    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.{}", std::process::id())));
-    let made = File::create(&draft)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&draft, &path));
-    if let Err(e) = made {
-        // It may not even have been made.
-        let _ = std::fs::remove_file(&draft);
-        return Err(Error::system(path.display(), e));
-    }
-    sync_directory(directory)
-}
-
-/// Puts the names in a directory on the medium.
-pub(super) fn sync_directory(path: &Path) -> Result<()> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::system(format!("{}: syncing the directory", path.display()), e))
 }
 
 #[cfg(test)]
@@ -271,7 +254,7 @@ mod tests {
         };
         names.made(3);
         names.made(3);
-        assert!(names.sync(3, || Err(Error::new(crate::ErrorKind::Io, "the medium"))).is_err());
+        assert!(names.sync(3, || Err(Error::new(crate::ErrorKind::Io, "the disk"))).is_err());
         names.sync(3, sync).unwrap();
         names.sync(3, sync).unwrap();
         assert_eq!(syncs.get(), 1);

@@ -2,10 +2,10 @@
 //! that are used again. (Given back to the allocator each time, they would be cleared again each time, and how much the
 //! allocator keeps would be its own affair.)
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// So many bytes, shared by all connections.
-pub struct Pool {
+pub(super) struct Pool {
     state: Mutex<State>,
     given_back: Condvar,
     whole: u64,
@@ -20,16 +20,16 @@ struct State {
 
 impl Pool {
     /// `bytes` in all.
-    pub fn new(bytes: u64) -> Pool {
+    pub(super) fn new(bytes: u64) -> Pool {
         Pool { state: Mutex::default(), given_back: Condvar::new(), whole: bytes }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A buffer with room for `bytes` (not more than the whole), waiting until there is one.
-    pub fn take(&self, bytes: u64) -> Vec<u8> {
+    pub(super) fn take(&self, bytes: u64) -> Vec<u8> {
         let bytes = bytes.min(self.whole);
         let mut state = self.state();
         loop {
@@ -43,13 +43,13 @@ impl Pool {
             }
             match state.free.pop() {
                 Some(too_small) => state.bytes -= too_small.capacity() as u64,
-                None => state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.given_back.wait(&mut state),
             }
         }
     }
 
     /// Gives a buffer back.
-    pub fn give(&self, buffer: Vec<u8>) {
+    pub(super) fn give(&self, buffer: Vec<u8>) {
         self.state().free.push(buffer);
         self.given_back.notify_all();
     }

@@ -22,5 +22,5 @@ mod service;
 mod sizes;
 mod target;
 
-pub use service::{IoServer, IoServerOptions};
-pub use target::{Target, TargetIdentity};
+pub(crate) use service::{IoServer, IoServerOptions};
+pub(crate) use target::{Target, TargetIdentity};

@@ -7,10 +7,10 @@
 use super::datafile::Datafile;
 use crate::error::Result;
 use crate::protocol::io::DatafileId;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::descriptors::{Counted, Shares};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Open datafiles kept for each target, as far as there are descriptors for them.
 pub(super) const OPEN_DATAFILES: usize = 512;
@@ -51,7 +51,7 @@ struct Busy<'a> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.all.state);
+        let mut state = self.all.state.lock();
         match self.opened.take() {
             Some(datafile) => state.datafiles.insert(self.id, Entry::Open(datafile)),
             None => state.datafiles.remove(&self.id),
@@ -65,25 +65,25 @@ impl Drop for Busy<'_> {
 impl OpenDatafiles {
     /// Waits until nobody opens or removes this one.
     fn not_busy(&self, id: DatafileId) -> MutexGuard<'_, State> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         while matches!(state.datafiles.get(&id), Some(Entry::Busy)) {
             state.waiting += 1;
-            state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.free.wait(&mut state);
             state.waiting -= 1;
         }
         state
     }
 
     /// One that is open already.
-    pub fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
-        match locked(&self.state).datafiles.get(&id) {
+    pub(super) fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
+        match self.state.lock().datafiles.get(&id) {
             Some(Entry::Open(datafile)) => Some(Arc::clone(datafile)),
             _ => None,
         }
     }
 
     /// One that is open already, or is opened now and kept.
-    pub fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
+    pub(super) fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
         let mut state = self.not_busy(id);
         if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
             return Ok(Some(Arc::clone(datafile)));
@@ -101,7 +101,7 @@ impl OpenDatafiles {
     }
 
     /// Does something with a datafile while nobody can find it open. Requests that found it before finish on what they have.
-    pub fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
+    pub(super) fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
         let mut state = self.not_busy(id);
         let before = state.datafiles.insert(id, Entry::Busy);
         drop(state);

@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
+use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind};
 
 /// How to run an I/O server.
 #[derive(Clone, Debug)]
-pub struct IoServerOptions {
+pub(crate) struct IoServerOptions {
     /// Its name in the store.
     pub name: String,
     /// The label of the machine it is on.
@@ -30,14 +30,14 @@ pub struct IoServerOptions {
 
 impl IoServerOptions {
     /// With the default bounds, on loopback.
-    pub fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
+    pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
         let (name, node) = (name.into(), node.into());
         IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store }
     }
 }
 
 /// Serves datafiles of one or more targets.
-pub struct IoServer {
+pub(crate) struct IoServer {
     options: IoServerOptions,
     boot_id: String,
     pub(super) verifier: BootVerifier,
@@ -50,7 +50,7 @@ impl IoServer {
     ///
     /// # Errors
     /// When there is no target, two have one number, or the listener cannot be used.
-    pub fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
+    pub(crate) fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
         let name = options.name.clone();
         if targets.is_empty() || targets.len() > limits::TARGETS {
             let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());
@@ -192,7 +192,7 @@ impl Session for IoSession {
                     let target = self.server.target(id)?;
                     let allocating = exchange.tracer.begin();
                     target.allocate(id, offset, length, how).map_err(|e| at_target(e, target))?;
-                    let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+                    let about = About { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
                     exchange.tracer.end(allocating, SpanKind::FileOther, about);
                 }
                 exchange.reply(&IoReply::Written { verifier: self.server.verifier })
@@ -206,14 +206,7 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
-            IoRequest::SyncAll => {
-                let syncing = exchange.tracer.begin();
-                for target in self.server.targets.values() {
-                    target.sync_all().map_err(|e| at_target(e, target))?;
-                }
-                exchange.tracer.end(syncing, SpanKind::FileSync, exchange.about());
-                exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
-            }
+            IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }
@@ -221,6 +214,15 @@ impl Session for IoSession {
 }
 
 impl IoSession {
+    fn sync_all(&self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let syncing = exchange.tracer.begin();
+        for target in self.server.targets.values() {
+            target.sync_all().map_err(|e| at_target(e, target))?;
+        }
+        exchange.tracer.end(syncing, SpanKind::FileSync, exchange.about());
+        exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
+    }
+
     /// Works with `length` bytes of memory: the connection's own, or, past that, of the server's for large payloads, to
     /// which they are given back.
     pub(super) fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {
@@ -246,7 +248,7 @@ impl IoSession {
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
             datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
-            let about = SpanFields { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+            let about = About { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Underway {
                 datafile.start_writeback(offset, length);
@@ -263,12 +265,12 @@ impl IoSession {
         let receiving = exchange.tracer.begin();
         self.buffer.resize(length as usize, 0);
         exchange.receive(&mut self.buffer)?;
-        let about = SpanFields { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
+        let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(receiving, SpanKind::NetReceive, about);
 
         let checking = exchange.tracer.begin();
         let found = crc32c(&self.buffer);
-        let about = SpanFields { size_bytes: Some(length), ..exchange.about() };
+        let about = About { size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         let expected = exchange.header().payload_crc;
         if length == 0 || expected == found {
@@ -295,11 +297,11 @@ impl IoSession {
             None => (0, None),
         };
         let size_bytes = Some(have as u64);
-        let about = SpanFields { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
+        let about = About { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
         exchange.tracer.end(reading, SpanKind::FileRead, about);
         let checking = exchange.tracer.begin();
         let crc = crc32c(&self.buffer[..have]);
-        let about = SpanFields { size_bytes, ..exchange.about() };
+        let about = About { size_bytes, ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         exchange.reply_checked(&IoReply::Read, &self.buffer[..have], crc)
     }
@@ -321,7 +323,7 @@ impl IoSession {
             true => target.existing(id)?.and_then(|datafile| self.name(exchange, id, &datafile)),
             false => None,
         };
-        let about = SpanFields { object, ..exchange.about() };
+        let about = About { object, ..exchange.about() };
         exchange.tracer.end(syncing, SpanKind::FileSync, about);
         Ok(())
     }

@@ -17,8 +17,7 @@
 
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::sync::locked;
-use std::sync::Mutex;
+use crate::sync::Mutex;
 
 /// Parts of the table, each with a lock of its own.
 const PARTS: usize = 64;
@@ -63,13 +62,13 @@ pub(super) struct Since(u32);
 
 impl Since {
     /// This moment.
-    pub fn now() -> Since {
+    pub(super) fn now() -> Since {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
         Since((now.tv_sec as u64 * 10 + now.tv_nsec as u64 / 100_000_000) as u32)
     }
 
     /// That of a file system's time stamp. One in the future, say after the clock was set back, is now.
-    pub fn stamp(seconds: i64, nanoseconds: i64) -> Since {
+    pub(super) fn stamp(seconds: i64, nanoseconds: i64) -> Since {
         let wall = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let age_ns = (i128::from(wall.tv_sec) - i128::from(seconds)) * 1_000_000_000 + i128::from(wall.tv_nsec) - i128::from(nanoseconds);
         let tenths = u32::try_from((age_ns / 100_000_000).max(0)).unwrap_or(u32::MAX);
@@ -77,7 +76,7 @@ impl Since {
     }
 
     /// Whether that is a second ago, for certain: both moments are known to a tenth.
-    pub fn is_quiet(self) -> bool {
+    pub(super) fn is_quiet(self) -> bool {
         Since::now().0.saturating_sub(self.0) > 11
     }
 }
@@ -114,9 +113,9 @@ impl Place {
 
 impl Sizes {
     /// The size, if it is known; otherwise what it takes to hand it in.
-    pub fn look(&self, id: DatafileId) -> Result<DatafileSize, Ticket> {
+    pub(super) fn look(&self, id: DatafileId) -> Result<DatafileSize, Ticket> {
         let (part, group) = spot(id);
-        let part = locked(&self.parts[part]);
+        let part = self.parts[part].lock();
         match part.groups.get(group).and_then(|group| group.iter().find(|place| place.is_of(id))) {
             Some(place) => Ok(DatafileSize {
                 size_bytes: place.size_bytes,
@@ -129,9 +128,9 @@ impl Sizes {
 
     /// Keeps what the file system told after the ticket was taken. `since`: when the datafile was changed last; `None`: there is none,
     /// and it may have been the last one to be removed here. Whether it is quiet.
-    pub fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
+    pub(super) fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
         let (part, group) = spot(id);
-        let mut part = locked(&self.parts[part]);
+        let mut part = self.parts[part].lock();
         if ticket.0 != Some(part.changes) {
             // A stamp is true in any case, but which of them was removed nobody knows.
             return since.is_some_and(Since::is_quiet);
@@ -145,9 +144,9 @@ impl Sizes {
     }
 
     /// The datafile is being changed from now on until the returned guard is dropped.
-    pub fn changing(&self, id: DatafileId) -> Changing<'_> {
+    pub(super) fn changing(&self, id: DatafileId) -> Changing<'_> {
         let (part, group) = spot(id);
-        let mut locked_part = locked(&self.parts[part]);
+        let mut locked_part = self.parts[part].lock();
         locked_part.changing += 1;
         locked_part.changes += 1;
         if let Some(place) = locked_part.groups.get_mut(group).and_then(|group| group.iter_mut().find(|place| place.is_of(id))) {
@@ -176,7 +175,7 @@ impl Part {
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        let mut part = locked(self.part);
+        let mut part = self.part.lock();
         part.changing -= 1;
         part.changes += 1;
         part.changed = Since::now();

@@ -15,8 +15,9 @@
 
 use super::datafile::{Datafile, Make};
 use super::epoch::Epoch;
-use super::home::{Home, publish};
+use super::home::{DATAFILES, Home};
 use super::open::OpenDatafiles;
+use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::ServiceStart;
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
@@ -29,13 +30,11 @@ use std::sync::Arc;
 /// The version of a target's layout on disk.
 const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
-/// The directory of the datafiles.
-pub(super) const DATAFILES: &str = "datafiles";
 
 /// What a target's directory says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TargetIdentity {
+pub(crate) struct TargetIdentity {
     /// Version of the layout on disk.
     pub format: u32,
     /// The store, 16 hexadecimal digits.
@@ -60,7 +59,7 @@ impl TargetIdentity {
     ///
     /// # Errors
     /// When it says something that cannot be read.
-    pub fn read(directory: &Path) -> Result<Option<TargetIdentity>> {
+    pub(crate) fn read(directory: &Path) -> Result<Option<TargetIdentity>> {
         let path = directory.join(IDENTITY);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -80,7 +79,7 @@ impl TargetIdentity {
 }
 
 /// One directory of datafiles, being served.
-pub struct Target {
+pub(crate) struct Target {
     number: TargetId,
     home: Arc<Home>,
     open: OpenDatafiles,
@@ -107,7 +106,7 @@ impl Target {
     /// # Errors
     /// [`ErrorKind::Absent`] when there is no target, or its datafiles are gone; when the directory is another store's or another
     /// number, is served already, or cannot be used.
-    pub fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
+    pub(crate) fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         Target::open_there(directory, store, number, false)
     }
 
@@ -134,7 +133,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::open`]; [`ErrorKind::Exists`] when there are datafiles without an identity.
-    pub fn initialise(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
+    pub(crate) fn initialise(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         let wanted = TargetIdentity::of(store, number);
         let datafiles = directory.join(DATAFILES);
         let mut is_new = false;
@@ -151,7 +150,8 @@ impl Target {
                 Epoch::make(directory)?;
                 // The identity comes last: what has one is whole.
                 let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-                publish(directory, IDENTITY, &text)?;
+                let (path, draft) = (directory.join(IDENTITY), directory.join(format!(".{IDENTITY}.{}", std::process::id())));
+                durable::write(&text, &draft, &path).map_err(|e| Error::system(path.display(), e))?;
                 is_new = true;
             }
         }
@@ -159,7 +159,7 @@ impl Target {
     }
 
     /// The last start of the metadata service that it has served: a service that is behind it has forgotten files.
-    pub fn seen(&self) -> ServiceStart {
+    pub(crate) fn seen(&self) -> ServiceStart {
         self.epoch.seen()
     }
 
@@ -169,34 +169,34 @@ impl Target {
     }
 
     /// Whether it was made by a release that did not keep the epoch: it was found from the datafiles that there are.
-    pub fn is_adopted(&self) -> bool {
+    pub(crate) fn is_adopted(&self) -> bool {
         self.epoch.is_adopted()
     }
 
     /// Its number.
-    pub fn number(&self) -> TargetId {
+    pub(crate) fn number(&self) -> TargetId {
         self.number
     }
 
     /// Its directory.
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.home.directory
     }
 
     /// A datafile that exists.
-    pub fn existing(&self, id: DatafileId) -> Result<Option<Arc<Datafile>>> {
+    pub(crate) fn existing(&self, id: DatafileId) -> Result<Option<Arc<Datafile>>> {
         self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::Not))
     }
 
     /// A datafile that is to exist.
-    pub fn created(&self, id: DatafileId) -> Result<Arc<Datafile>> {
+    pub(crate) fn created(&self, id: DatafileId) -> Result<Arc<Datafile>> {
         self.epoch.serves(id.file)?;
         self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::IfMissing)).map(|found| found.expect("created"))
     }
 
     /// A datafile for one request of many: kept open no longer than that, since it is one of very many. `create`: it is probably
     /// not there yet, and is made.
-    pub fn briefly(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
+    pub(crate) fn briefly(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
         if create {
             self.epoch.serves(id.file)?;
         }
@@ -206,13 +206,13 @@ impl Target {
         }
     }
 
-    /// Puts a datafile on the medium, and its name, if that is not there yet.
-    pub fn sync(&self, id: DatafileId) -> Result<()> {
+    /// Puts a datafile on stable storage, and its name, if that is not there yet.
+    pub(crate) fn sync(&self, id: DatafileId) -> Result<()> {
         self.briefly(id, false)?.map_or(Ok(()), |datafile| datafile.sync())
     }
 
     /// Puts everything that was changed before on stable storage.
-    pub fn sync_all(&self) -> Result<()> {
+    pub(crate) fn sync_all(&self) -> Result<()> {
         self.home.changed.sync(|changed| match changed {
             Some(changed) => changed.iter().try_for_each(|id| self.sync(*id)),
             None => self.home.sync_file_system(),
@@ -220,18 +220,18 @@ impl Target {
     }
 
     /// Its size; 0 if it does not exist.
-    pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
+    pub(crate) fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         self.home.glimpse(id)
     }
 
     /// Cuts it off or extends it with a hole.
-    pub fn truncate(&self, id: DatafileId, size_bytes: u64) -> Result<()> {
+    pub(crate) fn truncate(&self, id: DatafileId, size_bytes: u64) -> Result<()> {
         let datafile = if size_bytes == 0 { self.existing(id)? } else { Some(self.created(id)?) };
         datafile.map_or(Ok(()), |datafile| datafile.truncate(size_bytes))
     }
 
     /// Gives a range of it space, or takes it away. One that does not exist has nothing that could be taken away.
-    pub fn allocate(&self, id: DatafileId, offset: u64, length: u64, how: Allocate) -> Result<()> {
+    pub(crate) fn allocate(&self, id: DatafileId, offset: u64, length: u64, how: Allocate) -> Result<()> {
         let takes_only = matches!(how, Allocate::PunchHole | Allocate::ZeroRangeKeepSize);
         let datafile = if takes_only { self.existing(id)? } else { Some(self.created(id)?) };
         let Some(datafile) = datafile.filter(|_| length > 0) else { return Ok(()) };
@@ -239,7 +239,7 @@ impl Target {
     }
 
     /// Looks for data or a hole in it.
-    pub fn seek(&self, id: DatafileId, offset: u64, what: Seek) -> Result<Found> {
+    pub(crate) fn seek(&self, id: DatafileId, offset: u64, what: Seek) -> Result<Found> {
         match self.existing(id)? {
             Some(datafile) => datafile.seek(offset, what),
             None => Ok(Found { at: (what == Seek::Hole).then_some(offset), size_bytes: 0 }),
@@ -247,12 +247,12 @@ impl Target {
     }
 
     /// Removes it. Requests that are working on it finish on what nobody can find any more.
-    pub fn remove(&self, id: DatafileId) -> Result<()> {
+    pub(crate) fn remove(&self, id: DatafileId) -> Result<()> {
         self.open.without(id, || self.home.remove(id))
     }
 
     /// Space on it.
-    pub fn space(&self) -> Result<TargetSpace> {
+    pub(crate) fn space(&self) -> Result<TargetSpace> {
         let s = rustix::fs::statvfs(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
         let directory = std::fs::metadata(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
         Ok(TargetSpace {

@@ -4,8 +4,8 @@
 //! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 4 and
 //! read in versions 1 to 3 too, everything else is of version 1.
 
-use super::database::{DatabaseError, Table};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{DatabaseError, Table};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ const INODE_VERSION: u8 = 4;
 
 /// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Inode {
+pub(crate) struct Inode {
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -40,7 +40,7 @@ pub(super) struct Inode {
 
 /// What is known of a file's size ([`super::sizes`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Sizing {
+pub(crate) enum Sizing {
     /// Nobody writes, nothing is in flight, and the size is at the I/O servers alone.
     Unknown,
     /// Somebody may be writing, or what a writer that was lost has sent may still arrive.
@@ -53,7 +53,7 @@ pub(super) enum Sizing {
 
 /// What is known of a file that nobody writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Settlement {
+pub(crate) struct Settlement {
     pub size_bytes: u64,
     /// The count of machine starts ([`super::sizes::boots`]).
     pub boots: u32,
@@ -65,19 +65,19 @@ pub(super) struct Settlement {
 
 impl Settlement {
     /// A file without bytes.
-    pub fn empty(boots: u32) -> Settlement {
+    pub(crate) fn empty(boots: u32) -> Settlement {
         Settlement::truncated(0, boots)
     }
 
     /// A file that was truncated: its datafiles have just the lengths of its layout, and are synced.
-    pub fn truncated(size_bytes: u64, boots: u32) -> Settlement {
+    pub(crate) fn truncated(size_bytes: u64, boots: u32) -> Settlement {
         Settlement { size_bytes, boots, lengths: Lengths::Whole, unsynced: None }
     }
 }
 
 /// A size that a file had, or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(crate) struct Written {
     pub size_bytes: u64,
     /// The inode's `change` as of then: it is the size while this is the inode's and nobody writes.
     pub change: u64,
@@ -85,7 +85,7 @@ pub(super) struct Written {
 
 /// What an inode is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Node {
+pub(crate) enum Node {
     File(FileLayout),
     Directory {
         /// The directory it is in; the root's is itself.
@@ -194,7 +194,7 @@ impl Inode {
         Inode { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change, extended_bytes, written, sizing, node }
     }
 
-    pub fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
+    pub(crate) fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
         let links = if matches!(node, Node::Directory { .. }) { 2 } else { 1 };
         Inode {
             mode: owner.mode & 0o7777,
@@ -213,7 +213,7 @@ impl Inode {
         }
     }
 
-    pub fn kind(&self) -> FileKind {
+    pub(crate) fn kind(&self) -> FileKind {
         match self.node {
             Node::File(_) => FileKind::File,
             Node::Directory { .. } => FileKind::Directory,
@@ -226,18 +226,18 @@ impl Inode {
     }
 
     /// Notes that its content changed.
-    pub fn modified(&mut self, now_ns: i64) {
+    pub(crate) fn modified(&mut self, now_ns: i64) {
         self.modified_ns = now_ns;
         self.changed(now_ns);
     }
 
     /// Notes that its attributes changed.
-    pub fn changed(&mut self, now_ns: i64) {
+    pub(crate) fn changed(&mut self, now_ns: i64) {
         self.changed_ns = now_ns;
         self.change += 1;
     }
 
-    pub fn attributes(self, id: FileId) -> Attributes {
+    pub(crate) fn attributes(self, id: FileId) -> Attributes {
         let kind = self.kind();
         let (mut device, mut link, mut layout, mut default_layout) = (0, None, None, None);
         match self.node {
@@ -283,7 +283,7 @@ struct Head {
 
 /// Layouts as they stand in rows, so that each is read once for a page of a directory.
 #[derive(Default)]
-pub(super) struct Layouts(HashMap<Vec<u8>, Arc<FileLayout>>);
+pub(crate) struct Layouts(HashMap<Vec<u8>, Arc<FileLayout>>);
 
 impl Layouts {
     fn get(&mut self, bytes: &[u8]) -> Option<Arc<FileLayout>> {
@@ -296,14 +296,14 @@ impl Layouts {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
 /// Attributes and what is known of the size, straight from an inode's value: the same as from [`decode_inode`], with a file's layout
 /// read once for all files that have it.
-pub(super) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &mut Layouts) -> Result<(Attributes, Sizing)> {
+pub(crate) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &mut Layouts) -> Result<(Attributes, Sizing)> {
     match quick_attributes(id, value, layouts) {
         Some(read) => Ok(read),
         None => {
@@ -346,14 +346,14 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub id: FileId,
     pub kind: FileKind,
 }
 
 /// What the service has promised and the I/O servers have not all done yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Intent {
+pub(crate) enum Intent {
     /// The file's datafiles go.
     Remove {
         /// Where they are.
@@ -369,17 +369,17 @@ pub enum Intent {
 }
 
 /// Key of an inode or intent.
-pub(super) fn id_key(id: FileId) -> [u8; 8] {
+pub(crate) fn id_key(id: FileId) -> [u8; 8] {
     id.0.to_be_bytes()
 }
 
 /// The number in a key.
-pub(super) fn id_of(key: &[u8]) -> Option<FileId> {
+pub(crate) fn id_of(key: &[u8]) -> Option<FileId> {
     Some(FileId(u64::from_be_bytes(key.get(..8)?.try_into().ok()?)))
 }
 
 /// Key of a directory entry.
-pub(super) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
+pub(crate) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + name.len());
     key.extend_from_slice(&id_key(parent));
     key.extend_from_slice(name);
@@ -387,17 +387,17 @@ pub(super) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
 }
 
 /// Key of an extended attribute.
-pub(super) fn extended_key(id: FileId, name: &[u8]) -> Vec<u8> {
+pub(crate) fn extended_key(id: FileId, name: &[u8]) -> Vec<u8> {
     entry_key(id, name)
 }
 
 /// A value, other than an inode's.
-pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![VERSION]).expect("plain values always encode")
 }
 
 /// From a value other than an inode's.
-pub(super) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]) -> Result<T> {
     let decoded = match value.split_first() {
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok(),
         _ => None,
@@ -406,12 +406,12 @@ pub(super) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]
 }
 
 /// An inode's value.
-pub(super) fn encode_inode(inode: &Inode) -> Vec<u8> {
+pub(crate) fn encode_inode(inode: &Inode) -> Vec<u8> {
     postcard::to_extend(inode, vec![INODE_VERSION]).expect("plain values always encode")
 }
 
 /// From an inode's value.
-pub(super) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
+pub(crate) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
         Some((&INODE_VERSION_THREE, rest)) => postcard::from_bytes(rest).ok().map(|three: InodeThree| three.into()),

@@ -1,14 +1,13 @@
-//! The metadata service's own connections to the I/O servers: one for each, made when it is needed.
+//! What the metadata service asks of the I/O servers, and its own connections to them: one for each, made when it is needed.
 
-use super::intents::IoServers;
 use crate::error::{Error, Result};
 use crate::protocol::common::{CommonReply, CommonRequest};
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::ServerEntry;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_trace::Tracer;
 
@@ -19,8 +18,39 @@ const SYNC_SILENCE: Duration = Duration::from_secs(120);
 /// How long a server that could not be connected to is left alone.
 const REST: Duration = Duration::from_millis(500);
 
+/// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
+pub(crate) trait IoServers: Send + Sync + 'static {
+    /// Removes datafiles of one server; what is not there is removed already.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails: nothing is known of any of them then.
+    fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
+
+    /// Sets the sizes of datafiles of one server, and makes that durable.
+    ///
+    /// # Errors
+    /// As for [`IoServers::remove`].
+    fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
+
+    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
+    ///
+    /// # Errors
+    /// As for [`IoServers::remove`].
+    fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
+
+    /// Puts everything that was written to one server before on stable storage.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails.
+    fn sync_all(&self, server: &ServerEntry) -> Result<()>;
+
+    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
+    /// once (in about 50 ms).
+    fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
+}
+
 /// I/O servers over the network.
-pub struct Remote {
+pub(crate) struct Remote {
     options: Connect,
     connections: Mutex<HashMap<String, Arc<Mutex<Option<Connection>>>>>,
     asked: Arc<Asked>,
@@ -44,16 +74,16 @@ enum Line {
 
 impl Remote {
     /// Connects with these options.
-    pub fn new(options: Connect) -> Remote {
+    pub(crate) fn new(options: Connect) -> Remote {
         Remote { options, connections: Mutex::default(), asked: Arc::default() }
     }
 
     fn call(&self, server: &ServerEntry, request: &IoRequest) -> Result<IoReply> {
         let slot = {
-            let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut connections = self.connections.lock();
             Arc::clone(connections.entry(server.address.clone()).or_default())
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = slot.lock();
         // Nothing is awaited on an idle connection: what can be read is its end.
         if slot.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *slot = None;
@@ -79,7 +109,7 @@ impl Remote {
 impl Asked {
     /// The connection, if there is one that works before `deadline`; otherwise somebody is making it.
     fn take(self: &Arc<Self>, address: &str, options: &Connect, deadline: Instant) -> Option<Box<Connection>> {
-        let mut lines = locked(&self.lines);
+        let mut lines = self.lines.lock();
         loop {
             match lines.get(address) {
                 Some(Line::Ready(_)) => {
@@ -109,14 +139,14 @@ impl Asked {
                     if left.is_zero() {
                         return None;
                     }
-                    lines = self.changed.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+                    self.changed.wait_for(&mut lines, left);
                 }
             }
         }
     }
 
     fn put(&self, address: &str, line: Line) {
-        locked(&self.lines).insert(address.to_owned(), line);
+        self.lines.lock().insert(address.to_owned(), line);
         self.changed.notify_all();
     }
 }

@@ -137,3 +137,12 @@ pub enum CommonReply {
     Done,
     Clock(Time),
 }
+
+/// Why one of many could not be had: errno and text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The errno.
+    pub errno: i32,
+    /// The text.
+    pub message: String,
+}

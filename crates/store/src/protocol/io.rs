@@ -1,21 +1,12 @@
 //! What is said to an I/O server: about datafiles, never about names.
 
 use super::common::BootVerifier;
-use super::packed;
+use super::datafiles;
 use serde::{Deserialize, Serialize};
 
-pub use super::metadata::{FileId, Refusal, TargetId};
-
-/// The part of a file on one target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DatafileId {
-    /// The file.
-    pub file: FileId,
-    /// Which of its datafiles.
-    pub index: u32,
-    /// The target it is on.
-    pub target: TargetId,
-}
+pub use super::common::Refusal;
+pub use super::datafiles::{DatafileId, DatafileSize};
+pub use super::numbers::{FileId, TargetId};
 
 /// What survives what, once a write has been answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,10 +15,10 @@ pub enum Durability {
     /// asks for a sync later, and compares the boot verifiers of both answers.
     #[default]
     Returned,
-    /// As `Returned`, and already on its way to the medium: for whoever will ask for a sync when all is written, so that
-    /// the medium works while the network does.
+    /// As `Returned`, and already on its way to stable storage: for whoever will ask for a sync when all is written, so that
+    /// the disk works while the network does.
     Underway,
-    /// On the target's medium, with everything needed to find it there. Survives power loss.
+    /// On the target's stable storage, with everything needed to find it there. Survives power loss.
     Synced,
 }
 
@@ -55,7 +46,7 @@ pub enum IoRequest {
         /// How many bytes.
         length: u64,
     },
-    /// Puts datafiles on media: [`IoReply::Synced`]. One that does not exist has nothing to sync.
+    /// Puts datafiles on stable storage: [`IoReply::Synced`]. One that does not exist has nothing to sync.
     Sync {
         /// Which.
         datafiles: Vec<DatafileId>,
@@ -63,7 +54,7 @@ pub enum IoRequest {
     /// Sizes of datafiles: [`IoReply::Sizes`], in the same order. One that does not exist has size 0.
     Glimpse {
         /// Which.
-        #[serde(with = "packed::datafiles")]
+        #[serde(with = "datafiles::packed_datafiles")]
         datafiles: Vec<DatafileId>,
     },
     /// Cuts datafiles off, or extends them with a hole: [`IoReply::Done`].
@@ -78,7 +69,7 @@ pub enum IoRequest {
     },
     /// Space on the targets here: [`IoReply::Space`].
     Statfs,
-    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is on media when the datafiles are synced.
+    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is durable when the datafiles are synced.
     Allocate {
         /// Which, and in each the offset and length in bytes (at least 1).
         datafiles: Vec<(DatafileId, u64, u64)>,
@@ -143,17 +134,6 @@ pub struct Found {
     pub size_bytes: u64,
 }
 
-/// A datafile's size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DatafileSize {
-    /// End of its last byte.
-    pub size_bytes: u64,
-    /// Space it takes on its target.
-    pub allocated_bytes: u64,
-    /// It has not changed for a second at least, by the server's clock. (Not so: it may have, or nobody knows.)
-    pub quiet: bool,
-}
-
 /// Space on one target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSpace {
@@ -186,7 +166,7 @@ pub enum IoReply {
     Synced {
         verifier: BootVerifier,
     },
-    Sizes(#[serde(with = "packed::sizes")] Vec<DatafileSize>),
+    Sizes(#[serde(with = "datafiles::packed_sizes")] Vec<DatafileSize>),
     Space(Vec<TargetSpace>),
     Done,
     Found(Vec<Found>),

@@ -7,7 +7,7 @@
 //! ([`LockOperation::Grants`]), and that question alone is answered late. So any number of waiting threads costs the
 //! service one.
 
-use super::metadata::FileId;
+use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
 
 /// Locks of different spaces do not see each other.

@@ -1,6 +1,7 @@
 //! Many operations in one request to the metadata service.
 
-use super::metadata::{Attributes, Existing, FileId, LayoutChoice, NewNode, Owner, Place, SetAttributes};
+use super::files::{Attributes, Existing, LayoutChoice, NewNode, Owner, Place, SetAttributes};
+use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
 
 /// One of many operations in one request; each is as the [`super::metadata::Operation`] of its name.

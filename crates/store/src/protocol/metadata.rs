@@ -1,181 +1,19 @@
 //! What is said to the metadata service: names, attributes, layouts.
-//!
-//! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
-//! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
 
-pub use super::checked::Name;
 use super::common::BootVerifier;
-pub use super::drafts::DraftEntry;
+pub use super::common::Refusal;
+pub use super::files::{
+    Attributes, DirectoryEntry, DraftEntry, Existing, FileKind, FileLayout, LayoutChoice, NewNode, Owner, Place, Placement, SetAttributes,
+    SetExtended, SetTime,
+};
 use super::locks::{LockOperation, LockReply};
 pub use super::many::{NewFile, Small, SmallReply};
+pub use super::map::{ServerEntry, StoreMap, TargetEntry};
+pub use super::names::Name;
 pub use super::numbers::{FileId, TargetId};
 pub use super::page::{After, Detail};
 pub use super::settled::{Closed, End, Lengths, Settled};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use thalweg_layout::Spec;
-
-/// A path from a directory. An empty path is the directory itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// Where the path starts.
-    pub from: FileId,
-    /// Names separated by `/`. Bytes, not text.
-    pub path: Vec<u8>,
-}
-
-impl Place {
-    /// A path from the root; a leading `/` may be left out.
-    pub fn at(path: impl AsRef<[u8]>) -> Place {
-        Place { from: FileId::ROOT, path: path.as_ref().to_vec() }
-    }
-
-    /// The file or directory of this number.
-    pub fn of(id: FileId) -> Place {
-        Place { from: id, path: Vec::new() }
-    }
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum FileKind {
-    /// Bytes, striped over targets.
-    File,
-    /// Names.
-    Directory,
-    /// A path, which whoever reads names follows; the service never does.
-    Symlink,
-    /// A named pipe: only its name is here.
-    Fifo,
-    /// A socket: only its name is here.
-    Socket,
-    /// A character device: only its name and number are here.
-    CharacterDevice,
-    /// A block device: only its name and number are here.
-    BlockDevice,
-}
-
-/// How a file is laid out. Never changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileLayout {
-    /// The distribution, its parameters' defaults included.
-    pub spec: Spec,
-    /// The target of each datafile, in order; their number is the number of datafiles.
-    #[serde(deserialize_with = "super::checked::targets")]
-    pub targets: Vec<TargetId>,
-}
-
-/// What is known of a file or directory at the metadata service. A file's size is at the I/O servers; the service knows it only
-/// while nobody can be changing it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attributes {
-    /// Its number.
-    pub id: FileId,
-    /// What it is.
-    pub kind: FileKind,
-    /// Permission bits (12 bits).
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Names it has; a directory: 2 + its subdirectories.
-    pub links: u32,
-    /// Last read, nanoseconds since 1970 on the service's clock, as all times here. Set only on request.
-    pub accessed_ns: i64,
-    /// Last change of content, as far as the service was told.
-    pub modified_ns: i64,
-    /// Last change of attributes or content.
-    pub changed_ns: i64,
-    /// Made.
-    pub created_ns: i64,
-    /// Grows with every change the service makes.
-    pub change: u64,
-    /// A device's number, as its maker gave it; otherwise 0.
-    pub device: u32,
-    /// Length of a symbolic link's target; otherwise 0.
-    pub target_bytes: u64,
-    /// Bytes of names and values of its extended attributes: 0 says that it has none.
-    pub extended_bytes: u32,
-    /// What a symbolic link points to.
-    pub target: Option<Vec<u8>>,
-    /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
-    /// between the question and the answer. `None`: the I/O servers know.
-    #[serde(deserialize_with = "super::checked::known_size")]
-    pub size_bytes: Option<u64>,
-    /// What the service can say of a file's datafiles: in answers about attributes, in pages with sizes, and when it is opened.
-    pub settled: Option<Settled>,
-    /// A file's layout. Files of one page that are laid out alike share it.
-    pub layout: Option<Arc<FileLayout>>,
-    /// A directory's default for files created in it.
-    pub default_layout: Option<LayoutChoice>,
-}
-
-/// Which targets a new file's datafiles go to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Placement {
-    /// Target after target, in order of number, from this one or from a random one.
-    RoundRobin {
-        /// The first datafile's target.
-        first: Option<TargetId>,
-    },
-    /// These, one for each datafile.
-    Targets(Vec<TargetId>),
-    /// Targets of servers on the writer's node, round-robin from a random one.
-    Local,
-}
-
-/// What is asked of a new file's layout; what is left out comes from its directory, then from the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayoutChoice {
-    /// Distribution and parameters.
-    pub spec: Option<Spec>,
-    /// How many datafiles; otherwise what the distribution says, or one on each target.
-    pub datafiles: Option<u32>,
-    /// Where they go; otherwise round-robin from a random target.
-    pub placement: Option<Placement>,
-}
-
-/// An I/O server of the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerEntry {
-    /// Its name: `io0`.
-    pub name: String,
-    /// The label of the machine it is on.
-    pub node: String,
-    /// `HOST:PORT`.
-    pub address: String,
-}
-
-/// A target of the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetEntry {
-    /// Its number, for good.
-    pub target: TargetId,
-    /// Its server: index into [`StoreMap::servers`].
-    pub server: u32,
-    /// Its directory on that server.
-    pub directory: String,
-}
-
-/// Who is who in a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreMap {
-    /// The store's identity.
-    pub store: u64,
-    /// The I/O servers.
-    pub servers: Vec<ServerEntry>,
-    /// The targets, by number.
-    pub targets: Vec<TargetEntry>,
-}
-
-impl StoreMap {
-    /// A target and its server.
-    pub fn target(&self, target: TargetId) -> Option<(&TargetEntry, &ServerEntry)> {
-        let entry = &self.targets[self.targets.binary_search_by_key(&target, |t| t.target).ok()?];
-        Some((entry, self.servers.get(entry.server as usize)?))
-    }
-}
 
 /// A request to the metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -246,7 +84,7 @@ pub enum Operation {
         /// Which, and whether for writing.
         files: Vec<(FileId, bool)>,
     },
-    /// Gives a file or directory another name: [`MetadataReply::Attributes`].
+    /// Renames a file or directory: [`MetadataReply::Attributes`].
     Rename {
         /// Its name.
         from: Place,
@@ -286,7 +124,7 @@ pub enum Operation {
         /// Bytes.
         size_bytes: u64,
     },
-    /// Puts everything answered so far on media: [`MetadataReply::Synced`].
+    /// Puts everything answered so far on stable storage: [`MetadataReply::Synced`].
     Sync,
     /// [`MetadataReply::Status`].
     Status,
@@ -410,103 +248,6 @@ impl Operation {
     }
 }
 
-/// What is made besides files and directories.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NewNode {
-    /// A symbolic link with this target.
-    Symlink(Vec<u8>),
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device of this number.
-    CharacterDevice(u32),
-    /// A block device of this number.
-    BlockDevice(u32),
-}
-
-/// Whether an extended attribute that is set may or must be there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SetExtended {
-    /// It may.
-    Either,
-    /// It must not: [`crate::ErrorKind::Exists`].
-    Create,
-    /// It must: [`crate::ErrorKind::NoAttribute`].
-    Replace,
-}
-
-/// What a new file does to an old one of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Existing {
-    /// Fails.
-    Refuse,
-    /// Takes its name; the old one is removed.
-    Replace,
-    /// The new file is the draft of a copy, which renames it when it is whole. It takes the place of another draft and of nothing
-    /// else. The service remembers that it is one until it has another name.
-    Draft,
-}
-
-/// Who owns a new file or directory, and who may use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// Permission bits.
-    pub mode: u32,
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-/// Attributes to change; `None`: as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetAttributes {
-    /// Permission bits.
-    pub mode: Option<u32>,
-    /// User.
-    pub uid: Option<u32>,
-    /// Group.
-    pub gid: Option<u32>,
-    /// Last read.
-    pub accessed: Option<SetTime>,
-    /// Last change of content.
-    pub modified: Option<SetTime>,
-    /// A directory's default layout; `Some(None)` takes it away.
-    pub default_layout: Option<Option<LayoutChoice>>,
-}
-
-/// A time to set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SetTime {
-    /// The service's now.
-    Now,
-    /// Nanoseconds since 1970.
-    At(i64),
-}
-
-/// One name of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectoryEntry {
-    /// The name.
-    pub name: Name,
-    /// What it stands for.
-    pub id: FileId,
-    /// What that is.
-    pub kind: FileKind,
-    /// Its attributes, where they were asked for.
-    pub attributes: Option<Attributes>,
-}
-
-/// Why one of many could not be had: errno and text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The errno.
-    pub errno: i32,
-    /// The text.
-    pub message: String,
-}
-
 /// A reply of the metadata service.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, and a file's attributes are what is mostly asked for")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -529,7 +270,7 @@ pub enum MetadataReply {
     },
     /// Which of the files are still there.
     Opened(Vec<FileId>),
-    /// Everything answered before is on media, by this start of the service.
+    /// Everything answered before is durable, by this start of the service.
     Synced(BootVerifier),
     /// How the service is.
     Status(Status),

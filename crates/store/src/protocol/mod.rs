@@ -3,12 +3,15 @@
 
 pub(crate) mod checked;
 pub mod common;
-mod drafts;
+mod datafiles;
+mod files;
 pub mod io;
+mod layout_text;
 pub mod locks;
 pub mod many;
+mod map;
 pub mod metadata;
+pub(crate) mod names;
 mod numbers;
-mod packed;
 pub(crate) mod page;
 mod settled;

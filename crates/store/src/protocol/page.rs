@@ -4,8 +4,11 @@
 //! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
 //! bytes in one piece.
 
-use super::checked::{self, Name};
-use super::metadata::{Attributes, DirectoryEntry, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Settled};
+use super::checked;
+use super::files::{Attributes, DirectoryEntry, FileKind, FileLayout, LayoutChoice};
+use super::names::Name;
+use super::numbers::FileId;
+use super::settled::{Lengths, Settled};
 use serde::de::{self, DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::HashMap;
@@ -63,7 +66,7 @@ pub(crate) struct Distinct {
 
 impl Distinct {
     /// The place of this one, which is the next one's if it has not come yet.
-    pub fn place(&mut self, layout: &Arc<FileLayout>) -> u32 {
+    pub(crate) fn place(&mut self, layout: &Arc<FileLayout>) -> u32 {
         let pointer = Arc::as_ptr(layout);
         if let Some((_, place)) = self.last.filter(|(last, _)| *last == pointer) {
             return place;
@@ -77,7 +80,7 @@ impl Distinct {
     }
 
     /// Each of them once, in the order of their places.
-    pub fn all(&self) -> &[Arc<FileLayout>] {
+    pub(crate) fn all(&self) -> &[Arc<FileLayout>] {
         &self.all
     }
 }
@@ -307,14 +310,14 @@ impl<'de> Visitor<'de> for PageIn {
     }
 }
 
-pub fn serialize<S: Serializer>(entries: &[DirectoryEntry], to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(entries: &[DirectoryEntry], to: S) -> Result<S::Ok, S::Error> {
     let mut layouts = Distinct::default();
     let layout = |entry: &DirectoryEntry| entry.attributes.as_ref()?.layout.as_ref().map(|layout| layouts.place(layout));
     let places: Vec<Option<u32>> = entries.iter().map(layout).collect();
     PageOut { layouts: layouts.all().iter().map(|layout| &**layout).collect(), rows: RowsOut(entries, &places) }.serialize(to)
 }
 
-pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<DirectoryEntry>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<DirectoryEntry>, D::Error> {
     from.deserialize_tuple(2, PageIn)
 }
 

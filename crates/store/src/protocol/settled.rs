@@ -1,7 +1,7 @@
 //! What clients and the metadata service tell each other of a file's bytes, which are at the I/O servers: how a use of it has ended, and
 //! what is known of it when nobody writes any more.
 
-use super::metadata::FileId;
+use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
 
 /// A file that a client has closed.

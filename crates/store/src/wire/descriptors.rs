@@ -37,7 +37,7 @@ impl Shares {
     }
 
     /// As things are now.
-    pub fn now() -> Shares {
+    pub(crate) fn now() -> Shares {
         Shares::of(raise(), SERVERS.load(Ordering::Relaxed), TARGETS.load(Ordering::Relaxed))
     }
 }
@@ -62,12 +62,12 @@ pub(crate) struct Counted(&'static AtomicU64);
 
 impl Counted {
     /// A server of this process.
-    pub fn server() -> Counted {
+    pub(crate) fn server() -> Counted {
         Counted::one(&SERVERS)
     }
 
     /// A target of this process.
-    pub fn target() -> Counted {
+    pub(crate) fn target() -> Counted {
         Counted::one(&TARGETS)
     }
 

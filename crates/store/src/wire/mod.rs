@@ -12,14 +12,11 @@
 mod connection;
 pub(crate) mod descriptors;
 mod exchange;
-mod failure;
 mod header;
-mod newcomers;
 pub(crate) mod patience;
 pub(crate) mod pipe;
 mod recorded;
 mod server;
-mod sessions;
 pub(crate) mod socket;
 
 pub use connection::{Connect, Connection, Reply, unexpected};
@@ -27,5 +24,4 @@ pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use patience::Operation;
-pub use server::{Running, ServeOptions, Service, Session, serve};
-pub use sessions::Budget;
+pub use server::{Budget, Running, ServeOptions, Service, Session, serve};

@@ -10,10 +10,10 @@
 //! The next operation asks afresh, so that a server that is back is used again at once.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What is left of a timeout for an operation that has waited for one in vain.
@@ -93,7 +93,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// It was asked, and this came of it.
-    pub fn asked<T>(&self, result: &Result<T>) {
+    pub(crate) fn asked<T>(&self, result: &Result<T>) {
         match result {
             Err(error) if error.kind() == ErrorKind::TimedOut => self.gave_up(error),
             Err(error) if error.breaks_connection() => {}
@@ -102,17 +102,17 @@ impl Silence {
     }
 
     /// It was given up.
-    pub fn gave_up(&self, error: &Error) {
+    pub(crate) fn gave_up(&self, error: &Error) {
         met(error);
-        *locked(&self.last) = Some((Instant::now(), error.clone()));
+        *self.last.lock() = Some((Instant::now(), error.clone()));
         self.any.store(true, Ordering::Release);
     }
 
     /// It has answered.
-    pub fn answered(&self) {
+    pub(crate) fn answered(&self) {
         if self.any.load(Ordering::Acquire) {
             self.any.store(false, Ordering::Release);
-            *locked(&self.last) = None;
+            *self.last.lock() = None;
         }
     }
 
@@ -120,12 +120,12 @@ impl Silence {
     ///
     /// # Errors
     /// It was given up since the operation began: why.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
         }
         let Some(begun) = NOW.with_borrow(|now| now.as_ref().map(|begun| begun.at)) else { return Ok(()) };
-        match &*locked(&self.last) {
+        match &*self.last.lock() {
             Some((at, error)) if *at >= begun => {
                 met(error);
                 Err(error.clone())

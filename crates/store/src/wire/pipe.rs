@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
+use thalweg_trace::{About, Begun, Mode, ObjectId, RequestId, SpanId, SpanKind, Tracer};
 
 /// Received at once, unless one message is larger.
 const RECEIVED_BYTES: usize = 256 << 10;
@@ -50,7 +50,7 @@ struct Pending {
     token: u64,
     number: u64,
     kind: Kind,
-    calling: OpenSpan,
+    calling: Begun,
     parent: Option<SpanId>,
 }
 
@@ -72,7 +72,7 @@ impl Pipe {
     ///
     /// # Errors
     /// When the address is none, or the system refuses at once.
-    pub fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
+    pub(crate) fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
         let failed = |e: std::io::Error| Error::system(format!("connecting to {address}"), e).at_server(name);
         let resolved = address.to_socket_addrs().map_err(failed)?.next();
         let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{address}: no such host")))?;
@@ -105,7 +105,7 @@ impl Pipe {
     }
 
     /// From now on, requests belong to this session of the server's.
-    pub fn record(&mut self, mode: &TraceHandle, session: u32) {
+    pub(crate) fn record(&mut self, mode: &Mode, session: u32) {
         let name = match (self.stream.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
@@ -114,12 +114,12 @@ impl Pipe {
     }
 
     /// Whether the server has said hello: the connection has worked.
-    pub fn has_worked(&self) -> bool {
+    pub(crate) fn has_worked(&self) -> bool {
         self.hello.is_some()
     }
 
     /// Requests without an answer.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.pending.len()
     }
 
@@ -127,7 +127,14 @@ impl Pipe {
     ///
     /// # Errors
     /// When it is too large to be sent.
-    pub fn put<Q: Serialize>(&mut self, tracer: &mut Tracer, parent: Option<SpanId>, kind: Kind, request: &Q, token: u64) -> Result<()> {
+    pub(crate) fn put<Q: Serialize>(
+        &mut self,
+        tracer: &mut Tracer,
+        parent: Option<SpanId>,
+        kind: Kind,
+        request: &Q,
+        token: u64,
+    ) -> Result<()> {
         let (number, session) = Recorded::number(self.recording.as_ref(), tracer, &mut self.counter);
         let calling = tracer.begin();
         let sending = tracer.begin();
@@ -145,12 +152,12 @@ impl Pipe {
             // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
             let _ = self.send();
         }
-        let about = SpanFields {
+        let about = About {
             object: self.object(),
             parent: calling.id(),
             request: if session == 0 { None } else { RequestId::new(number) },
             size_bytes: Some(self.scratch.len() as u64),
-            ..SpanFields::default()
+            ..About::default()
         };
         tracer.end(sending, SpanKind::NetSend, about);
         self.pending.push_back(Pending { token, number, kind, calling, parent });
@@ -165,7 +172,7 @@ impl Pipe {
     ///
     /// # Errors
     /// The connection's; it is of no more use.
-    pub fn flush(&mut self) -> Result<()> {
+    pub(crate) fn flush(&mut self) -> Result<()> {
         self.send().map_err(|e| self.failed("a request was sent", e))
     }
 
@@ -191,7 +198,7 @@ impl Pipe {
     ///
     /// # Errors
     /// The connection's; it is of no more use, and what was asked on it and not answered will not be.
-    pub fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+    pub(crate) fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             self.make_room();
             match rustix::net::recv(&self.stream, &mut self.input[self.end..], RecvFlags::DONTWAIT) {
@@ -233,7 +240,7 @@ impl Pipe {
         Header::decode(header).ok().map(|header| HEADER_BYTES + header.body_bytes as usize)
     }
 
-    fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+    fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             let here = &self.input[self.begin..self.end];
             let Some(bytes) = here.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
@@ -257,11 +264,11 @@ impl Pipe {
                 return Err(self.named(Error::new(ErrorKind::Protocol, text)));
             }
             let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
-            let about = SpanFields { object: self.object(), request, ..SpanFields::default() };
+            let about = About { object: self.object(), request, ..About::default() };
             let size_bytes = Some(length as u64);
-            tracer.end(receiving, SpanKind::NetReceive, SpanFields { parent: pending.calling.id(), size_bytes, ..about });
+            tracer.end(receiving, SpanKind::NetReceive, About { parent: pending.calling.id(), size_bytes, ..about });
             let result = Some(refusal.as_ref().map_or(0, |e| -i64::from(e.kind().errno())));
-            tracer.observed(pending.calling, SpanKind::RpcCall, SpanFields { parent: pending.parent, result, ..about });
+            tracer.observed(pending.calling, SpanKind::RpcCall, About { parent: pending.parent, result, ..about });
             if pending.token == 0 {
                 match refusal {
                     Some(refusal) => return Err(refusal),
@@ -287,7 +294,7 @@ impl Pipe {
     }
 
     /// How the server called itself, once it has.
-    pub fn server(&self) -> Option<&str> {
+    pub(crate) fn server(&self) -> Option<&str> {
         self.hello.as_ref().map(|hello| hello.server.as_str())
     }
 
@@ -300,12 +307,12 @@ impl Pipe {
     }
 
     /// When the server has been silent for too long; `None`: nothing is awaited.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         (!self.pending.is_empty()).then(|| self.progress + self.timeout)
     }
 
     /// What is to be said of a server that has been.
-    pub fn silent(&self) -> Error {
+    pub(crate) fn silent(&self) -> Error {
         self.failed("its reply was awaited", std::io::ErrorKind::TimedOut.into())
     }
 

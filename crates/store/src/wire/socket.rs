@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// Connects within `timeout`. A refusal is tried again until `refused_for` has passed (a server that is just starting).
-pub fn connect(address: &str, timeout: Duration, refused_for: Duration) -> Result<TcpStream> {
+pub(crate) fn connect(address: &str, timeout: Duration, refused_for: Duration) -> Result<TcpStream> {
     let begun = Instant::now();
     let addresses: Vec<SocketAddr> = address
         .to_socket_addrs()
@@ -36,14 +36,14 @@ pub fn connect(address: &str, timeout: Duration, refused_for: Duration) -> Resul
 }
 
 /// Lets calls on the socket give up after `silence` without progress.
-pub fn set_silence(stream: &TcpStream, silence: Duration) -> Result<()> {
+pub(crate) fn set_silence(stream: &TcpStream, silence: Duration) -> Result<()> {
     let silence = Some(silence.max(Duration::from_millis(1)));
     stream.set_read_timeout(silence).and_then(|()| stream.set_write_timeout(silence)).map_err(|e| Error::system("socket timeout", e))
 }
 
 /// Notices within [`limits::KEEP_ALIVE`] that the machine at the other end is gone, also while nothing is awaited from it,
 /// and also when the last answer to it was never acknowledged.
-pub fn keep_alive(stream: &TcpStream) -> Result<()> {
+pub(crate) fn keep_alive(stream: &TcpStream) -> Result<()> {
     let probe = limits::KEEP_ALIVE / 5;
     let probes = socket2::TcpKeepalive::new().with_time(probe * 2).with_interval(probe).with_retries(3);
     let socket = socket2::SockRef::from(stream);
@@ -54,7 +54,7 @@ pub fn keep_alive(stream: &TcpStream) -> Result<()> {
 }
 
 /// What a failed send or receive means.
-pub fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
+pub(crate) fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
             Error::new(ErrorKind::TimedOut, format!("silent for {:.1} s while {what}; is it stopped or cut off?", silence.as_secs_f64()))
@@ -65,7 +65,7 @@ pub fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
 }
 
 /// Sends all of several pieces with as few calls as the system allows.
-pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
+pub(crate) fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
     use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
     let mut rest = pieces;
     loop {
@@ -87,13 +87,13 @@ pub fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::R
 }
 
 /// Fills `buffer` from the socket, as small things are received.
-pub fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Result<()> {
+pub(crate) fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Result<()> {
     stream.read_exact(buffer)
 }
 
 /// Fills `buffer` from the socket by a moment, however slowly the bytes come; `false`: the peer has closed the connection before the
 /// first one.
-pub fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
+pub(crate) fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
     let mut have = 0;
     while have < buffer.len() {
         wait_readable(stream, by.saturating_duration_since(Instant::now()))?;
@@ -109,7 +109,7 @@ pub fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io
 }
 
 /// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
-pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
+pub(crate) fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
     if buffer.len() < limits::WAKE_BYTES / 4 {
         return receive_exact(stream, buffer);
     }
@@ -119,7 +119,7 @@ pub fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration)
 /// Fills several pieces from the socket, one after the other: the thread sleeps until half a megabyte is there
 /// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
 /// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
-pub fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
+pub(crate) fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
     use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
     let mut left: usize = pieces.iter().map(|p| p.len()).sum();
     let mut rest = pieces;
@@ -172,7 +172,7 @@ fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
 }
 
 /// Waits until something can be received, or for so long.
-pub fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
+pub(crate) fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
     let timeout = rustix::event::Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
     loop {
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
@@ -192,7 +192,7 @@ fn unread(stream: &TcpStream) -> u64 {
 }
 
 /// Whether something can be received at once (or the connection is at its end).
-pub fn is_readable(stream: &TcpStream) -> bool {
+pub(crate) fn is_readable(stream: &TcpStream) -> bool {
     let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(n) if n > 0)

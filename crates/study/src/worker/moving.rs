@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use thalweg_store::client::Store;
-use thalweg_store::client::ahead::{AheadOptions, ReadAhead};
-use thalweg_store::client::behind::{BehindOptions, WriteBehind};
+use thalweg_store::client::{AheadOptions, BehindOptions, ReadAhead, WriteBehind};
 use thalweg_store::copy::Recorder;
 use thalweg_trace::{SpanFields, SpanKind, Time, TraceHandle, Tracer, TrackId};
 

@@ -7,9 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thalweg_mount::busy::{Condition, condition, elsewhere};
-use thalweg_mount::fuse::mounting::{Mounted, mounts, unmount};
-use thalweg_mount::session::busy_text;
+use thalweg_mount::{MountState, Mounted, busy_text, mount_state, mounts, namespace_holder, unmount};
 use thalweg_trace::numbers;
 
 /// Arguments of `thalweg umount`.
@@ -47,10 +45,10 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
     };
     // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
-    let condition = condition(&at);
-    let process = if let Condition::Serves(pid) = condition { Some(pid) } else { None };
+    let state = mount_state(&at);
+    let process = if let MountState::Served(pid) = state { Some(pid) } else { None };
     let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let lazily = arguments.lazy || condition == Condition::Dead;
+    let lazily = arguments.lazy || state == MountState::Dead;
     unmount(&at, lazily).map_err(|e| match e.raw_os_error() {
         Some(busy) if busy == rustix::io::Errno::BUSY.raw_os_error() => {
             Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process)))
@@ -76,7 +74,7 @@ fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(
         if ready > 0 {
             return Ok(());
         }
-        if let Some(pid) = elsewhere(&mounted.device) {
+        if let Some(pid) = namespace_holder(&mounted.device) {
             let at = mounted.at.display();
             output::note(&format!("{at}: unmounted here, and still mounted in the mount namespace of process {pid}"));
             return Ok(());

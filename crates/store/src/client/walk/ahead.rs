@@ -8,7 +8,6 @@
 use super::Walker;
 use super::core::{Core, WalkId};
 use crate::protocol::metadata::{FileId, Place};
-use crate::sync::locked;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -42,30 +41,30 @@ struct Next {
 
 impl Ahead {
     /// Nothing is ahead yet; `most` requests without an answer may be.
-    pub fn new(walker: Walker, group: u32, most: u32) -> Ahead {
+    pub(super) fn new(walker: Walker, group: u32, most: u32) -> Ahead {
         Ahead { walker, group, most: most as usize, begun: HashMap::new() }
     }
 
     /// The walk of this directory, if it has begun; it is not ahead any more.
-    pub fn take(&mut self, id: FileId) -> Option<WalkId> {
+    pub(super) fn take(&mut self, id: FileId) -> Option<WalkId> {
         self.begun.remove(&id).map(|begun| begun.walk)
     }
 
     /// This directory has no turn.
-    pub fn let_go(&mut self, id: FileId) {
+    pub(super) fn let_go(&mut self, id: FileId) {
         if let Some(begun) = self.begun.remove(&id) {
-            locked(&self.walker.shared.state).core.close(begun.walk);
+            self.walker.shared.state.lock().core.close(begun.walk);
         }
     }
 
     /// Begins walks: of directories in the one that is being read (`here`) and has not been read on, of those that were `found`
     /// (by level, the deepest first; the first level's come before what is in `here`), and of those in them, `levels` deep.
-    pub fn fill<I: Iterator<Item = FileId>>(&mut self, here: WalkId, found: impl Iterator<Item = I>, levels: u32) {
+    pub(super) fn fill<I: Iterator<Item = FileId>>(&mut self, here: WalkId, found: impl Iterator<Item = I>, levels: u32) {
         if self.most == 0 {
             return;
         }
         let shared = Arc::clone(&self.walker.shared);
-        let mut state = locked(&shared.state);
+        let mut state = shared.state.lock();
         let core = &mut state.core;
         let (mut unanswered, mut held) = (0, 0);
         for begun in self.begun.values_mut() {
@@ -143,7 +142,7 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        let mut state = locked(&self.walker.shared.state);
+        let mut state = self.walker.shared.state.lock();
         self.begun.values().for_each(|begun| state.core.close(begun.walk));
     }
 }

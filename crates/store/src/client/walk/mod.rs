@@ -14,12 +14,14 @@
 //! | [`tree`] | whole trees |
 //! | [`ahead`] | directories of a tree that are listed before their turn |
 //! | [`core`] | what is known, asked, and asked next: without I/O |
+//! | [`state`] | what the walks of a walker share |
 //! | [`wires`] | connections to all servers, and one turn of work on them |
 
 mod ahead;
 mod core;
 mod entry;
 mod options;
+mod state;
 mod tree;
 mod walker;
 mod wires;

@@ -10,7 +10,6 @@ use super::ahead::Ahead;
 use super::{Walk, WalkEntry, WalkMode, Walker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{FileId, FileKind, Place};
-use crate::sync::locked;
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
 
@@ -88,7 +87,7 @@ struct Level {
 impl Walker {
     /// All below a place. Nothing is asked before the first [`Tree::next`].
     pub fn tree(&self, place: &Place, options: TreeOptions) -> Tree {
-        let mut state = locked(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
         state.core.hold_group(group);
         let id = state.core.open(place.clone(), None, group, depth);
@@ -171,7 +170,7 @@ impl Tree {
     fn open(&mut self, id: FileId, path: &[u8]) -> Walk {
         let label = String::from_utf8_lossy(path).into_owned();
         let begun = self.ahead.take(id).unwrap_or_else(|| {
-            let mut state = locked(&self.walker.shared.state);
+            let mut state = self.walker.shared.state.lock();
             let depth = state.core.read_depth();
             state.core.open(Place::of(id), None, self.group, depth)
         });
@@ -207,7 +206,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        locked(&self.walker.shared.state).core.let_group_go(self.group);
+        self.walker.shared.state.lock().core.let_group_go(self.group);
     }
 }
 

@@ -6,17 +6,18 @@
 //! next one takes its place. So a listing by one thread costs no switch between threads of this process.
 
 use super::core::{Core, STALE_NS, Taken, WalkId};
+use super::state::State;
 use super::wires::{Waker, Wires};
 use super::{Known, WalkCounters, WalkEntry, WalkOptions};
 use crate::client::DataClient;
 use crate::error::{ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::metadata::{FileId, Place};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
+use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;
@@ -40,14 +41,6 @@ pub(super) struct Shared {
     wires: Mutex<Wires>,
     /// Why there is none: descriptors are used up.
     waker: Result<Waker>,
-}
-
-pub(super) struct State {
-    pub(super) core: Core,
-    /// Somebody works on the connections: on this track.
-    driver: Option<Option<TrackId>>,
-    /// Others who wait.
-    waiting: u32,
 }
 
 /// A walk through one directory. What it has asked for and nobody reads is let go when it is dropped.
@@ -95,7 +88,7 @@ impl Walker {
 
     /// A directory from after a name on.
     pub fn directory_after(&self, place: &Place, after: Option<&[u8]>) -> Walk {
-        let mut state = locked(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
         let id = state.core.open(place.clone(), after.map(<[u8]>::to_vec), group, depth);
         drop(state);
@@ -114,17 +107,17 @@ impl Walker {
     /// # Errors
     /// The service's, or that of an I/O server which was asked for its size.
     pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<Known> {
-        let ticket = locked(&self.shared.state).core.stat(id, self.shared.now_ns());
+        let ticket = self.shared.state.lock().core.stat(id, self.shared.now_ns());
         let outcome = self.shared.drive(tracer, None, |core, _| core.stat_outcome(ticket));
         outcome.unwrap_or_else(|error| {
-            locked(&self.shared.state).core.stat_dropped(ticket);
+            self.shared.state.lock().core.stat_dropped(ticket);
             Err(error)
         })
     }
 
     /// What was done so far.
     pub fn counters(&self) -> WalkCounters {
-        locked(&self.shared.state).core.counters()
+        self.shared.state.lock().core.counters()
     }
 }
 
@@ -134,14 +127,14 @@ impl Shared {
     }
 
     /// The recording that requests are part of.
-    fn mode(&self) -> TraceHandle {
-        self.data.links().first().map_or_else(TraceHandle::off, |link| link.mode())
+    fn mode(&self) -> Mode {
+        self.data.links().first().map_or_else(Mode::off, |link| link.mode())
     }
 
     /// Works on the connections, or waits for who does, until `ready` has something. `parent`: the span that this is a part of.
     fn drive<T>(&self, tracer: &mut Tracer, parent: Option<SpanId>, mut ready: impl FnMut(&mut Core, u64) -> Option<T>) -> Result<T> {
         let waker = self.waker.as_ref().map_err(Clone::clone)?;
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         loop {
             let found = ready(&mut state.core, self.now_ns());
             if state.driver.is_some() {
@@ -153,10 +146,10 @@ impl Shared {
                 }
                 let waiting = tracer.begin();
                 state.waiting += 1;
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
                 state.waiting -= 1;
                 let waker_track = state.driver.flatten();
-                tracer.end(waiting, SpanKind::WaitLock, SpanFields { parent, waker_track, ..SpanFields::default() });
+                tracer.end(waiting, SpanKind::WaitLock, About { parent, waker_track, ..About::default() });
                 continue;
             }
             if found.is_none() || state.core.has_requests() {
@@ -164,7 +157,7 @@ impl Shared {
                 drop(state);
                 let driving = Driving(self);
                 let may_wait = found.is_none().then_some(waker);
-                locked(&self.wires).turn(&self.state, tracer, self.since, may_wait, parent);
+                self.wires.lock().turn(&self.state, tracer, self.since, may_wait, parent);
                 if let Some(found) = found {
                     return Ok(found);
                 }
@@ -183,16 +176,16 @@ struct Driving<'a>(&'a Shared);
 
 impl<'a> Driving<'a> {
     /// After a turn: others may have what they wait for, and this thread goes on if nobody else has begun to.
-    fn turned(self) -> std::sync::MutexGuard<'a, State> {
+    fn turned(self) -> MutexGuard<'a, State> {
         let shared = self.0;
         drop(self);
-        locked(&shared.state)
+        shared.state.lock()
     }
 }
 
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         state.driver = None;
         if state.waiting > 0 {
             self.0.changed.notify_all();
@@ -262,14 +255,14 @@ impl Walk {
     }
 
     /// Records that the reader has asked, and what it was given. To find that there is nothing more is no request.
-    fn asked(&mut self, tracer: &mut Tracer, asking: OpenSpan) {
+    fn asked(&mut self, tracer: &mut Tracer, asking: Begun) {
         let name = || self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
         let object = self.object.or_else(name);
         let is_first = self.object.is_none();
         self.object = object;
         let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
         let kind = if count.is_some() || is_first { SpanKind::AppRequest } else { SpanKind::AppOther };
-        tracer.end(asking, kind, SpanFields { object, count, ..SpanFields::default() });
+        tracer.end(asking, kind, About { object, count, ..About::default() });
     }
 
     /// A reader that comes back after a while is not given what was true when it left.
@@ -279,13 +272,13 @@ impl Walk {
         }
         let unread = self.here.len() as u64;
         self.here.clear();
-        locked(&self.shared.state).core.go_back(self.id, self.last.clone(), unread);
+        self.shared.state.lock().core.go_back(self.id, self.last.clone(), unread);
     }
 }
 
 impl Drop for Walk {
     fn drop(&mut self) {
-        let mut state = locked(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.core.unread(self.here.len() as u64);
         state.core.close(self.id);
     }

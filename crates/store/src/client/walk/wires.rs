@@ -1,21 +1,20 @@
 //! Connections to all servers, of a walker's own, and one turn of work on them.
 
 use super::core::{Answer, Ask, Peer, Request};
-use super::walker::State;
+use super::state::State;
 use crate::client::DataClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::pipe::{Arrived, Pipe, body, wait};
 use crate::wire::{Kind, unexpected};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{OpenSpan, SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, Begun, SpanId, SpanKind, Tracer};
 
 /// Ends the wait of the thread that works on the connections.
 pub(super) struct Waker {
@@ -24,14 +23,14 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    pub fn new() -> Result<Waker> {
+    pub(super) fn new() -> Result<Waker> {
         use rustix::event::{EventfdFlags, eventfd};
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| Error::system("an event", e))?;
         Ok(Waker { event, is_set: AtomicBool::new(false) })
     }
 
     /// Ends the wait, or the next one.
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         if !self.is_set.swap(true, Ordering::AcqRel) {
             // It cannot be full.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
@@ -72,7 +71,7 @@ fn peer_at(place: usize) -> Peer {
 }
 
 impl Wires {
-    pub fn new(names: MetadataClient, data: Arc<DataClient>, timeout: Option<Duration>) -> Wires {
+    pub(super) fn new(names: MetadataClient, data: Arc<DataClient>, timeout: Option<Duration>) -> Wires {
         let timeout = timeout.unwrap_or_else(|| names.dialing().0.timeout);
         let pipes = (0..=data.links().len()).map(|_| None).collect();
         Wires { names, data, timeout, pipes }
@@ -80,7 +79,14 @@ impl Wires {
 
     /// One turn: sends what is to be sent, waits until something comes (if it may), takes it, and sends what follows from it.
     /// `parent`: the span that the requests are part of.
-    pub fn turn(&mut self, state: &Mutex<State>, tracer: &mut Tracer, since: Instant, waiting: Option<&Waker>, parent: Option<SpanId>) {
+    pub(super) fn turn(
+        &mut self,
+        state: &Mutex<State>,
+        tracer: &mut Tracer,
+        since: Instant,
+        waiting: Option<&Waker>,
+        parent: Option<SpanId>,
+    ) {
         let now_ns = || since.elapsed().as_nanos() as u64;
         let mut came = Came::default();
         self.post(state, tracer, &now_ns, parent, &mut came);
@@ -94,10 +100,10 @@ impl Wires {
         self.receive(tracer, &mut span, &mut came);
         if let Some(waited) = span {
             // For something that is not there in full yet, or for the caller of somebody who had something to send.
-            tracer.end(waited, SpanKind::WaitNetwork, SpanFields { parent, ..SpanFields::default() });
+            tracer.end(waited, SpanKind::WaitNetwork, About { parent, ..About::default() });
         }
         if !(came.answers.is_empty() && came.failures.is_empty()) {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             let now_ns = now_ns();
             for (token, answer) in came.answers.drain(..) {
                 core.answered(token, answer, now_ns);
@@ -108,7 +114,7 @@ impl Wires {
         }
         self.post(state, tracer, &now_ns, parent, &mut came);
         if !came.failures.is_empty() {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             came.failures.iter().for_each(|(peer, error, did_work)| core.peer_failed(*peer, error, *did_work, now_ns()));
         }
     }
@@ -117,7 +123,7 @@ impl Wires {
     fn post(&mut self, state: &Mutex<State>, tracer: &mut Tracer, now_ns: &dyn Fn() -> u64, parent: Option<SpanId>, came: &mut Came) {
         let mut requests: Vec<Request> = Vec::new();
         {
-            let core = &mut locked(state).core;
+            let core = &mut state.lock().core;
             while let Some(request) = core.next_request(now_ns()) {
                 requests.push(request);
             }
@@ -185,7 +191,7 @@ impl Wires {
     }
 
     /// Takes what has arrived anywhere, and finds who has been silent for too long.
-    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<OpenSpan>, came: &mut Came) {
+    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<Begun>, came: &mut Came) {
         let now = Instant::now();
         for place in 0..self.pipes.len() {
             let Some(pipe) = &mut self.pipes[place] else { continue };

@@ -71,12 +71,12 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Whether it is still to be made.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Found | State::Loaded(_))
     }
 
     /// Whether it is a file that moves alone.
-    pub fn is_large(&self) -> bool {
+    pub(super) fn is_large(&self) -> bool {
         matches!((&self.item.what, &self.state), (What::File(size), State::Found) if *size > SMALL_BYTES)
     }
 }
@@ -98,18 +98,18 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Begins anew, with the memory that is there.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         let memory = std::mem::take(&mut self.memory);
         *self = Batch { memory, ..Batch::default() };
     }
 
     /// Whether nothing more is to be put in.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.has_large || self.entries.len() >= BATCH_ENTRIES || self.small_bytes >= BATCH_BYTES
     }
 
     /// Puts an entry in.
-    pub fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: Item) {
         match item.what {
             What::File(size) => {
                 self.size_bytes += size;
@@ -126,12 +126,12 @@ impl Batch {
     }
 
     /// Puts an entry in that cannot be copied.
-    pub fn push_failed(&mut self, item: Item, error: Error) {
+    pub(super) fn push_failed(&mut self, item: Item, error: Error) {
         self.entries.push(Entry { item, state: State::Failed(error), modified: false });
     }
 
     /// Memory for all small files, which is not cleared.
-    pub fn memory_for_small(&mut self) -> &mut [u8] {
+    pub(super) fn memory_for_small(&mut self) -> &mut [u8] {
         // One byte more for each, by which a reader sees that a file has grown.
         let wanted = self.small_bytes as usize + self.entries.len() + 1;
         if self.memory.len() < wanted {

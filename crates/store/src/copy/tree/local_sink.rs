@@ -11,7 +11,7 @@ use crate::copy::draft::{self, exists};
 use crate::copy::local::LocalPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -19,8 +19,8 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
-use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use std::sync::OnceLock;
+use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// A directory to be made, and filled.
 pub(super) struct LocalTarget<'a> {
@@ -32,7 +32,7 @@ pub(super) struct LocalTarget<'a> {
 }
 
 impl<'a> LocalTarget<'a> {
-    pub fn new(context: Context<'a>, path: &'a Path) -> LocalTarget<'a> {
+    pub(super) fn new(context: Context<'a>, path: &'a Path) -> LocalTarget<'a> {
         LocalTarget { context, path, root: OnceLock::new(), directories: Mutex::default() }
     }
 
@@ -56,7 +56,7 @@ impl<'a> LocalTarget<'a> {
             Err(e) => return Err(failure(e)),
         }
         if self.context.job.preserve || wanted & 0o700 != 0o700 {
-            locked(&self.directories).push((path.to_vec(), kept));
+            self.directories.lock().push((path.to_vec(), kept));
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl<'a> LocalTarget<'a> {
         rustix::fs::fchmod(&opened, Mode::from_raw_mode(self.context.mode_of(kept.mode))).map_err(failure)
     }
 
-    /// Puts everything on media that was written to this file system.
+    /// Puts everything on stable storage that was written to this file system.
     fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(self.root()).map_err(failure)
     }
@@ -262,17 +262,12 @@ impl TreeSink for LocalTarget<'_> {
             };
             entry.state = done.map_or_else(State::Failed, |()| State::Done);
         }
-        let about = SpanFields {
-            parent: span,
-            size_bytes: Some(batch.size_bytes),
-            count: Some(batch.entries.len() as u32),
-            ..SpanFields::default()
-        };
+        let about = About { parent: span, size_bytes: Some(batch.size_bytes), count: Some(batch.entries.len() as u32), ..About::default() };
         tracer.end(writing, SpanKind::FileWrite, about);
         let unsynced = if !unnamed.is_empty() {
             let syncing = tracer.begin();
             let synced = self.sync();
-            tracer.end(syncing, SpanKind::FileSync, SpanFields { parent: span, ..SpanFields::default() });
+            tracer.end(syncing, SpanKind::FileSync, About { parent: span, ..About::default() });
             synced.err()
         } else {
             self.context.check().err()
@@ -305,7 +300,7 @@ impl TreeSink for LocalTarget<'_> {
 
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()> {
         // What is below comes first: its parent may not let us in any more.
-        let mut directories = std::mem::take(&mut *locked(&self.directories));
+        let mut directories = std::mem::take(&mut *self.directories.lock());
         directories.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (path, kept) in directories {
             let done = self.finish_directory(&path, kept);
@@ -316,7 +311,7 @@ impl TreeSink for LocalTarget<'_> {
         if self.context.job.sync {
             let syncing = tracer.begin();
             self.sync().map_err(|e| e.on_file(self.path.display().to_string()))?;
-            tracer.end(syncing, SpanKind::FileSync, SpanFields::default());
+            tracer.end(syncing, SpanKind::FileSync, About::default());
         }
         Ok(())
     }

@@ -11,14 +11,13 @@ use crate::copy::beneath::{self, failure};
 use crate::copy::local::LocalSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
-use crate::sync::locked;
+use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_trace::{About, SpanId, SpanKind, Tracer};
 
 /// Names of one directory that are taken at a time, and put in order.
 const NAMES: usize = 1 << 16;
@@ -45,7 +44,7 @@ struct Level {
 
 impl LocalTree {
     /// A directory of this machine.
-    pub fn open(path: &Path, follow: bool) -> Result<LocalTree> {
+    pub(super) fn open(path: &Path, follow: bool) -> Result<LocalTree> {
         let on_it = |e: Errno| failure(e).on_file(path.display().to_string());
         let root = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(on_it)?;
         let found = rustix::fs::fstat(&root).map_err(on_it)?;
@@ -194,7 +193,7 @@ impl Level {
 
 impl TreeSource for LocalTree {
     fn next(&self, _: &mut Tracer, batch: &mut Batch) -> Result<bool> {
-        let mut levels = locked(&self.walk);
+        let mut levels = self.walk.lock();
         while !batch.is_full() {
             let Some(level) = levels.last_mut() else { return Ok(false) };
             match level.next() {
@@ -246,7 +245,7 @@ impl TreeSource for LocalTree {
                 _ => {}
             }
         }
-        let about = SpanFields { parent: span, size_bytes: Some(at as u64), count: Some(files), ..SpanFields::default() };
+        let about = About { parent: span, size_bytes: Some(at as u64), count: Some(files), ..About::default() };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(())
     }

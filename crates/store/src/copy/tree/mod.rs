@@ -35,7 +35,7 @@ use batch::Batch;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{SpanId, TraceHandle, Tracer};
+use thalweg_trace::{Mode, SpanId, Tracer};
 
 /// The largest file that is copied together with others.
 pub const SMALL_BYTES: u64 = 1 << 20;
@@ -81,7 +81,7 @@ pub struct TreeJob {
     pub workers: u32,
     /// How the bytes of large files flow.
     pub tuning: super::Tuning,
-    /// Whether everything is to be on media at the end, and each file before it has its name.
+    /// Whether everything is to be durable at the end, and each file before it has its name.
     pub sync: bool,
     /// Whether existing files are replaced, and existing directories are copied into.
     pub force: bool,
@@ -133,7 +133,7 @@ impl TreeObserver for super::Quiet {}
 /// # Errors
 /// Nothing could be copied, or not go on: the source is no directory, the target cannot be made, the metadata service is gone, it was
 /// stopped. What was copied before stays. An entry that could not be copied is no error here: it is told, and counted.
-pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle) -> Result<TreeOutcome> {
+pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &Mode) -> Result<TreeOutcome> {
     let context = Context { job, observer, mode };
     let mut tracer = mode.thread("main");
     let source: Box<dyn TreeSource + '_> = match &job.from {
@@ -152,7 +152,7 @@ pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle)
 struct Context<'a> {
     job: &'a TreeJob,
     observer: &'a dyn TreeObserver,
-    mode: &'a TraceHandle,
+    mode: &'a Mode,
 }
 
 impl Context<'_> {
@@ -163,7 +163,7 @@ impl Context<'_> {
 
     /// The bits that a file or directory is made with.
     fn mode_of(&self, mode: u32) -> u32 {
-        if self.job.preserve { mode & 0o7777 } else { mode & 0o777 & !super::local::umask() }
+        if self.job.preserve { mode & 0o7777 } else { mode & 0o777 & !super::draft::umask() }
     }
 }
 

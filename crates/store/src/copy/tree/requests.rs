@@ -1,16 +1,15 @@
 //! Bytes of many files in one message to each I/O server.
 
 use super::LEFT_ALONE;
-use crate::client::data::Outgoing;
+use crate::client::Outgoing;
 use crate::client::{DataClient, FileHandle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::time::Instant;
 use thalweg_trace::{SpanId, Tracer};
 
@@ -37,7 +36,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Cuts files up: each one's number, where it is, and where its bytes are in memory.
-    pub fn of<'a>(data: &DataClient, files: impl Iterator<Item = (usize, &'a FileHandle, Range<usize>)>) -> Parts {
+    pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = (usize, &'a FileHandle, Range<usize>)>) -> Parts {
         let mut parts = Parts { open: HashMap::new(), full: Vec::new(), failed: Vec::new() };
         for (number, handle, range) in files {
             for id in handle.datafiles() {
@@ -80,7 +79,7 @@ impl Parts {
     }
 
     /// All requests.
-    pub fn requests(&mut self) -> Vec<Request> {
+    pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut all = std::mem::take(&mut self.full);
         all.extend(self.open.drain().map(|(_, request)| request));
         all
@@ -89,12 +88,12 @@ impl Parts {
 
 impl Request {
     /// All bytes, where they are in memory.
-    pub fn gather<'a>(&self, memory: &'a [u8]) -> Vec<IoSlice<'a>> {
+    pub(super) fn gather<'a>(&self, memory: &'a [u8]) -> Vec<IoSlice<'a>> {
         self.pieces.iter().map(|piece| IoSlice::new(&memory[piece.clone()])).collect()
     }
 
     /// The first bytes of a part to where they belong in memory.
-    pub fn scatter(&self, part: usize, mut bytes: &[u8], memory: &mut [u8]) {
+    pub(super) fn scatter(&self, part: usize, mut bytes: &[u8], memory: &mut [u8]) {
         let begin = if part == 0 { 0 } else { self.ends[part - 1] };
         for piece in &self.pieces[begin..self.ends[part]] {
             let many = piece.len().min(bytes.len());
@@ -113,12 +112,12 @@ pub(super) struct Servers<'a> {
 }
 
 impl<'a> Servers<'a> {
-    pub fn new(data: &'a DataClient) -> Servers<'a> {
+    pub(super) fn new(data: &'a DataClient) -> Servers<'a> {
         Servers { data, away: Mutex::default() }
     }
 
     fn why_away(&self, server: usize) -> Option<Error> {
-        let mut away = locked(&self.away);
+        let mut away = self.away.lock();
         match away.get(&server) {
             Some((_, Some(until))) if Instant::now() >= *until => {
                 away.remove(&server);
@@ -129,7 +128,7 @@ impl<'a> Servers<'a> {
     }
 
     /// One exchange with each, all at a time; every one has its own result.
-    pub fn exchange(
+    pub(super) fn exchange(
         &self,
         tracer: &mut Tracer,
         parent: Option<SpanId>,
@@ -150,7 +149,7 @@ impl<'a> Servers<'a> {
                         ErrorKind::Refused | ErrorKind::Reset => Some(Instant::now() + LEFT_ALONE),
                         _ => return reply,
                     };
-                    locked(&self.away).insert(server, (error.clone(), until));
+                    self.away.lock().insert(server, (error.clone(), until));
                 }
                 reply
             }

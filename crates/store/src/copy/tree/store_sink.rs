@@ -13,10 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::{OpenFile, SmallDone};
 use crate::protocol::io::{Durability, IoReply, IoRequest};
 use crate::protocol::metadata::{End, Existing, FileId, FileKind, Owner, Place, SetAttributes, SetTime, Small};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::unexpected;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 
 /// A directory to be made, and filled.
@@ -44,14 +43,14 @@ fn exists() -> Error {
 }
 
 impl<'a> StoreTarget<'a> {
-    pub fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
+    pub(super) fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
         let (servers, whole) = (Servers::new(&store.data), store.store());
         StoreTarget { context, store, whole, path, servers, directories: Mutex::default(), unfinished: Mutex::default() }
     }
 
     /// A name below the tree, from the nearest directory above it that is known.
     fn place(&self, path: &[u8]) -> Place {
-        let directories = locked(&self.directories);
+        let directories = self.directories.lock();
         let mut above = parent(path);
         loop {
             if let Some(id) = directories.get(above) {
@@ -116,16 +115,16 @@ impl<'a> StoreTarget<'a> {
             let entry = &mut batch.entries[number];
             match done {
                 Ok(SmallDone::Attributes(made)) if made.kind == FileKind::Directory => {
-                    locked(&self.directories).insert(entry.item.path.clone(), made.id);
+                    self.directories.lock().insert(entry.item.path.clone(), made.id);
                     let wanted = self.context.mode_of(entry.item.kept.mode);
                     if self.context.job.preserve || wanted & 0o700 != 0o700 {
-                        locked(&self.unfinished).push((entry.item.path.clone(), made.id, entry.item.kept));
+                        self.unfinished.lock().push((entry.item.path.clone(), made.id, entry.item.kept));
                     }
                     entry.state = State::Done;
                 }
                 Ok(SmallDone::Attributes(made)) if made.kind != FileKind::File => {
                     if self.context.job.preserve {
-                        locked(&self.unfinished).push((entry.item.path.clone(), made.id, entry.item.kept));
+                        self.unfinished.lock().push((entry.item.path.clone(), made.id, entry.item.kept));
                     }
                     entry.state = State::Done;
                 }
@@ -291,7 +290,7 @@ impl<'a> StoreTarget<'a> {
             entry.state = match (done.next(), done.next()) {
                 (_, Some(Ok(SmallDone::Attributes(made)))) => {
                     if self.context.job.preserve {
-                        locked(&self.unfinished).push((entry.item.path.clone(), made.id, entry.item.kept));
+                        self.unfinished.lock().push((entry.item.path.clone(), made.id, entry.item.kept));
                     }
                     State::Done
                 }
@@ -318,7 +317,7 @@ impl TreeSink for StoreTarget<'_> {
             }
             made => made.map_err(on_it)?,
         };
-        locked(&self.directories).insert(Vec::new(), made.id);
+        self.directories.lock().insert(Vec::new(), made.id);
         Ok(())
     }
 
@@ -340,7 +339,7 @@ impl TreeSink for StoreTarget<'_> {
     }
 
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()> {
-        let directories = std::mem::take(&mut *locked(&self.unfinished));
+        let directories = std::mem::take(&mut *self.unfinished.lock());
         let set = |(_, id, kept): &(Vec<u8>, FileId, Kept)| {
             let mut set = self.kept(*kept);
             set.mode = Some(self.context.mode_of(kept.mode));

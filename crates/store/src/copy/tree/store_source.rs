@@ -14,9 +14,8 @@ use crate::client::walk::{Detail, Tree, TreeOptions, Visit, WalkOptions, Walker}
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::{Attributes, FileKind, NewNode, Place};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use crate::wire::unexpected;
-use std::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 
 /// A directory of a store and all below it.
@@ -29,7 +28,7 @@ pub(super) struct StoreTree<'a> {
 
 impl<'a> StoreTree<'a> {
     /// A directory of a store.
-    pub fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
+    pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
         let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));
@@ -80,7 +79,7 @@ fn kept(attributes: &Attributes) -> Kept {
 
 impl TreeSource for StoreTree<'_> {
     fn next(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool> {
-        let mut walk = locked(&self.walk);
+        let mut walk = self.walk.lock();
         while !batch.is_full() {
             let Some(next) = walk.next(tracer) else { return Ok(false) };
             let found = next?;

@@ -22,7 +22,7 @@ pub(super) enum Source {
 
 impl Source {
     /// Its size when it was opened.
-    pub fn size_bytes(&self) -> u64 {
+    pub(super) fn size_bytes(&self) -> u64 {
         match self {
             Source::Local(local) => local.size_bytes(),
             Source::Store(_, _, size_bytes, _) => *size_bytes,

@@ -3,11 +3,10 @@
 use super::batch::{Batch, State, What, parent, shown};
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{About, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {
@@ -53,22 +52,22 @@ struct Opened {
 impl Gate {
     /// Waits until so many have made theirs; not when the copy stops.
     fn wait(&self, many: u64, stopping: &AtomicBool, tracer: &mut Tracer, parent: Option<SpanId>) {
-        let mut made = locked(&self.made);
+        let mut made = self.made.lock();
         if made.number >= many {
             return;
         }
         let waiting = tracer.begin();
         while made.number < many && !stopping.load(Ordering::SeqCst) {
-            made = self.more.wait(made).unwrap_or_else(PoisonError::into_inner);
+            self.more.wait(&mut made);
         }
         let waker_track = made.by;
         drop(made);
-        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
+        tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
     }
 
     /// Those of batch `number` are there.
     fn open(&self, number: u64, by: Option<TrackId>) {
-        let mut made = locked(&self.made);
+        let mut made = self.made.lock();
         *made = Opened { number: made.number.max(number), by };
         self.more.notify_all();
     }
@@ -108,26 +107,26 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         Ok(())
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: *locked(&shared.last), ..SpanFields::default() });
-    if let Some(error) = locked(&shared.error).take() {
+    tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *shared.last.lock(), ..About::default() });
+    if let Some(error) = shared.error.lock().take() {
         return Err(error);
     }
     sink.finish(tracer, &mut |path, error| shared.failed(path, error))?;
-    let outcome = *locked(&shared.outcome);
+    let outcome = *shared.outcome.lock();
     Ok(outcome)
 }
 
 impl Shared<'_> {
     fn failed(&self, path: &[u8], error: &Error) {
-        locked(&self.outcome).failed += 1;
+        self.outcome.lock().failed += 1;
         self.context.observer.failed(path, error);
     }
 
     fn stop(&self, error: Error) {
-        locked(&self.error).get_or_insert(error);
+        self.error.lock().get_or_insert(error);
         self.stopping.store(true, Ordering::SeqCst);
         // Under the lock, so that nobody who looks now misses it.
-        drop(locked(&self.gate.made));
+        drop(self.gate.made.lock());
         self.gate.more.notify_all();
     }
 
@@ -144,17 +143,17 @@ impl Shared<'_> {
         }
         let track = tracer.track();
         drop(tracer);
-        *locked(&self.last) = track;
+        *self.last.lock() = track;
     }
 
     /// The walk, when it is our turn to go on with it.
     fn walk(&self, tracer: &mut Tracer) -> MutexGuard<'_, Walked> {
         match self.walk.try_lock() {
-            Ok(walk) => walk,
-            Err(_) => {
+            Some(walk) => walk,
+            None => {
                 let waiting = tracer.begin();
-                let walk = locked(&self.walk);
-                tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: walk.last, ..SpanFields::default() });
+                let walk = self.walk.lock();
+                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: walk.last, ..About::default() });
                 walk
             }
         }
@@ -200,7 +199,7 @@ impl Shared<'_> {
         let done = put();
         let size_bytes = Some(batch.size_bytes);
         let count = Some(batch.entries.len() as u32);
-        tracer.end(request, SpanKind::AppRequest, SpanFields { object: self.object, size_bytes, count, ..SpanFields::default() });
+        tracer.end(request, SpanKind::AppRequest, About { object: self.object, size_bytes, count, ..About::default() });
         self.account(batch);
         done.map(|()| true)
     }
@@ -208,13 +207,13 @@ impl Shared<'_> {
     /// Directories of this batch that could not be made, whatever is in them.
     fn note_missing(&self, batch: &mut Batch) {
         let failed = batch.entries.iter().filter(|entry| entry.item.what == What::Directory && matches!(entry.state, State::Failed(_)));
-        locked(&self.missing).extend(failed.map(|entry| entry.item.path.clone()));
+        self.missing.lock().extend(failed.map(|entry| entry.item.path.clone()));
         self.skip_missing(batch);
     }
 
     /// What is in a directory that could not be made is not tried, or was in vain.
     fn skip_missing(&self, batch: &mut Batch) {
-        let missing = locked(&self.missing);
+        let missing = self.missing.lock();
         if missing.is_empty() {
             return;
         }
@@ -258,7 +257,7 @@ impl Shared<'_> {
             }
         }
         self.context.observer.moved(small_bytes);
-        let mut outcome = locked(&self.outcome);
+        let mut outcome = self.outcome.lock();
         outcome.files += counted.files;
         outcome.size_bytes += counted.size_bytes;
         outcome.directories += counted.directories;

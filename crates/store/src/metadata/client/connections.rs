@@ -5,13 +5,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
-use crate::sync::{Fair, Held, locked};
+use crate::sync::{Fair, Held, Mutex};
 use crate::wire;
 use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thalweg_trace::Tracer;
 
@@ -128,7 +128,7 @@ impl Inner {
 
     /// The start of the service that this client has met last.
     pub(super) fn service(&self) -> ServiceStart {
-        *locked(&self.service)
+        *self.service.lock()
     }
 
     /// A connection that nobody uses, or the one whose turn it is to be waited for.
@@ -190,9 +190,9 @@ impl Inner {
             return Ok(());
         }
         slot.closed.clear();
-        let options = locked(&self.options).clone();
+        let options = self.options.lock().clone();
         let mut connection = Connection::connect(&self.address, &options)?;
-        *locked(&self.service) = connection.hello().service_start;
+        *self.service.lock() = connection.hello().service_start;
         let each = |(id, uses): (&FileId, &Uses)| {
             let reading = std::iter::repeat_n((*id, false), uses.reading as usize);
             reading.chain(std::iter::repeat_n((*id, true), uses.writing as usize)).collect::<Vec<_>>()
@@ -208,7 +208,7 @@ impl Inner {
 
     pub(super) fn changing(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
         let reply = self.call_on(slot, tracer, operation, false)?;
-        let mut unsynced = locked(&self.unsynced);
+        let mut unsynced = self.unsynced.lock();
         if unsynced.is_none() {
             *unsynced = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
         }

@@ -12,13 +12,11 @@ mod unusual;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
-use crate::protocol::checked;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::{
     After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
     Status, StoreMap, TargetId,
 };
-use crate::sync::locked;
 use crate::wire::{Connect, Connection, unexpected};
 use connections::{Inner, Kept, Slot};
 pub use many::SmallDone;
@@ -111,7 +109,7 @@ impl MetadataClient {
 
     /// Who is who, as of the connecting or the last [`MetadataClient::refresh_map`].
     pub fn map(&self) -> Arc<StoreMap> {
-        Arc::clone(&locked(&self.inner.map))
+        Arc::clone(&self.inner.map.lock())
     }
 
     /// Asks who is who again: an I/O server may have come back at another address.
@@ -121,9 +119,9 @@ impl MetadataClient {
     pub fn refresh_map(&self, tracer: &mut Tracer) -> Result<Arc<StoreMap>> {
         match self.ask(tracer, Operation::StoreMap)? {
             MetadataReply::Map(map) => {
-                checked::map(&map).map_err(|e| e.at_server(&self.inner.address))?;
+                map.check().map_err(|e| e.at_server(&self.inner.address))?;
                 let map = Arc::new(map);
-                *locked(&self.inner.map) = Arc::clone(&map);
+                *self.inner.map.lock() = Arc::clone(&map);
                 Ok(map)
             }
             other => Err(self.strange(&other)),
@@ -256,7 +254,7 @@ impl MetadataClient {
         self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
-    /// Gives a file or directory another name and, in the same step, other attributes.
+    /// Renames a file or directory and, in the same step, changes its attributes.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...
@@ -288,7 +286,7 @@ impl MetadataClient {
         self.attributes(tracer, Operation::SetAttributes { place: place.clone(), set: set.clone() })
     }
 
-    /// Sets a file's size. On media at every I/O server when it returns.
+    /// Sets a file's size. Durable at every I/O server when it returns.
     ///
     /// # Errors
     /// When an I/O server is away: the size is set when it is back.
@@ -307,21 +305,21 @@ impl MetadataClient {
 
     /// A client of its own for locks and turns at the same service. Its locks are free when its last clone is dropped.
     pub fn locks(&self) -> LockClient {
-        LockClient::new(&self.inner.address, &locked(&self.inner.options))
+        LockClient::new(&self.inner.address, &self.inner.options.lock())
     }
 
-    /// Puts all names and attributes that were changed so far on media.
+    /// Puts all names and attributes that were changed so far on stable storage.
     ///
     /// # Errors
     /// [`ErrorKind::Stale`] when the service's machine was restarted since a change of ours: it may be lost.
     pub fn sync(&self, tracer: &mut Tracer) -> Result<BootVerifier> {
-        let before = locked(&self.inner.unsynced).clone();
+        let before = self.inner.unsynced.lock().clone();
         let mut slot = self.inner.free_slot().1;
         let reply = self.inner.call_on(&mut slot, tracer, Operation::Sync, true)?;
         let MetadataReply::Synced(verifier) = reply else { return Err(self.strange(&reply)) };
         let boot_id = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
         drop(slot);
-        *locked(&self.inner.unsynced) = None;
+        *self.inner.unsynced.lock() = None;
         if before.is_some() && before != boot_id {
             return Err(Error::new(
                 ErrorKind::Stale,
@@ -343,10 +341,10 @@ impl MetadataClient {
     }
 
     /// How to connect to the service, and the recording that calls are part of, if there is one: for who connects by himself.
-    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::TraceHandle, u32)>) {
+    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::Mode, u32)>) {
         let is_recorded = self.inner.one_connection.load(Ordering::Acquire);
         let recording = is_recorded.then(|| self.inner.slots[0].lock().connection.as_ref().and_then(Connection::recording)).flatten();
-        (locked(&self.inner.options).clone(), recording)
+        (self.inner.options.lock().clone(), recording)
     }
 
     /// Lends the connection over which all calls go from now on: for recording, where both ends must speak of

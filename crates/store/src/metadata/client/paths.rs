@@ -5,10 +5,9 @@ use super::{MetadataClient, OpenFile};
 use crate::client::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::names::shown;
 use crate::protocol::common::ServiceStart;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
-use crate::sync::locked;
+use crate::protocol::names::shown;
 use crate::wire::Connection;
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
@@ -151,7 +150,7 @@ impl MetadataClient {
 
     fn keep(&self, mut file: OpenFile) -> Attributes {
         file.end = None;
-        let mut kept = locked(&self.inner.kept);
+        let mut kept = self.inner.kept.lock();
         kept.push_back(file.kept());
         let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
         // Closing may speak to the service.
@@ -163,13 +162,13 @@ impl MetadataClient {
     }
 
     fn take_kept(&self, file: FileId) -> Option<Kept> {
-        let mut kept = locked(&self.inner.kept);
+        let mut kept = self.inner.kept.lock();
         let place = kept.iter().position(|one| one.id == file)?;
         kept.remove(place)
     }
 
     fn let_go(&self, id: FileId) {
-        let mut kept = locked(&self.inner.kept);
+        let mut kept = self.inner.kept.lock();
         let (gone, stay): (VecDeque<_>, VecDeque<_>) = kept.iter().copied().partition(|one| one.id == id);
         *kept = stay;
         drop(kept);

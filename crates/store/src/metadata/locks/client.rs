@@ -15,15 +15,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::random_u64;
 use crate::protocol::locks::{HeldLock, LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
 use crate::protocol::metadata::{FileId, MetadataReply, MetadataRequest, Operation};
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use thalweg_trace::{SpanFields, SpanKind, Tracer};
+use thalweg_trace::{About, SpanKind, Tracer};
 
 /// How long a question for grants is left open.
 const GRANTS_WAIT: Duration = Duration::from_secs(5);
@@ -68,24 +68,24 @@ impl Cancel {
     /// Whoever waits with it, and whoever will, stops waiting.
     pub fn fire(&self) {
         let wake = {
-            let mut shared = locked(&self.shared);
+            let mut shared = self.shared.lock();
             shared.fired = true;
             std::mem::take(&mut shared.wake)
         };
         for inner in wake {
             // Whoever looked before and does not wait yet holds the state.
-            drop(locked(&inner.state));
+            drop(inner.state.lock());
             inner.changed.notify_all();
         }
     }
 
     /// Whether it has been fired.
     pub fn is_fired(&self) -> bool {
-        locked(&self.shared).fired
+        self.shared.lock().fired
     }
 
     fn wakes(&self, inner: &Arc<Inner>) {
-        let mut shared = locked(&self.shared);
+        let mut shared = self.shared.lock();
         if !shared.wake.iter().any(|other| Arc::ptr_eq(other, inner)) {
             shared.wake.push(Arc::clone(inner));
         }
@@ -134,14 +134,14 @@ struct End(Arc<Inner>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         state.ended = true;
         if let Some(stream) = state.listening.take() {
             let _ = stream.shutdown(Shutdown::Both);
         }
         drop(state);
         self.0.changed.notify_all();
-        *locked(&self.0.life) = None;
+        *self.0.life.lock() = None;
     }
 }
 
@@ -189,9 +189,9 @@ impl LockClient {
         };
         let ticket = inner.next.fetch_add(1, Ordering::Relaxed);
         cancel.wakes(inner);
-        locked(&inner.state).waiting.insert(ticket, Waiting { request: *request, granted: false });
+        inner.state.lock().waiting.insert(ticket, Waiting { request: *request, granted: false });
         let done = inner.listen().and_then(|()| inner.wait_for(tracer, ticket, request, cancel));
-        locked(&inner.state).waiting.remove(&ticket);
+        inner.state.lock().waiting.remove(&ticket);
         done
     }
 
@@ -203,7 +203,7 @@ impl LockClient {
     pub fn unlock(&self, tracer: &mut Tracer, range: &LockRange) -> Result<()> {
         let inner = &self.inner;
         let lost = {
-            let mut state = locked(&inner.state);
+            let mut state = inner.state.lock();
             let all = (range.start, range.end) == (0, u64::MAX);
             let of = (range.file, range.owner);
             if all { state.lost.remove(&of) } else { state.lost.contains(&of) }
@@ -220,7 +220,7 @@ impl LockClient {
     /// As [`LockClient::unlock`], without [`ErrorKind::Stale`].
     pub fn unlock_all(&self, tracer: &mut Tracer, file: FileId, owner: u64) -> Result<()> {
         let inner = &self.inner;
-        locked(&inner.state).lost.remove(&(file, owner));
+        inner.state.lock().lost.remove(&(file, owner));
         let spaces = [LockSpace::Flock, LockSpace::Record];
         let held = spaces.map(|space| inner.forget(&LockRange::whole(file, space, owner)));
         if held.contains(&true) { inner.freed(tracer, LockOperation::UnlockAll { file, owner }) } else { Ok(()) }
@@ -243,7 +243,7 @@ impl LockClient {
     /// # Errors
     /// [`ErrorKind::Stale`] if so, until their owners have freed them.
     pub fn check(&self, file: FileId) -> Result<()> {
-        let state = locked(&self.inner.state);
+        let state = self.inner.state.lock();
         if !state.lost.is_empty() && state.lost.iter().any(|(of, _)| *of == file) {
             return Err(lost_error());
         }
@@ -313,12 +313,12 @@ impl Inner {
     /// Notes what is held now.
     fn note(&self, request: &LockRequest) {
         let place = (request.range.file, request.range.space);
-        locked(&self.state).held.entry(place).or_default().set(&as_held(self.client, request), true);
+        self.state.lock().held.entry(place).or_default().set(&as_held(self.client, request), true);
     }
 
     /// Notes that nothing is held of a range. Whether something was.
     fn forget(&self, range: &LockRange) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let place = (range.file, range.space);
         let Some(ranges) = state.held.get_mut(&place) else { return false };
         let overlaps = |h: &HeldLock| h.owner == range.owner && h.start <= range.end && range.start <= h.end;
@@ -336,7 +336,7 @@ impl Inner {
 
     /// Tells the service what is free. If it is away, it knows by that.
     fn freed(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<()> {
-        let mut life = locked(&self.life);
+        let mut life = self.life.lock();
         let Some(connection) = life.as_mut().filter(|c| !c.is_broken()) else { return Ok(()) };
         let reply = self.silence.check().and_then(|()| call(connection, tracer, operation));
         self.silence.asked(&reply);
@@ -358,7 +358,7 @@ impl Inner {
     /// One question on the life, and which life that was. Every one of them may be asked twice. What is held by the answer
     /// is noted before the life can be another, which would not claim it.
     fn ask_for(&self, tracer: &mut Tracer, operation: LockOperation, held: Option<&LockRequest>) -> Result<(LockReply, u64)> {
-        let mut life = locked(&self.life);
+        let mut life = self.life.lock();
         self.silence.check()?;
         for attempt in 0..2 {
             let living = self.living(&mut life);
@@ -370,7 +370,7 @@ impl Inner {
                     if matches!(reply, LockReply::Done | LockReply::Cancelled { granted: true }) {
                         held.iter().for_each(|request| self.note(request));
                     }
-                    return Ok((reply, locked(&self.state).generation));
+                    return Ok((reply, self.state.lock().generation));
                 }
                 Err(error) if error.breaks_connection() => {
                     *life = None;
@@ -398,7 +398,7 @@ impl Inner {
                 other => return Err(self.strange(&other)),
             }
             let held: Vec<LockRequest> = {
-                let state = locked(&self.state);
+                let state = self.state.lock();
                 let of_place = |((file, space), ranges): (&(FileId, LockSpace), &Ranges)| {
                     let request = |h: &HeldLock| LockRequest {
                         range: LockRange { file: *file, space: *space, owner: h.owner, start: h.start, end: h.end },
@@ -419,7 +419,7 @@ impl Inner {
                 }
             }
             *life = Some(connection);
-            locked(&self.state).generation += 1;
+            self.state.lock().generation += 1;
             self.changed.notify_all();
         }
         life.as_mut().ok_or_else(|| Error::new(ErrorKind::Reset, "not connected"))
@@ -428,7 +428,7 @@ impl Inner {
     fn lose(&self, range: &LockRange) {
         self.forget(range);
         if range.space != LockSpace::Append {
-            locked(&self.state).lost.insert((range.file, range.owner));
+            self.state.lock().lost.insert((range.file, range.owner));
         }
     }
 
@@ -443,7 +443,7 @@ impl Inner {
                 other => return Err(self.strange(&other)),
             }
             let waiting = tracer.begin();
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             let granted = loop {
                 if state.waiting.get(&ticket).is_some_and(|w| w.granted) {
                     break Some(true);
@@ -454,10 +454,10 @@ impl Inner {
                 if state.generation != generation {
                     break None;
                 }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
             };
             drop(state);
-            tracer.end(waiting, SpanKind::WaitLock, SpanFields::default());
+            tracer.end(waiting, SpanKind::WaitLock, About::default());
             match granted {
                 Some(true) => return Ok(()),
                 Some(false) => return self.give_up(tracer, ticket, request),
@@ -476,7 +476,7 @@ impl Inner {
 
     /// Starts the thread that listens for grants, unless it runs.
     fn listen(self: &Arc<Self>) -> Result<()> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if !state.listens {
             let inner = Arc::clone(self);
             std::thread::Builder::new()
@@ -494,9 +494,9 @@ impl Inner {
     fn run(&self) {
         let mut connection: Option<Connection> = None;
         loop {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             while !state.ended && state.held.is_empty() && state.waiting.is_empty() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
             }
             if state.ended {
                 return;
@@ -504,19 +504,18 @@ impl Inner {
             drop(state);
             if let Err(_away) = self.hear(&mut connection) {
                 connection = None;
-                let state = locked(&self.state);
+                let mut state = self.state.lock();
                 // Whoever is told of the error is whoever asks for a lock; here it is only tried again.
-                let waited = self.changed.wait_timeout_while(state, AGAIN, |state| !state.ended);
-                drop(waited);
+                self.changed.wait_while_for(&mut state, |state| !state.ended, AGAIN);
             }
         }
     }
 
     fn granted(&self, ticket: u64) {
-        let request = locked(&self.state).waiting.get(&ticket).map(|waiting| waiting.request);
+        let request = self.state.lock().waiting.get(&ticket).map(|waiting| waiting.request);
         let Some(request) = request else { return };
         self.note(&request);
-        if let Some(waiting) = locked(&self.state).waiting.get_mut(&ticket) {
+        if let Some(waiting) = self.state.lock().waiting.get_mut(&ticket) {
             waiting.granted = true;
         }
     }
@@ -524,9 +523,9 @@ impl Inner {
     /// One question for grants, over a connection that is made if it is not there.
     fn hear(&self, slot: &mut Option<Connection>) -> Result<()> {
         if slot.is_none() {
-            self.living(&mut locked(&self.life)).map(drop)?;
+            self.living(&mut self.life.lock()).map(drop)?;
             let made = Connection::connect(&self.address, &self.options)?;
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             if state.ended {
                 return Ok(());
             }
@@ -537,13 +536,13 @@ impl Inner {
         let Some(connection) = slot.as_mut() else { return Ok(()) };
         let wait_ms = GRANTS_WAIT.min(self.options.timeout / 2).as_millis() as u32;
         let operation = LockOperation::Grants { client: self.client, wait_ms };
-        let generation = locked(&self.state).generation;
+        let generation = self.state.lock().generation;
         match call(connection, &mut Tracer::off(), operation)? {
             LockReply::Tickets(tickets) if tickets.is_empty() => Ok(()),
             LockReply::Tickets(tickets) => {
-                let _life = locked(&self.life);
+                let _life = self.life.lock();
                 // On a younger life those who wait ask again.
-                if locked(&self.state).generation == generation {
+                if self.state.lock().generation == generation {
                     tickets.iter().for_each(|ticket| self.granted(*ticket));
                     self.changed.notify_all();
                 }

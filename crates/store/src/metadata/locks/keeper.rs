@@ -1,18 +1,18 @@
 //! The table of locks at the service: who is alive, who waits where, and what happens after a restart.
 //!
 //! A client's life is one connection ([`Life`]); whoever says hello under the same name again, while the first connection is
-//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on media, before the
+//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on stable storage, before the
 //! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
 //! nobody else gets one.
 
-use super::super::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use super::table::{Outcome, Table, Ticket};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 use crate::protocol::metadata::FileId;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks.
@@ -25,7 +25,7 @@ const TURN_PATIENCE: Duration = Duration::from_secs(20);
 const GRANTS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
-pub struct Locks {
+pub(crate) struct Locks {
     database: Arc<dyn Database>,
     state: Mutex<State>,
     changed: Condvar,
@@ -51,14 +51,14 @@ struct Lively {
 }
 
 /// A client's life: when it is dropped, the client's locks are free.
-pub struct Life {
+pub(crate) struct Life {
     locks: Arc<Locks>,
     client: u64,
     life: u64,
 }
 
 /// A turn of the service's own; ends when it is dropped.
-pub struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     locks: &'a Locks,
     range: LockRange,
 }
@@ -68,7 +68,7 @@ impl Locks {
     ///
     /// # Errors
     /// The database's.
-    pub fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
+    pub(crate) fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
         let awaited = read::<_, DatabaseError>(&*database, |view| {
             let mut clients = HashSet::new();
             view.scan(Rows::State, CLIENT, None, &mut |key, _| {
@@ -84,26 +84,26 @@ impl Locks {
     }
 
     /// Nobody waits here any longer.
-    pub fn stop(&self) {
-        locked(&self.state).stopping = true;
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
         self.changed.notify_all();
     }
 
     /// Locked ranges, and requests that wait.
-    pub fn counts(&self) -> (usize, usize) {
-        locked(&self.state).table.counts()
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.state.lock().table.counts()
     }
 
     /// A client says hello: its life is what is answered.
     ///
     /// # Errors
     /// The database's.
-    pub fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
+    pub(crate) fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
         if client == SERVICE {
             return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
         }
         let life = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             state.next += 1;
             let life = state.next;
             state.lives.entry(client).or_default().life = life;
@@ -124,9 +124,9 @@ impl Locks {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for a client that is not alive.
-    pub fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
+    pub(crate) fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
         let until = Instant::now() + wait.min(GRANTS_PATIENCE);
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         loop {
             let now = Instant::now();
             state = self.after_courtesy(state, client, now);
@@ -146,8 +146,8 @@ impl Locks {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] when it does not come in time.
-    pub fn turn(&self, file: FileId) -> Result<Turn<'_>> {
-        let mut state = self.after_grace(locked(&self.state));
+    pub(crate) fn turn(&self, file: FileId) -> Result<Turn<'_>> {
+        let mut state = self.after_grace(self.state.lock());
         state.next += 1;
         let (owner, until) = (state.next, Instant::now() + TURN_PATIENCE);
         let range = LockRange::whole(file, LockSpace::Append, owner);
@@ -181,7 +181,7 @@ impl Locks {
                 // Those who come later have lost what they had, and say hello anew.
                 self.forget_rows(&late);
                 self.changed.notify_all();
-                return locked(&self.state);
+                return self.state.lock();
             }
             let left = state.grace_ends - now;
             state = self.wait(state, left);
@@ -196,8 +196,9 @@ impl Locks {
         state
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_for(&mut state, time);
+        state
     }
 
     /// Notes for their clients what was granted.
@@ -227,8 +228,8 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::lock`].
-    pub fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
-        let mut state = self.locks.after_grace(locked(&self.locks.state));
+    pub(crate) fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
+        let mut state = self.locks.after_grace(self.locks.state.lock());
         let mut granted = Vec::new();
         let outcome = if ticket.is_some() && state.table.has(self.client, request) {
             // Asked again after an answer was lost.
@@ -244,8 +245,8 @@ impl Life {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
-        let mut state = locked(&self.locks.state);
+    pub(crate) fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
+        let mut state = self.locks.state.lock();
         let in_grace = state.awaited.contains(&self.client) && Instant::now() < state.grace_ends;
         let mut refused = Vec::new();
         for request in claims {
@@ -263,8 +264,8 @@ impl Life {
     }
 
     /// A request waits no longer. Whether it had been granted before: then the lock is held.
-    pub fn cancel(&self, number: u64, request: &LockRequest) -> bool {
-        let mut state = locked(&self.locks.state);
+    pub(crate) fn cancel(&self, number: u64, request: &LockRequest) -> bool {
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
         self.locks.tell(&mut state, granted);
@@ -278,8 +279,8 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::unlock`].
-    pub fn unlock(&self, range: &LockRange) -> Result<()> {
-        let mut state = locked(&self.locks.state);
+    pub(crate) fn unlock(&self, range: &LockRange) -> Result<()> {
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let done = state.table.unlock(self.client, range, Instant::now(), &mut granted);
         self.locks.tell(&mut state, granted);
@@ -290,21 +291,21 @@ impl Life {
     ///
     /// # Errors
     /// As [`Table::unlock`].
-    pub fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
+    pub(crate) fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
         self.unlock(&LockRange::whole(file, LockSpace::Flock, owner))?;
         self.unlock(&LockRange::whole(file, LockSpace::Record, owner))
     }
 
     /// Who is in the way of a lock.
-    pub fn test(&self, request: &LockRequest) -> Option<HeldLock> {
-        self.locks.after_grace(locked(&self.locks.state)).table.test(self.client, request)
+    pub(crate) fn test(&self, request: &LockRequest) -> Option<HeldLock> {
+        self.locks.after_grace(self.locks.state.lock()).table.test(self.client, request)
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
         let locks = &self.locks;
-        let mut state = locked(&locks.state);
+        let mut state = locks.state.lock();
         // A younger life goes on with what this one had.
         if state.lives.get(&self.client).is_none_or(|lively| lively.life != self.life) {
             return;
@@ -326,7 +327,7 @@ impl Drop for Life {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.locks.state);
+        let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         // Whole ranges are never divided: this cannot fail.
         let _ = state.table.unlock(SERVICE, &self.range, Instant::now(), &mut granted);

@@ -2,9 +2,9 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`ranges`] | who holds which bytes of one file: splitting, merging, upgrading |
-//! | [`table`] | the locks of all files, those who wait, and who is granted when something is freed |
-//! | [`keeper`] | the table at the service: lives and deaths of clients, the time after a restart |
+//! | `ranges` | who holds which bytes of one file: splitting, merging, upgrading |
+//! | `table` | the locks of all files, those who wait, and who is granted when something is freed |
+//! | `keeper` | the table at the service: lives and deaths of clients, the time after a restart |
 //! | [`client`] | the other end |
 //!
 //! A lock belongs to an owner (a process, or an open file) of a client (a mount, a program). A client lives as long as the
@@ -13,6 +13,8 @@
 //! else, get locks, namely those they had.
 
 pub mod client;
-pub mod keeper;
-pub mod ranges;
-pub mod table;
+pub(super) mod keeper;
+mod ranges;
+pub(super) mod table;
+#[cfg(test)]
+mod table_model;

@@ -8,7 +8,7 @@ use crate::protocol::locks::{HeldLock, LockKind};
 
 /// Who holds a lock: an owner of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Holder {
+pub(super) struct Holder {
     /// The client.
     pub client: u64,
     /// The owner there.
@@ -17,7 +17,7 @@ pub struct Holder {
 
 /// The locks on one file in one space, in order of their first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranges {
+pub(super) struct Ranges {
     held: Vec<HeldLock>,
 }
 
@@ -26,33 +26,33 @@ fn holder_of(held: &HeldLock) -> Holder {
 }
 
 /// Whether two locks cannot be held at a time by different holders.
-pub fn exclude(one: LockKind, other: LockKind) -> bool {
+pub(super) fn exclude(one: LockKind, other: LockKind) -> bool {
     one == LockKind::Exclusive || other == LockKind::Exclusive
 }
 
 /// Whether two ranges, ends included, have a byte in common.
-pub fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
+pub(super) fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
     one.0 <= other.1 && other.0 <= one.1
 }
 
 impl Ranges {
     /// How many ranges there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.held.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &HeldLock> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeldLock> {
         self.held.iter()
     }
 
     /// The locks that are in the way of this one, ends included.
-    pub fn conflicts(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> impl Iterator<Item = &HeldLock> {
+    pub(super) fn conflicts(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> impl Iterator<Item = &HeldLock> {
         self.held
             .iter()
             .take_while(move |held| held.start <= end)
@@ -60,7 +60,7 @@ impl Ranges {
     }
 
     /// Whether the holder has all of this range, in this kind.
-    pub fn covers(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> bool {
+    pub(super) fn covers(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> bool {
         let mut needed = start;
         for held in self.held.iter().filter(|h| holder_of(h) == holder && h.kind == kind && h.end >= start) {
             if held.start > needed {
@@ -75,14 +75,14 @@ impl Ranges {
     }
 
     /// How many ranges there would be more after [`Ranges::set`]: at most 2, and negative where ranges merge or go.
-    pub fn growth(&self, lock: &HeldLock, locked: bool) -> isize {
+    pub(super) fn growth(&self, lock: &HeldLock, locked: bool) -> isize {
         let own: Vec<HeldLock> = self.held.iter().filter(|h| holder_of(h) == holder_of(lock)).copied().collect();
         set_own(own.clone(), lock, locked).len() as isize - own.len() as isize
     }
 
     /// Gives a holder this range in this way, or (`locked` is false) nothing of it. Who is in the way is the caller's
     /// business.
-    pub fn set(&mut self, lock: &HeldLock, locked: bool) {
+    pub(super) fn set(&mut self, lock: &HeldLock, locked: bool) {
         let (own, others): (Vec<HeldLock>, Vec<HeldLock>) = self.held.iter().copied().partition(|h| holder_of(h) == holder_of(lock));
         self.held = others;
         self.held.extend(set_own(own, lock, locked));
@@ -90,7 +90,7 @@ impl Ranges {
     }
 
     /// Frees all that satisfies `which`.
-    pub fn free(&mut self, which: impl Fn(&HeldLock) -> bool) {
+    pub(super) fn free(&mut self, which: impl Fn(&HeldLock) -> bool) {
         self.held.retain(|held| !which(held));
     }
 }

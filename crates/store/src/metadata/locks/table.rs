@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// A request that waits, as its client calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     /// The client.
     pub client: u64,
     /// Its number for it.
@@ -31,7 +31,7 @@ pub struct Ticket {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The lock is held.
     Granted,
     /// It waits.
@@ -42,7 +42,7 @@ type Place = (FileId, LockSpace);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     places: HashMap<Place, Locks>,
     waits: HashMap<Ticket, Wait>,
     waiting: HashMap<Holder, Vec<Ticket>>,
@@ -79,7 +79,7 @@ fn holder(client: u64, range: &LockRange) -> Holder {
 }
 
 /// A request as the lock it becomes.
-pub fn as_held(client: u64, request: &LockRequest) -> HeldLock {
+pub(crate) fn as_held(client: u64, request: &LockRequest) -> HeldLock {
     let range = &request.range;
     HeldLock { client, owner: range.owner, pid: request.pid, kind: request.kind, start: range.start, end: range.end }
 }
@@ -100,7 +100,7 @@ impl Table {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] without a ticket, [`ErrorKind::Deadlock`], [`ErrorKind::TooMany`], [`ErrorKind::Invalid`].
-    pub fn lock(
+    pub(crate) fn lock(
         &mut self,
         client: u64,
         request: &LockRequest,
@@ -146,7 +146,7 @@ impl Table {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`], [`ErrorKind::Invalid`].
-    pub fn claim(&mut self, client: u64, request: &LockRequest) -> Result<bool> {
+    pub(crate) fn claim(&mut self, client: u64, request: &LockRequest) -> Result<bool> {
         checked(&request.range)?;
         if self.in_the_way(client, request).is_some() {
             return Ok(false);
@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// Whether the client holds all of this.
-    pub fn has(&self, client: u64, request: &LockRequest) -> bool {
+    pub(crate) fn has(&self, client: u64, request: &LockRequest) -> bool {
         let range = &request.range;
         let locks = self.places.get(&place_of(range));
         locks.is_some_and(|locks| locks.ranges.covers(holder(client, range), request.kind, range.start, range.end))
@@ -168,7 +168,7 @@ impl Table {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`] when a lock would be divided and there are too many; [`ErrorKind::Invalid`].
-    pub fn unlock(&mut self, client: u64, range: &LockRange, now: Instant, granted: &mut Vec<Ticket>) -> Result<()> {
+    pub(crate) fn unlock(&mut self, client: u64, range: &LockRange, now: Instant, granted: &mut Vec<Ticket>) -> Result<()> {
         checked(range)?;
         let place = place_of(range);
         let kind = LockKind::Shared;
@@ -184,7 +184,7 @@ impl Table {
     }
 
     /// A request waits no longer. Whether it did.
-    pub fn cancel(&mut self, ticket: Ticket, now: Instant, granted: &mut Vec<Ticket>) -> bool {
+    pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant, granted: &mut Vec<Ticket>) -> bool {
         let Some(place) = self.stop_waiting(ticket) else { return false };
         self.grant(place, now, granted);
         self.forget_idle(ticket.client);
@@ -192,7 +192,7 @@ impl Table {
     }
 
     /// A client is gone, and with it all it held and waited for.
-    pub fn forget(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
+    pub(crate) fn forget(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
         let Some(gone) = self.clients.get(&client) else { return };
         let mut places = gone.places.clone();
         let waits: Vec<u64> = gone.waits.iter().copied().collect();
@@ -209,17 +209,17 @@ impl Table {
     }
 
     /// Whether a client neither holds nor waits for anything.
-    pub fn is_idle(&self, client: u64) -> bool {
+    pub(crate) fn is_idle(&self, client: u64) -> bool {
         self.clients.get(&client).is_none_or(|known| known.ranges == 0 && known.waits.is_empty())
     }
 
     /// Who is in the way of a lock.
-    pub fn test(&self, client: u64, request: &LockRequest) -> Option<HeldLock> {
+    pub(crate) fn test(&self, client: u64, request: &LockRequest) -> Option<HeldLock> {
         self.in_the_way(client, request)
     }
 
     /// When a request of this client's may pass those it is held back for; `None`: nothing changes by time alone.
-    pub fn courtesy_ends(&self, client: u64, now: Instant) -> Option<Instant> {
+    pub(crate) fn courtesy_ends(&self, client: u64, now: Instant) -> Option<Instant> {
         let waits = &self.clients.get(&client)?.waits;
         let ends =
             waits.iter().filter_map(|number| Some(self.waits.get(&Ticket { client, number: *number })?.since + limits::LOCK_COURTESY));
@@ -227,7 +227,7 @@ impl Table {
     }
 
     /// Grants what the passing of time has made possible for a client.
-    pub fn courtesy_ended(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
+    pub(crate) fn courtesy_ended(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
         let Some(known) = self.clients.get(&client) else { return };
         let waits = known.waits.iter().filter_map(|number| self.waits.get(&Ticket { client, number: *number }));
         let places: BTreeSet<Place> = waits.map(|wait| place_of(&wait.request.range)).collect();
@@ -235,12 +235,13 @@ impl Table {
     }
 
     /// Locked ranges, and requests that wait.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         (self.clients.values().map(|c| c.ranges).sum(), self.waits.len())
     }
 
     /// The locks of a file in a space.
-    pub fn held(&self, file: FileId, space: LockSpace) -> Vec<HeldLock> {
+    #[cfg(test)]
+    pub(crate) fn held(&self, file: FileId, space: LockSpace) -> Vec<HeldLock> {
         self.places.get(&(file, space)).map(|locks| locks.ranges.iter().copied().collect()).unwrap_or_default()
     }
 

@@ -11,13 +11,13 @@ use super::rounds::{Known as Stored, Rounds};
 use crate::error::Result;
 use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{Settlement, decode, encode};
-use crate::metadata::intents::IoServers;
+use crate::metadata::io_servers::IoServers;
 use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
-use crate::sync::{Finally, locked};
+use crate::sync::{Condvar, Finally, Mutex};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Key in [`Table::State`].
@@ -68,7 +68,7 @@ struct Round {
 
 /// Since which count each target's machine start is known, as of a moment after the question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     service: u32,
     /// By place in the map's list of servers; `u32::MAX`: it did not say.
     servers: Vec<u32>,
@@ -89,19 +89,19 @@ impl Proof {
     /// The latest count since which the servers of these targets are known; `u32::MAX`: one of them did not say. A size that was
     /// settled at an earlier count does not count, unless it is 0: a file without bytes has nothing to lose, and was truncated on
     /// media.
-    pub fn since(&self, targets: &[TargetId]) -> u32 {
+    pub(crate) fn since(&self, targets: &[TargetId]) -> u32 {
         let of_server = |target: &TargetId| self.server(*target).and_then(|server| self.servers.get(server).copied());
         targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
     /// Whether the server at this place has said, both times, that this is the same start of its machine.
-    pub fn is_same_start(&self, other: &Proof, place: usize) -> bool {
+    pub(crate) fn is_same_start(&self, other: &Proof, place: usize) -> bool {
         let since = |proof: &Proof| proof.servers.get(place).copied().filter(|since| *since != u32::MAX);
         since(self).is_some_and(|ours| since(other) == Some(ours))
     }
 
     /// Whether the service itself has not lost what writers said since `boots`: without that no size counts.
-    pub fn remembers(&self, boots: u32) -> bool {
+    pub(crate) fn remembers(&self, boots: u32) -> bool {
         self.service <= boots
     }
 }
@@ -126,13 +126,13 @@ pub(crate) enum Standing {
 
 impl Telling<'_> {
     /// What a file's row says, as clients are told it.
-    pub fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
+    pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
         let doubtful = self.doubtful(of, targets);
         Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
     }
 
     /// What has become of its bytes, and what only the present starts of its servers have taken.
-    pub fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
+    pub(crate) fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
         let is_stored = |target: &TargetId| self.map.target(*target).is_some_and(|(_, server)| self.stored.has_stored(&server.name, of));
         match self.doubtful(of, targets) {
             Some(_) => Standing::Doubtful,
@@ -157,7 +157,7 @@ impl Boots {
     ///
     /// # Errors
     /// The database's.
-    pub fn start(&self, database: &dyn Database, boot_id: &str) -> Result<()> {
+    pub(crate) fn start(&self, database: &dyn Database, boot_id: &str) -> Result<()> {
         let known = write(database, &mut Unwatched, |t| {
             let value = t.get(Table::State, BOOTS)?;
             let mut known: Known = value.map(|value| decode(Table::State, BOOTS, &value)).transpose()?.unwrap_or_default();
@@ -174,15 +174,15 @@ impl Boots {
             Ok::<_, crate::Error>(known)
         })?;
         database.sync(&mut Unwatched)?;
-        *locked(&self.known) = known;
+        *self.known.lock() = known;
         Ok(())
     }
 
-    /// The service stops in good order: nobody writes through it any more, and everything will be on media.
+    /// The service stops in good order: nobody writes through it any more, and everything will be durable.
     ///
     /// # Errors
     /// The database's.
-    pub fn stop(&self, database: &dyn Database) -> Result<()> {
+    pub(crate) fn stop(&self, database: &dyn Database) -> Result<()> {
         write(database, &mut Unwatched, |t| {
             t.put(Table::State, STOPPED, encode(&()));
             Ok(())
@@ -190,35 +190,35 @@ impl Boots {
     }
 
     /// The count that sizes are settled at.
-    pub fn now(&self) -> u32 {
-        locked(&self.known).now
+    pub(crate) fn now(&self) -> u32 {
+        self.known.lock().now
     }
 
     /// What can be said without asking any server.
-    pub fn unasked(&self, map: &StoreMap) -> Proof {
+    pub(crate) fn unasked(&self, map: &StoreMap) -> Proof {
         let targets = map.targets.iter().map(|t| (t.target, t.server)).collect();
         Proof { service: self.service(), servers: vec![u32::MAX; map.servers.len()], targets }
     }
 
     fn service(&self) -> u32 {
-        match locked(&self.known).service.1 {
+        match self.known.lock().service.1 {
             0 => u32::MAX,
             since => since,
         }
     }
 
     /// What is to be said of files' rows now.
-    pub fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
+    pub(crate) fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
         Telling { service: self.service(), stored: self.rounds.known(), map }
     }
 
     /// Asks the servers that were never met: what is written to one before cannot be told from what it has lost. (One that is away is asked
     /// again with the next file.)
-    pub fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
+    pub(crate) fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
         if self.met.load(Ordering::Acquire) {
             return;
         }
-        let known = locked(&self.known).clone();
+        let known = self.known.lock().clone();
         let strangers = map.servers.iter().enumerate().filter(|(_, server)| !known.servers.contains_key(&server.name));
         let strangers: BTreeSet<usize> = strangers.map(|(place, _)| place).collect();
         let proof = if strangers.is_empty() { None } else { Some(self.ask(database, map, io, &strangers)) };
@@ -228,12 +228,12 @@ impl Boots {
 
     /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
     /// this is: no machine restarts faster than that.
-    pub fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
+    pub(crate) fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
         if self.telling(map).standing(of, targets) != Standing::Pending {
             return;
         }
         let places: BTreeSet<usize> = targets.iter().filter_map(|target| Some(map.target(*target)?.0.server as usize)).collect();
-        let heard = locked(&self.heard).clone();
+        let heard = self.heard.lock().clone();
         let is_due = |place: &usize| heard.get(place).is_none_or(|when| when.elapsed() >= LATELY);
         let due: BTreeSet<usize> = places.into_iter().filter(is_due).collect();
         if !due.is_empty() {
@@ -242,8 +242,8 @@ impl Boots {
     }
 
     /// Asks the servers at these places in the map, together with whoever else waits for them, after this was called.
-    pub fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
-        let mut asking = locked(&self.asking);
+    pub(crate) fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
+        let mut asking = self.asking.lock();
         asking.wanted.extend(servers);
         let round = Arc::clone(&asking.next);
         loop {
@@ -251,7 +251,7 @@ impl Boots {
                 return Arc::clone(outcome);
             }
             if asking.is_under_way {
-                asking = self.done.wait(asking).unwrap_or_else(PoisonError::into_inner);
+                self.done.wait(&mut asking);
                 continue;
             }
             asking.is_under_way = true;
@@ -261,13 +261,13 @@ impl Boots {
             let over = Finally(|| {
                 // After a panic: nothing was learned.
                 ours.outcome.get_or_init(|| Arc::new(self.unasked(map)));
-                locked(&self.asking).is_under_way = false;
+                self.asking.lock().is_under_way = false;
                 self.done.notify_all();
             });
             let proof = self.round(database, map, io, &wanted);
             let _ = ours.outcome.set(Arc::new(proof));
             drop(over);
-            asking = locked(&self.asking);
+            asking = self.asking.lock();
         }
     }
 
@@ -282,7 +282,7 @@ impl Boots {
             .collect();
         let mut proof = self.unasked(map);
         let has_changed = |known: &Known| told.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
-        let before = locked(&self.known).clone();
+        let before = self.known.lock().clone();
         let known = if has_changed(&before) {
             let mut after = before;
             after.now += 1;
@@ -309,13 +309,13 @@ impl Boots {
                 // Nothing is settled at a count that is not kept, and nothing is proved meanwhile.
                 return proof;
             }
-            *locked(&self.known) = after.clone();
+            *self.known.lock() = after.clone();
             after
         } else {
             before
         };
         let now = Instant::now();
-        let mut heard = locked(&self.heard);
+        let mut heard = self.heard.lock();
         for (place, server, _) in &told {
             proof.servers[*place] = known.servers[&server.name].1;
             heard.insert(*place, now);

@@ -6,7 +6,7 @@
 //! | in the inode | means | becomes |
 //! |---|---|---|
 //! | settled: a size | nobody writes, nothing is in flight | open, before the first writer's open is answered |
-//! | unknown, unasked | the same, but the size is at the I/O servers alone | settled, when they were asked ([`settler`]) and nobody wrote meanwhile |
+//! | unknown, unasked | the same, but the size is at the I/O servers alone | settled, when they were asked ([`settler`](super::background::settler)) and nobody wrote meanwhile |
 //! | open | somebody may be writing | settled, when the last writer has ended and every one of them has said where its bytes end; unknown, if the file was truncated meanwhile; it stays open for good if a writer went without a word, for what it has sent may arrive at any time |
 //!
 //! **The proof.** A list or an answer about attributes reads one row, at one moment between question and answer. If it is settled, no
@@ -24,7 +24,4 @@
 
 pub(super) mod boots;
 pub(super) mod rounds;
-pub(super) mod settler;
 pub(super) mod writers;
-
-pub use boots::Proof;

@@ -13,12 +13,10 @@
 use crate::error::Result;
 use crate::metadata::database::{Database, Table, Unwatched, View, write};
 use crate::metadata::inode::{Settlement, decode, encode};
-use crate::metadata::intents::IoServers;
-use crate::metadata::namespace::Namespace;
-use crate::sync::locked;
+use crate::sync::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Key in [`Table::State`].
@@ -39,19 +37,19 @@ pub(crate) struct Known {
 
 impl Known {
     /// Whether no server's machine was ever restarted.
-    pub fn is_without_restart(&self) -> bool {
+    pub(crate) fn is_without_restart(&self) -> bool {
         self.restarts.is_empty()
     }
 
     /// Whether bytes of this file on this server may have been lost.
-    pub fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
+    pub(crate) fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
         let Some(round) = of.unsynced else { return false };
         let restarts = self.restarts.get(server).map_or(&[][..], Vec::as_slice);
         restarts.iter().any(|(since, ended)| of.boots < *since && round > *ended)
     }
 
     /// Whether the file's bytes on this server are on stable storage.
-    pub fn has_stored(&self, server: &str, of: &Settlement) -> bool {
+    pub(crate) fn has_stored(&self, server: &str, of: &Settlement) -> bool {
         of.unsynced.is_none_or(|round| self.ended.get(server).is_some_and(|ended| *ended >= round))
     }
 }
@@ -76,7 +74,7 @@ impl Rounds {
     ///
     /// # Errors
     /// When the row cannot be read.
-    pub fn read(&self, view: &dyn View) -> Result<()> {
+    pub(crate) fn read(&self, view: &dyn View) -> Result<()> {
         let value = view.get(Table::State, ROUNDS)?;
         let known: Known = value.map(|value| decode(Table::State, ROUNDS, &value)).transpose()?.unwrap_or_default();
         // Nobody knows whether files of the last round were left to be synced.
@@ -87,18 +85,18 @@ impl Rounds {
             self.wanted();
             known
         };
-        *locked(&self.known) = Arc::new(known);
+        *self.known.lock() = Arc::new(known);
         Ok(())
     }
 
     /// The round that files are of that are settled now.
-    pub fn now(&self) -> u64 {
-        locked(&self.known).now
+    pub(crate) fn now(&self) -> u64 {
+        self.known.lock().now
     }
 
     /// There is a file of this round.
-    pub fn wanted(&self) {
-        let mut orders = locked(&self.orders);
+    pub(crate) fn wanted(&self) {
+        let mut orders = self.orders.lock();
         if orders.since.is_none() {
             orders.since = Some(Instant::now());
             self.ordered.notify_all();
@@ -106,8 +104,8 @@ impl Rounds {
     }
 
     /// A server's machine was found to have been restarted: since this count. What is to be kept of it.
-    pub fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
-        let mut known = locked(&self.known);
+    pub(crate) fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
+        let mut known = self.known.lock();
         let changed = Arc::make_mut(&mut known);
         for (server, since) in servers {
             let ended = changed.ended.get(server).copied().unwrap_or(0);
@@ -120,25 +118,55 @@ impl Rounds {
     }
 
     /// What is known now.
-    pub fn known(&self) -> Arc<Known> {
-        Arc::clone(&locked(&self.known))
+    pub(crate) fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.lock())
+    }
+
+    /// The next round begins; the one that ends.
+    pub(crate) fn turn(&self) -> u64 {
+        let mut known = self.known.lock();
+        let round = known.now;
+        Arc::make_mut(&mut known).now += 1;
+        round
+    }
+
+    /// These servers have everything of the rounds up to this one on stable storage.
+    pub(crate) fn ended<'s>(&self, round: u64, servers: impl Iterator<Item = &'s str>) {
+        let mut known = self.known.lock();
+        Arc::make_mut(&mut known).ended.extend(servers.map(|server| (server.to_owned(), round)));
+    }
+
+    /// Keeps what is known.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn keep(&self, database: &dyn Database) -> Result<()> {
+        write(database, &mut Unwatched, |t| {
+            t.put(Table::State, ROUNDS, encode(&**self.known.lock()));
+            Ok(())
+        })
+    }
+
+    /// Whether there is a file of this round, as far as nobody has asked before.
+    pub(crate) fn take_wanted(&self) -> bool {
+        self.orders.lock().since.take().is_some()
     }
 
     /// Ends the thread that ends rounds.
-    pub fn stop(&self) {
-        locked(&self.orders).stop = true;
+    pub(crate) fn stop(&self) {
+        self.orders.lock().stop = true;
         self.ordered.notify_all();
     }
 
     /// Waits until a round is to end; whether there is one (and not: this stops).
-    fn is_due(&self) -> bool {
-        let mut orders = locked(&self.orders);
+    pub(crate) fn is_due(&self) -> bool {
+        let mut orders = self.orders.lock();
         loop {
             if orders.stop {
                 return false;
             }
             let Some(since) = orders.since else {
-                orders = self.ordered.wait(orders).unwrap_or_else(PoisonError::into_inner);
+                self.ordered.wait(&mut orders);
                 continue;
             };
             let left = ROUND.saturating_sub(since.elapsed());
@@ -146,106 +174,7 @@ impl Rounds {
                 orders.since = None;
                 return true;
             }
-            orders = self.ordered.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.ordered.wait_for(&mut orders, left);
         }
-    }
-}
-
-/// Ends the current round: everything that was written before is put on stable storage at every server that answers. Whether all did.
-///
-/// # Errors
-/// The database's.
-pub(crate) fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
-    let (map, boots, database) = (namespace.map(), &namespace.boots, &*namespace.database);
-    let rounds = &boots.rounds;
-    let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
-    let before = boots.ask(database, &map, io, &everybody);
-    // Whoever is settled from here on is of the next one.
-    let round = {
-        let mut known = locked(&rounds.known);
-        let round = known.now;
-        Arc::make_mut(&mut known).now += 1;
-        round
-    };
-    keep(rounds, database)?;
-    let synced: Vec<bool> = std::thread::scope(|scope| {
-        let asked: Vec<_> = map.servers.iter().map(|server| scope.spawn(|| io.sync_all(server).is_ok())).collect();
-        asked.into_iter().map(|asked| asked.join().unwrap_or(false)).collect()
-    });
-    // A machine that was restarted in between has lost what it was to sync.
-    let after = boots.ask(database, &map, io, &everybody);
-    let mut all = true;
-    {
-        let mut known = locked(&rounds.known);
-        let known = Arc::make_mut(&mut known);
-        for (place, server) in map.servers.iter().enumerate() {
-            if synced[place] && after.is_same_start(&before, place) {
-                known.ended.insert(server.name.clone(), round);
-            } else {
-                all = false;
-            }
-        }
-    }
-    keep(rounds, database)?;
-    Ok(all)
-}
-
-fn keep(rounds: &Rounds, database: &dyn Database) -> Result<()> {
-    write(database, &mut Unwatched, |t| {
-        t.put(Table::State, ROUNDS, encode(&**locked(&rounds.known)));
-        Ok(())
-    })
-}
-
-/// The thread that ends rounds.
-pub(crate) struct Worker {
-    namespace: Arc<Namespace>,
-    io: Arc<dyn IoServers>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-}
-
-impl Worker {
-    /// Begins with nothing to do.
-    ///
-    /// # Errors
-    /// When no thread can be started.
-    pub fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
-        let (theirs, their_io) = (Arc::clone(&namespace), Arc::clone(&io));
-        let work = move || {
-            while theirs.boots.rounds.is_due() {
-                if !end(&theirs, &*their_io).unwrap_or(false) {
-                    // Somebody is away: what it has is synced with a later round.
-                    theirs.boots.rounds.wanted();
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("metadata rounds".into()).spawn(work);
-        let thread = thread.map_err(|e| crate::error::Error::system("starting a thread", e))?;
-        Ok(Worker { namespace, io, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Ends the current round, if there is a file of it, and the thread: a store that was taken down has nothing that power could take.
-    ///
-    /// # Errors
-    /// The database's.
-    pub fn end(&self) -> Result<()> {
-        self.join();
-        if locked(&self.namespace.boots.rounds.orders).since.take().is_some() {
-            end(&self.namespace, &*self.io)?;
-        }
-        Ok(())
-    }
-
-    fn join(&self) {
-        self.namespace.boots.rounds.stop();
-        if let Some(thread) = locked(&self.thread).take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.join();
     }
 }

@@ -6,9 +6,8 @@
 use super::boots::Standing;
 use crate::metadata::inode::Settlement;
 use crate::protocol::metadata::{End, FileId, Lengths};
-use crate::sync::locked;
+use crate::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// Parts of a file that its writers say they have written whole, and that do not touch, at most: more are not told apart.
 const PARTS: usize = 64;
@@ -59,7 +58,7 @@ pub(crate) enum Settles {
 
 impl Writers {
     fn with<T>(&self, id: FileId, work: impl FnOnce(&mut Writing) -> T) -> T {
-        let mut files = locked(&self.files);
+        let mut files = self.files.lock();
         let writing = files.entry(id).or_default();
         let answer = work(writing);
         if writing.writers == 0 && writing.watchers == 0 {
@@ -69,7 +68,7 @@ impl Writers {
     }
 
     /// Somebody is about to be told that it has the file open for writing.
-    pub fn begins(&self, id: FileId) {
+    pub(crate) fn begins(&self, id: FileId) {
         self.with(id, |w| {
             w.writers += 1;
             w.touches += 1;
@@ -78,7 +77,7 @@ impl Writers {
 
     /// In the transaction that opens the row: it was not open, and this is what it said (`spoiled`: but not the size); and the count of
     /// machine starts.
-    pub fn opens(&self, id: FileId, (base, spoiled): (Option<Settlement>, bool), boots: u32) {
+    pub(crate) fn opens(&self, id: FileId, (base, spoiled): (Option<Settlement>, bool), boots: u32) {
         self.with(id, |w| {
             let (writers, watchers, touches) = (w.writers, w.watchers, w.touches);
             *w = Writing { writers, watchers, touches, ours: true, base, spoiled, boots, ..Writing::default() };
@@ -87,13 +86,13 @@ impl Writers {
 
     /// In the transaction that would open the row: it is open already. Unless that is because of writers that are counted here, it
     /// is because of one that was lost.
-    pub fn finds_open(&self, id: FileId) {
+    pub(crate) fn finds_open(&self, id: FileId) {
         self.with(id, |w| w.lost |= !w.ours);
     }
 
     /// A writer has ended; whether it was the last, and a transaction should ask [`Writers::settles`].
-    pub fn ended(&self, id: FileId, end: End) -> bool {
-        let mut files = locked(&self.files);
+    pub(crate) fn ended(&self, id: FileId, end: End) -> bool {
+        let mut files = self.files.lock();
         let Some(w) = files.get_mut(&id) else { return false };
         w.writers = w.writers.saturating_sub(1);
         w.touches += 1;
@@ -114,8 +113,8 @@ impl Writers {
 
     /// In the transaction after the last writer has ended; what it wrote is put on stable storage by this round. `standing`: of what was
     /// there before.
-    pub fn settles(&self, id: FileId, round: u64, standing: impl FnOnce(&Settlement) -> Standing) -> Settles {
-        match locked(&self.files).get(&id) {
+    pub(crate) fn settles(&self, id: FileId, round: u64, standing: impl FnOnce(&Settlement) -> Standing) -> Settles {
+        match self.files.lock().get(&id) {
             Some(w @ Writing { writers: 0, ours: true, lost: false, .. }) => match &w.base {
                 Some(base) => {
                     let settlement = w.settlement(base, round, standing(base));
@@ -128,7 +127,7 @@ impl Writers {
     }
 
     /// After that transaction.
-    pub fn settled(&self, id: FileId) {
+    pub(crate) fn settled(&self, id: FileId) {
         self.with(id, |w| {
             if w.writers == 0 {
                 *w = Writing { watchers: w.watchers, touches: w.touches, ..Writing::default() };
@@ -137,7 +136,7 @@ impl Writers {
     }
 
     /// The file is truncated, or is laid out anew.
-    pub fn touches(&self, id: FileId) {
+    pub(crate) fn touches(&self, id: FileId) {
         self.with(id, |w| {
             w.touches += 1;
             w.spoiled = true;
@@ -145,12 +144,12 @@ impl Writers {
     }
 
     /// What was known of a file before those who write it now.
-    pub fn base(&self, id: FileId) -> Option<Settlement> {
-        locked(&self.files).get(&id)?.base.clone()
+    pub(crate) fn base(&self, id: FileId) -> Option<Settlement> {
+        self.files.lock().get(&id)?.base.clone()
     }
 
     /// From now on, [`Watched::is_quiet`] says whether the file may have been changed.
-    pub fn watch(&self, id: FileId) -> Watched<'_> {
+    pub(crate) fn watch(&self, id: FileId) -> Watched<'_> {
         self.with(id, |w| {
             w.watchers += 1;
             Watched { writers: self, id, touches: (w.writers == 0).then_some(w.touches) }
@@ -200,8 +199,8 @@ pub(crate) struct Watched<'a> {
 
 impl Watched<'_> {
     /// Whether nobody can have changed it since it is watched, by an open or a truncation that was answered.
-    pub fn is_quiet(&self) -> bool {
-        locked(&self.writers.files).get(&self.id).is_some_and(|w| w.writers == 0 && Some(w.touches) == self.touches)
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.writers.files.lock().get(&self.id).is_some_and(|w| w.writers == 0 && Some(w.touches) == self.touches)
     }
 }
 

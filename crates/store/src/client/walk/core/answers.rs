@@ -9,7 +9,7 @@ use crate::protocol::metadata::{Attributes, DirectoryEntry, FileKind};
 
 impl Core {
     /// The answer to a request, or why it was refused. (A connection's failure is [`Core::peer_failed`].)
-    pub fn answered(&mut self, token: u64, answer: Result<Answer>, now_ns: u64) {
+    pub(crate) fn answered(&mut self, token: u64, answer: Result<Answer>, now_ns: u64) {
         let Some(flight) = self.flights.remove(&token) else { return };
         match flight.peer {
             Peer::Metadata => {

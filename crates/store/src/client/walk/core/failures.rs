@@ -7,7 +7,7 @@ impl Core {
     /// A connection has failed, or could not be made. What was unanswered there is asked once more if the server had closed a
     /// connection that worked before (it may have been started anew); otherwise it fails, and walks that are under way ask
     /// this server no more.
-    pub fn peer_failed(&mut self, peer: Peer, error: &Error, did_work: bool, now_ns: u64) {
+    pub(crate) fn peer_failed(&mut self, peer: Peer, error: &Error, did_work: bool, now_ns: u64) {
         let mut flights: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.peer == peer).map(|(token, _)| *token).collect();
         flights.sort_unstable();
         let asked_again = match peer {

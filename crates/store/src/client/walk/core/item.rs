@@ -82,24 +82,24 @@ pub(super) enum Followed {
 }
 
 impl Item {
-    pub fn new(entry: WalkEntry, stage: Stage, depth: u32, asked_ns: u64) -> Item {
+    pub(super) fn new(entry: WalkEntry, stage: Stage, depth: u32, asked_ns: u64) -> Item {
         Item { entry, stage, due: 0, gather: None, depth, asked_ns, there_ns: asked_ns, is_missed: false, joined: Vec::new() }
     }
 
     /// Its attributes are asked for now.
-    pub fn ask_began(&mut self, now_ns: u64, moment: Instant) {
+    pub(super) fn ask_began(&mut self, now_ns: u64, moment: Instant) {
         self.there_ns = now_ns;
         if self.asked_ns == u64::MAX {
             (self.asked_ns, self.entry.asked) = (now_ns, moment);
         }
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done | Stage::Gone)
     }
 
     /// What is known of it, once it is done.
-    pub fn known(&self) -> Result<Known> {
+    pub(super) fn known(&self) -> Result<Known> {
         let gone = || Error::new(ErrorKind::NotFound, format!("there is no file {}", self.entry.id));
         match (&self.entry.attributes, &self.entry.size) {
             _ if self.stage == Stage::Gone => Err(gone()),
@@ -114,7 +114,7 @@ impl Item {
 }
 
 impl Gather {
-    pub fn new(placed: Arc<Placed>, now_ns: u64, known_ns: u64) -> Gather {
+    pub(super) fn new(placed: Arc<Placed>, now_ns: u64, known_ns: u64) -> Gather {
         let sizes = vec![0; placed.targets.len()];
         Gather {
             placed,
@@ -131,7 +131,7 @@ impl Gather {
     }
 
     /// One datafile's answer. (A server that says less than what it should have said has said nothing.)
-    pub fn answered(&mut self, index: u32, size: &DatafileSize) {
+    pub(super) fn answered(&mut self, index: u32, size: &DatafileSize) {
         if let Some(known) = self.sizes.get_mut(index as usize) {
             *known = size.size_bytes;
             self.allocated_bytes = self.allocated_bytes.saturating_add(size.allocated_bytes);
@@ -144,7 +144,7 @@ impl Gather {
 
     /// All answers of a round are there. The answer is exact if every datafile has been unchanged since before the first question
     /// was asked, or if two rounds found the same and nothing in between had shrunk.
-    pub fn round_ended(&mut self, now_ns: u64) -> Followed {
+    pub(super) fn round_ended(&mut self, now_ns: u64) -> Followed {
         if let Some(error) = self.error.take() {
             return Followed::Size(Err(error));
         }
@@ -171,7 +171,7 @@ impl Gather {
     }
 
     /// The size that was found, of a file that is there.
-    pub fn present(&self) -> Result<Size> {
+    pub(super) fn present(&self) -> Result<Size> {
         let found = self.placed.layout.logical_file_size(&self.sizes);
         found.map(|size_bytes| self.size_of(size_bytes)).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
     }

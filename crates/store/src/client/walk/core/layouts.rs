@@ -23,7 +23,7 @@ pub(super) struct Layouts {
 }
 
 impl Layouts {
-    pub fn new(map: &StoreMap) -> Layouts {
+    pub(super) fn new(map: &StoreMap) -> Layouts {
         let servers = map.targets.iter().map(|entry| (entry.target.0, entry.server as usize));
         let known = servers.filter(|(_, server)| *server < map.servers.len()).collect();
         Layouts { servers: known, kept: Vec::new(), next: 0 }
@@ -33,7 +33,7 @@ impl Layouts {
     ///
     /// # Errors
     /// No file, a distribution that is not known here, or a target that is not in the map.
-    pub fn of(&mut self, attributes: &Attributes) -> Result<Arc<Placed>> {
+    pub(super) fn of(&mut self, attributes: &Attributes) -> Result<Arc<Placed>> {
         let Some(layout) = &attributes.layout else { return Err(Error::new(ErrorKind::IsDirectory, "it is not a file")) };
         // Those of one page are one object; those of the next page are others, equal to them.
         if let Some((_, placed)) = self.kept.iter().find(|(known, _)| Arc::ptr_eq(known, layout)) {

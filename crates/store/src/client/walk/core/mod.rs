@@ -300,7 +300,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Nothing is asked yet.
-    pub fn new(map: &StoreMap, options: WalkOptions, epoch: Instant) -> Core {
+    pub(super) fn new(map: &StoreMap, options: WalkOptions, epoch: Instant) -> Core {
         let mut options = options;
         options.window_most = options.window_most.max(1);
         options.window_start = options.window_start.clamp(1, options.window_most);
@@ -332,19 +332,19 @@ impl Core {
     }
 
     /// What was done so far.
-    pub fn counters(&self) -> WalkCounters {
+    pub(super) fn counters(&self) -> WalkCounters {
         self.counters
     }
 
     /// Whether [`Core::next_request`] has something to send.
-    pub fn has_requests(&self) -> bool {
+    pub(super) fn has_requests(&self) -> bool {
         let most = self.options.requests_per_server;
         let metadata = self.metadata.in_flight < most && !(self.metadata.stats.is_empty() && self.metadata.lists.is_empty());
         metadata || self.servers.iter().any(|server| server.in_flight < most && !server.wants.is_empty())
     }
 
     /// The next request to send, as far as windows and caps allow.
-    pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
+    pub(super) fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let most = self.options.requests_per_server;
         while self.metadata.in_flight < most && !(self.metadata.stats.is_empty() && self.metadata.lists.is_empty()) {
             let request = self.stat_request(now_ns).or_else(|| self.list_request(now_ns));

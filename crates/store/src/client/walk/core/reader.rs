@@ -26,18 +26,18 @@ pub(in super::super) struct Ticket(u64);
 
 impl Core {
     /// A number for walks that belong together: a server that fails in one of them is asked no more by all.
-    pub fn new_group(&mut self) -> u32 {
+    pub(crate) fn new_group(&mut self) -> u32 {
         self.last_group += 1;
         self.last_group
     }
 
     /// The group stays as it is until it is let go, also between its walks.
-    pub fn hold_group(&mut self, group: u32) {
+    pub(crate) fn hold_group(&mut self, group: u32) {
         self.groups.entry(group).or_default().walks += 1;
     }
 
     /// See [`Core::hold_group`].
-    pub fn let_group_go(&mut self, group: u32) {
+    pub(crate) fn let_group_go(&mut self, group: u32) {
         if let Some(held) = self.groups.get_mut(&group) {
             held.walks -= 1;
             if held.walks == 0 {
@@ -48,7 +48,7 @@ impl Core {
 
     /// Begins a walk, after a name. `depth`: how many round trips one after another led to it. Nothing is asked before
     /// [`Core::start`] or [`Core::take`].
-    pub fn open(&mut self, place: Place, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
+    pub(crate) fn open(&mut self, place: Place, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
         self.last_walk += 1;
         self.hold_group(group);
         let walk = WalkState {
@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// How many round trips one after another led to what was read last, of any walk.
-    pub fn read_depth(&self) -> u32 {
+    pub(crate) fn read_depth(&self) -> u32 {
         self.read_depth
     }
 
@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Takes entries that are there, `most` at most. If there is none, what is missing for the first is asked for.
-    pub fn take(&mut self, id: WalkId, most: usize, into: &mut VecDeque<WalkEntry>, now_ns: u64) -> Taken {
+    pub(crate) fn take(&mut self, id: WalkId, most: usize, into: &mut VecDeque<WalkEntry>, now_ns: u64) -> Taken {
         let before = into.len();
         self.go_back_if_stale(id, now_ns);
         let Some(walk) = self.walks.get_mut(&id) else { return Taken::End };
@@ -188,7 +188,7 @@ impl Core {
     }
 
     /// Everything after this name is asked for again. `unread`: entries that were taken, and that nobody has read.
-    pub fn go_back(&mut self, id: WalkId, after: Vec<u8>, unread: u64) {
+    pub(crate) fn go_back(&mut self, id: WalkId, after: Vec<u8>, unread: u64) {
         self.unread(unread);
         self.forget_items(id, 0);
         let Some(walk) = self.walks.get_mut(&id) else { return };
@@ -201,7 +201,7 @@ impl Core {
     }
 
     /// Lets a walk go. Answers that are due for it will be thrown away.
-    pub fn close(&mut self, id: WalkId) {
+    pub(crate) fn close(&mut self, id: WalkId) {
         let left = self.forget_items(id, 0);
         let Some(walk) = self.walks.remove(&id) else { return };
         if left * 2 > walk.window as usize {
@@ -212,7 +212,7 @@ impl Core {
     }
 
     /// Counts entries that were handed over and that nobody has read after all.
-    pub fn unread(&mut self, many: u64) {
+    pub(crate) fn unread(&mut self, many: u64) {
         self.counters.entries = self.counters.entries.saturating_sub(many);
         self.counters.hits = self.counters.hits.saturating_sub(many);
         self.counters.wasted += many;
@@ -248,7 +248,7 @@ impl Core {
     }
 
     /// Asks for a single file, or joins who asks for it already.
-    pub fn stat(&mut self, id: FileId, now_ns: u64) -> Ticket {
+    pub(crate) fn stat(&mut self, id: FileId, now_ns: u64) -> Ticket {
         self.last_number += 1;
         let number = self.last_number;
         let moment = self.moment(now_ns);
@@ -288,13 +288,13 @@ impl Core {
     }
 
     /// The answer, once it is there; then the ticket is used up.
-    pub fn stat_outcome(&mut self, ticket: Ticket) -> Option<Result<Known>> {
+    pub(crate) fn stat_outcome(&mut self, ticket: Ticket) -> Option<Result<Known>> {
         self.loose.get(&ticket.0)?.outcome.as_ref()?;
         self.loose.remove(&ticket.0)?.outcome
     }
 
     /// Nobody waits for this answer any more.
-    pub fn stat_dropped(&mut self, ticket: Ticket) {
+    pub(crate) fn stat_dropped(&mut self, ticket: Ticket) {
         self.loose.remove(&ticket.0);
     }
 
@@ -320,7 +320,7 @@ impl Core {
     }
 
     /// Asks for the first page of a walk, of `most` entries at most, before somebody reads.
-    pub fn start(&mut self, id: WalkId, most: u32) {
+    pub(crate) fn start(&mut self, id: WalkId, most: u32) {
         if let Some(walk) = self.walks.get_mut(&id) {
             walk.window = walk.window.min(most.max(1));
         }
@@ -328,12 +328,12 @@ impl Core {
     }
 
     /// Where a walk stands that nobody reads yet: whether its first page has come, and how many of its items are there.
-    pub fn standing(&self, id: WalkId) -> (bool, usize) {
+    pub(crate) fn standing(&self, id: WalkId) -> (bool, usize) {
         self.walks.get(&id).map_or((true, 0), |walk| (!walk.is_queued && walk.pages == 0, walk.items.len()))
     }
 
     /// Directories among the items of a walk from number `from` on, with the round trips behind each; and the number after them.
-    pub fn directories(&self, id: WalkId, from: u64) -> (Vec<(FileId, u32)>, u64) {
+    pub(crate) fn directories(&self, id: WalkId, from: u64) -> (Vec<(FileId, u32)>, u64) {
         let Some(walk) = self.walks.get(&id) else { return (Vec::new(), from) };
         let skip = from.saturating_sub(walk.first) as usize;
         let directories = walk.items.iter().skip(skip).filter(|item| item.entry.kind == FileKind::Directory);
@@ -342,7 +342,7 @@ impl Core {
 
     /// Memory that is held, as a count of entries and datafiles: for tests of the bounds.
     #[cfg(test)]
-    pub fn held(&self) -> (usize, usize) {
+    pub(crate) fn held(&self) -> (usize, usize) {
         let items = self.walks.values().map(|walk| walk.items.len()).sum::<usize>() + self.loose.len();
         let wants = self.servers.iter().map(|server| server.wants.len()).sum::<usize>();
         (items, wants + self.table.len() + self.flights.len())

@@ -1,0 +1,135 @@
+//! Close-to-open coherence: when what is kept of a file, by the kernel and here, is still of the file that a program means.
+//!
+//! When a file is opened, the service is asked for its change counter: if it is the one that what is kept is of, that is kept, else
+//! forgotten. When it is closed, everything is written back, and the service is told, which counts one up.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{FileSystem, Worker};
+use crate::inodes::dentries;
+use crate::inodes::inode::Inode;
+use crate::inodes::revalidation::OpenTarget;
+use crate::inodes::shared_file::SharedFile;
+use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_store::{Error, ErrorKind, limits};
+use thalweg_trace::Tracer;
+
+impl FileSystem {
+    /// Checks that a file is what the program means (see [`crate::inodes::revalidation`]).
+    ///
+    /// # Errors
+    /// ESTALE: the kernel looks its name up again.
+    pub(crate) fn check_name(&self, w: &mut Worker, inode: &Inode) -> Answered<()> {
+        let meant = self.retries.resume(w.thread, inode.id);
+        self.ask_by_name(w, inode, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id).map(drop)
+    }
+
+    /// Asks the service something of a file by the names that it may have been meant by.
+    pub(crate) fn ask_by_name<T>(
+        &self,
+        w: &mut Worker,
+        inode: &Inode,
+        meant: Option<OpenTarget>,
+        ask: impl FnOnce(&mut Tracer, &Place) -> Result<T, Error>,
+        which: impl FnOnce(&T) -> FileId,
+    ) -> Answered<T> {
+        let mut places = match meant {
+            Some(OpenTarget::Name(place)) => vec![place],
+            Some(OpenTarget::File) => Vec::new(),
+            // Names of strict mounts are looked up each time.
+            None if self.options.strict => Vec::new(),
+            None => inode.state().dentries.cached(self.options.lifetime()),
+        };
+        let Some(last) = places.pop() else {
+            return ask(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
+        };
+        let stale = |told: Refusal| {
+            if told.errno == libc::EIO {
+                return told;
+            }
+            self.retries.went_stale(w.thread, inode.id);
+            // Whatever else is behind the name now, such as a directory, it is not what was found there.
+            Refusal::plain(libc::ESTALE)
+        };
+        if places.len() >= dentries::NAMES_CHECKED {
+            return Err(stale(Refusal::plain(libc::ESTALE)));
+        }
+        for place in places {
+            match self.names.stat(&mut w.tracer, &place) {
+                Ok(attributes) if attributes.id == inode.id => {}
+                Ok(_) => return Err(stale(Refusal::plain(libc::ESTALE))),
+                Err(error) => return Err(stale(error.into())),
+            }
+        }
+        match ask(&mut w.tracer, &last) {
+            Ok(told) if which(&told) == inode.id => Ok(told),
+            Ok(_) => Err(stale(Refusal::plain(libc::ESTALE))),
+            Err(error) => Err(stale(Refusal::from(error).of_known_file())),
+        }
+    }
+
+    /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
+    pub(crate) fn revalidate_on_open(&self, inode: &Inode, shared: &SharedFile, attributes: &Attributes) -> bool {
+        let state = inode.state();
+        let same = state.data_change == Some(attributes.change);
+        let told = state.attr_change == Some(attributes.change);
+        drop(state);
+        if !same {
+            self.forget_bytes(inode, Some(shared), attributes.change);
+        } else if !told {
+            self.device.forget_cached(self.table.number(inode.id), false);
+        }
+        same && !self.options.strict
+    }
+
+    /// Forgets everything that is kept of a file, here and in the kernel. Only then is what will be kept called that of `change`:
+    /// whoever compares meanwhile must not find the old bytes under the new name.
+    fn forget_bytes(&self, inode: &Inode, shared: Option<&SharedFile>, change: u64) {
+        if let Some(shared) = shared {
+            shared.file.forget_all();
+        }
+        self.device.forget_cached(self.table.number(inode.id), true);
+        inode.state().data_change = Some(change);
+    }
+
+    /// Forgets everything that is kept of a file, and asks whether it has changed: what taking a lock means.
+    pub(crate) fn revalidate(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+        let attributes = self.names.stat(tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let same = inode.state().data_change == Some(attributes.change);
+        if !same {
+            self.forget_bytes(inode, inode.shared().as_deref(), attributes.change);
+        }
+        Ok(())
+    }
+
+    /// Writes a file back: everything that was written to it here is at the servers, and the service knows. What was lost is noted.
+    pub(crate) fn write_back(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
+        let _alone = shared.writing_back();
+        if let Err(error) = shared.file.flush(tracer) {
+            self.log.line(format_args!("bytes written are lost: {error}"));
+            shared.lost(&error);
+        }
+        let Some(end) = shared.take_unreported() else { return };
+        match self.names.written(tracer, inode.id, end) {
+            Ok(attributes) => inode.changed_here(&attributes),
+            // It has no name any more, and nobody to be told of its times.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
+            Err(error) => {
+                self.log.line(format_args!("the time of a write could not be told: {error}"));
+                shared.was_written(end);
+            }
+        }
+    }
+
+    /// Sets a file's size.
+    pub(crate) fn truncate(&self, tracer: &mut Tracer, inode: &Inode, shared: Option<&SharedFile>, size_bytes: u64) -> Answered<()> {
+        if size_bytes > limits::FILE_BYTES {
+            return Err(Refusal::plain(libc::EFBIG));
+        }
+        let ask = |tracer: &mut Tracer| self.names.truncate(tracer, &Place::of(inode.id), size_bytes);
+        let done = match shared {
+            Some(shared) => shared.file.truncate(tracer, ask),
+            None => ask(tracer),
+        };
+        done.map_err(|e| Refusal::from(e).of_known_file())
+    }
+}

@@ -1,0 +1,235 @@
+//! Extended attributes: a user's own, which go to the metadata service as they are, and those that are made up here, by which a
+//! program that knows of stores asks for layouts and learns where bytes are. `docs/MOUNT.md` lists them.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::{abi, reply};
+use crate::inodes::inode::Inode;
+use std::sync::Arc;
+use thalweg_store::ErrorKind;
+use thalweg_store::client::FileHandle;
+use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry};
+use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
+
+/// What is made up here begins so.
+const OURS: &[u8] = b"user.thalweg.";
+const LAYOUT: &[u8] = b"user.thalweg.layout";
+const MAP: &[u8] = b"user.thalweg.map";
+const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
+const ERROR: &[u8] = b"user.thalweg.error";
+const COUNTERS: &[u8] = b"user.thalweg.counters";
+/// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
+const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Labels are not kept either. Where they are in force, the kernel gives all files of a mount one, and asks here for none; elsewhere `ls -l`
+/// asks for each file's, unless it is told that there are no labels here at all.
+const LABEL: &[u8] = b"security.selinux";
+
+impl FileSystem {
+    /// An attribute's value.
+    pub(crate) fn get_extended(&self, w: &mut Worker, inode: u64, name: &[u8], room: u32) -> Answered<Answer> {
+        check_space(name)?;
+        let inode = self.inode(inode)?;
+        let value = if name.starts_with(OURS) {
+            self.made_up(w, &inode, name)?
+        } else if self.has_no_xattrs(&inode) {
+            None
+        } else {
+            self.names.get_extended(&mut w.tracer, &Place::of(inode.id), name).map_err(|e| Refusal::from(e).of_known_file())?
+        };
+        let value = value.ok_or(Refusal::plain(libc::ENODATA))?;
+        answer_bytes(w, &value, room)
+    }
+
+    /// Whether it is known that a file has none: it was said with its attributes, not long ago, and none was set here since.
+    fn has_no_xattrs(&self, inode: &Inode) -> bool {
+        let asked = inode.state().no_xattrs_at.filter(|asked| asked.elapsed() < self.options.lifetime());
+        asked.is_some_and(|asked| self.local_changes.is_current_file(asked, (inode.id, 1)))
+    }
+
+    /// The names of all attributes but those that are made up.
+    pub(crate) fn list_extended(&self, w: &mut Worker, inode: u64, room: u32) -> Answered<Answer> {
+        let inode = self.inode(inode)?;
+        if self.has_no_xattrs(&inode) {
+            return answer_bytes(w, &[], room);
+        }
+        let names = self.names.list_extended(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let mut all = Vec::new();
+        for name in names {
+            all.extend(name);
+            all.push(0);
+        }
+        answer_bytes(w, &all, room)
+    }
+
+    /// Sets an attribute.
+    pub(crate) fn set_extended(&self, w: &mut Worker, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
+        check_space(name)?;
+        let inode = self.inode(inode)?;
+        if name.starts_with(OURS) {
+            if name != LAYOUT {
+                return Err(Refusal::plain(libc::EPERM));
+            }
+            return self.set_layout(w, &inode, value);
+        }
+        let how = match flags as i32 {
+            0 => SetExtended::Either,
+            libc::XATTR_CREATE => SetExtended::Create,
+            libc::XATTR_REPLACE => SetExtended::Replace,
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        };
+        let done = self.names.set_extended(&mut w.tracer, &Place::of(inode.id), name, value, how);
+        done.map_err(|e| Refusal::from(e).of_known_file())?;
+        Ok(Answer::Done)
+    }
+
+    /// Removes an attribute.
+    pub(crate) fn remove_extended(&self, w: &mut Worker, inode: u64, name: &[u8]) -> Answered<Answer> {
+        check_space(name)?;
+        let inode = self.inode(inode)?;
+        let place = Place::of(inode.id);
+        if name.starts_with(OURS) {
+            if name != LAYOUT || inode.kind != FileKind::Directory {
+                return Err(Refusal::plain(libc::EPERM));
+            }
+            if self.names.stat(&mut w.tracer, &place)?.default_layout.is_none() {
+                return Err(Refusal::plain(libc::ENODATA));
+            }
+            let set = SetAttributes { default_layout: Some(None), ..SetAttributes::default() };
+            inode.changed_here(&self.names.set_attributes(&mut w.tracer, &place, &set)?);
+            return Ok(Answer::Done);
+        }
+        self.names.remove_extended(&mut w.tracer, &place, name).map_err(|e| Refusal::from(e).of_known_file())?;
+        Ok(Answer::Done)
+    }
+
+    fn made_up(&self, w: &mut Worker, inode: &Arc<Inode>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
+        match name {
+            STORE => return Ok(Some(self.store_document().into_bytes())),
+            COUNTERS => return Ok(Some(self.counters_document().into_bytes())),
+            ERROR => return Ok(inode.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
+            LAYOUT | MAP => {}
+            _ => return Ok(None),
+        }
+        let attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        match &attributes.layout {
+            Some(layout) if name == LAYOUT => Ok(Some(LayoutChoice::from(&**layout).to_string().into_bytes())),
+            Some(_) => self.map_of(w, inode, &attributes).map(Some),
+            None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| choice.to_string().into_bytes())),
+            None => Ok(None),
+        }
+    }
+
+    /// One line for each datafile: which target, which server, its node, and how many bytes it has.
+    fn map_of(&self, w: &mut Worker, inode: &Inode, attributes: &Attributes) -> Answered<Vec<u8>> {
+        if let Some(shared) = inode.shared() {
+            self.write_back(&mut w.tracer, inode, &shared);
+        }
+        let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
+        let sizes = self.data.glimpse(&mut w.tracer, &handle)?;
+        let map = self.names.map();
+        let mut text = String::new();
+        for (index, (target, size)) in handle.targets().iter().zip(sizes).enumerate() {
+            let server = map.target(*target).map(|(_, server)| server);
+            let (name, label) = server.map_or(("?", "?"), |s| (s.name.as_str(), s.node.as_str()));
+            text.push_str(&format!("{index} {target} {name} {label} {}\n", size.size_bytes));
+        }
+        Ok(text.into_bytes())
+    }
+
+    fn store_document(&self) -> String {
+        let map = self.names.map();
+        let server = |s: &ServerEntry| MountedServer { name: s.name.clone(), node: s.node.clone(), address: s.address.clone() };
+        let target = |t: &TargetEntry| MountedTarget {
+            target: t.target.0,
+            server: map.servers.get(t.server as usize).map(|s| s.name.clone()),
+            directory: t.directory.clone(),
+        };
+        let description = MountDescription {
+            store: format!("{:016x}", map.store),
+            metadata: self.names.address().to_owned(),
+            servers: map.servers.iter().map(server).collect(),
+            targets: map.targets.iter().map(target).collect(),
+            node: self.options.node.clone(),
+            pid: std::process::id(),
+            strict: self.options.strict,
+        };
+        serde_json::json!(description).to_string()
+    }
+
+    /// What the kernel has asked so far, and what listings have asked of the servers.
+    fn counters_document(&self) -> String {
+        let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.requests.count(*code).into()));
+        let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole), ("singly", &self.walkers.singly)].map(
+            |(name, walker)| {
+                let c = walker.counters();
+                let counts = serde_json::json!({
+                    "entries": c.entries, "hits": c.hits, "misses": c.misses, "wasted": c.wasted, "requests": c.requests,
+                    "round_trips": c.round_trips, "glimpsed": c.glimpsed, "from_metadata": c.from_metadata, "window": c.window,
+                });
+                (name.to_owned(), counts)
+            },
+        );
+        let document = serde_json::json!({
+            "asked": asked.collect::<serde_json::Map<_, _>>(),
+            "walks": serde_json::Map::from_iter(walks),
+            "lookups_ahead": self.lookup_ahead.answered.load(std::sync::atomic::Ordering::Relaxed),
+            "known": self.table.len(),
+        });
+        document.to_string()
+    }
+
+    /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
+    fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> Answered<Answer> {
+        let refuse = |reason: String, errno: i32| {
+            self.log.line(format_args!("layout of {}: {reason}", inode.id));
+            inode.state().layout_error = Some(reason.into());
+            Err(Refusal::plain(errno))
+        };
+        inode.state().layout_error = None;
+        let text = match std::str::from_utf8(value) {
+            Ok(text) => text.trim_end_matches(['\0', '\n']),
+            Err(_) => return refuse("it is no text".to_owned(), libc::EINVAL),
+        };
+        let choice = match text.parse::<LayoutChoice>() {
+            Ok(choice) => choice,
+            Err(reason) => return refuse(reason, libc::EINVAL),
+        };
+        let place = Place::of(inode.id);
+        let done = match inode.kind {
+            FileKind::Directory => {
+                let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
+                self.names.set_attributes(&mut w.tracer, &place, &set)
+            }
+            FileKind::File => self.names.relayout(&mut w.tracer, &place, &choice),
+            _ => return refuse("only files and directories have layouts".to_owned(), libc::EPERM),
+        };
+        match done {
+            Ok(attributes) => {
+                inode.changed_here(&attributes);
+                Ok(Answer::Done)
+            }
+            Err(error) if error.kind() == ErrorKind::Busy => refuse(error.message().to_owned(), libc::EBUSY),
+            Err(error) if error.kind() == ErrorKind::Invalid => refuse(error.message().to_owned(), libc::EINVAL),
+            Err(error) => Err(Refusal::from(error).of_known_file()),
+        }
+    }
+}
+
+fn check_space(name: &[u8]) -> Answered<()> {
+    match name != LABEL && SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
+        true => Ok(()),
+        false => Err(Refusal::plain(libc::EOPNOTSUPP)),
+    }
+}
+
+/// Bytes, if there is room for them; without room, how many there are.
+fn answer_bytes(w: &mut Worker, bytes: &[u8], room: u32) -> Answered<Answer> {
+    if room == 0 {
+        reply::count(&mut w.out, bytes.len() as u32);
+    } else if bytes.len() > room as usize {
+        return Err(Refusal::plain(libc::ERANGE));
+    } else {
+        w.out.extend(bytes);
+    }
+    Ok(Answer::Out)
+}

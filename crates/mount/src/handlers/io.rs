@@ -1,0 +1,139 @@
+//! Read, write, sync, allocate, seek.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::{abi, reply};
+use crate::handles::files::Handle;
+use std::sync::atomic::Ordering;
+use thalweg_store::limits;
+use thalweg_store::protocol::io::{Allocate, Seek};
+use thalweg_trace::Tracer;
+
+impl FileSystem {
+    /// Reads.
+    pub(crate) fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        self.check_locks(&handle.inode)?;
+        Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize)?))
+    }
+
+    /// Writes.
+    pub(crate) fn write(
+        &self,
+        w: &mut Worker,
+        handle: u64,
+        bytes: &[u8],
+        offset: u64,
+        (write_flags, flags): (u32, u32),
+    ) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limits::FILE_BYTES) {
+            return Err(Refusal::plain(libc::EFBIG));
+        }
+        self.check_locks(&handle.inode)?;
+        if write_flags & abi::WRITE_KILL_SUIDGID != 0 {
+            self.drop_privileges(&mut w.tracer, &handle.inode)?;
+        }
+        // What the kernel writes back for a map has its own place, however the file was opened.
+        let append = flags & libc::O_APPEND as u32 != 0 && write_flags & abi::WRITE_CACHE == 0;
+        if append {
+            self.append(w, &handle, bytes)?;
+        } else {
+            handle.shared.write(&mut w.tracer, bytes, offset)?;
+        }
+        if handle.is_direct && flags & libc::O_DSYNC as u32 != 0 {
+            // The kernel sees to it only for what goes through its cache.
+            self.sync_handle(&mut w.tracer, &handle, flags & libc::O_SYNC as u32 != libc::O_SYNC as u32)?;
+        }
+        reply::count(&mut w.out, bytes.len() as u32);
+        Ok(Answer::Out)
+    }
+
+    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<()> {
+        let shared = &handle.shared;
+        self.write_back(&mut w.tracer, &handle.inode, shared);
+        Ok(self.locks.append(&mut w.tracer, handle.inode.id, |tracer| shared.append(tracer, bytes))?)
+    }
+
+    /// Makes a file's bytes durable, and its name and attributes.
+    pub(crate) fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> Answered<Answer> {
+        self.sync_handle(&mut w.tracer, &*self.handles.get(handle)?, data_only)?;
+        Ok(Answer::Done)
+    }
+
+    fn sync_handle(&self, tracer: &mut Tracer, handle: &Handle, data_only: bool) -> Answered<()> {
+        let shared = &handle.shared;
+        shared.synced.store(true, Ordering::Relaxed);
+        self.write_back(tracer, &handle.inode, shared);
+        if let Err(error) = shared.file.sync(tracer) {
+            self.log.line(format_args!("sync: {error}"));
+            shared.lost(&error);
+        }
+        shared.report_losses(&handle.reported_losses)?;
+        if !(data_only && shared.name_synced.load(Ordering::Relaxed)) {
+            self.names.sync(tracer)?;
+            shared.name_synced.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes names durable.
+    pub(crate) fn sync_names(&self, w: &mut Worker) -> Answered<Answer> {
+        self.names.sync(&mut w.tracer)?;
+        Ok(Answer::Done)
+    }
+
+    /// Makes everything that was written here durable.
+    pub(crate) fn sync_all(&self, w: &mut Worker) -> Answered<Answer> {
+        let mut all = Ok(());
+        for handle in self.handles.all() {
+            self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
+            if let Err(error) = handle.shared.file.sync(&mut w.tracer) {
+                handle.shared.lost(&error);
+                all = all.and(Err(Refusal::from(error)));
+            }
+        }
+        self.names.sync(&mut w.tracer)?;
+        all.map(|()| Answer::Done)
+    }
+
+    /// Gives a range space, takes it away, or clears it.
+    pub(crate) fn allocate(&self, w: &mut Worker, handle: u64, offset: u64, length: u64, mode: u32) -> Answered<Answer> {
+        const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+        const ZERO_KEEP: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP;
+        const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+        let how = match mode as i32 {
+            0 => Allocate::Extend,
+            KEEP => Allocate::KeepSize,
+            PUNCH => Allocate::PunchHole,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::ZeroRange,
+            ZERO_KEEP => Allocate::ZeroRangeKeepSize,
+            _ => return Err(Refusal::plain(libc::EOPNOTSUPP)),
+        };
+        let handle = self.handles.get(handle)?;
+        let shared = &handle.shared;
+        self.write_back(&mut w.tracer, &handle.inode, shared);
+        let done = shared.file.allocate(&mut w.tracer, offset, length, how);
+        shared.was_written(offset.saturating_add(length));
+        done?;
+        Ok(Answer::Done)
+    }
+
+    /// The next data, or the next hole.
+    pub(crate) fn seek(&self, w: &mut Worker, handle: u64, offset: u64, whence: u32) -> Answered<Answer> {
+        let what = match whence as i32 {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        };
+        let handle = self.handles.get(handle)?;
+        self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
+        match handle.shared.file.seek(&mut w.tracer, offset, what)? {
+            Some(found) => {
+                reply::offset(&mut w.out, found);
+                Ok(Answer::Out)
+            }
+            None => Err(Refusal::plain(libc::ENXIO)),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a name stands for.
+
+use crate::errors::Answered;
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::reply::{self, Attr, Lifetimes};
+use crate::inodes::attributes::{Size, attr};
+use crate::inodes::local_changes::Changes;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use thalweg_store::client::walk::WalkEntry;
+use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
+
+impl FileSystem {
+    /// Tells the kernel of a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
+    /// for when somebody wants it.
+    pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+        let inode = self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
+        let shared = inode.shared();
+        let number = self.table.number(attributes.id);
+        match self.full_attr(&mut w.tracer, attributes, shared.as_deref()) {
+            Ok(attr) => reply::entry(&mut w.out, number, &attr, self.lifetimes()),
+            Err(refusal) => {
+                self.log_refusal("size", &refusal);
+                let attr = attr(attributes, Size::default());
+                let lifetimes = Lifetimes { entry: self.lifetimes().entry, attributes: Duration::ZERO };
+                reply::entry(&mut w.out, number, &attr, lifetimes);
+            }
+        }
+        Ok(Answer::Out)
+    }
+
+    /// The same for one that has no bytes yet.
+    pub(crate) fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+        self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
+        let attr = attr(attributes, Size::default());
+        reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
+        Ok(Answer::Out)
+    }
+
+    /// What a name stands for.
+    pub(crate) fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+        let place = self.place(directory, name)?;
+        if let Some(answer) = self.lookup_walked(w, &place) {
+            return answer;
+        }
+        let found = self.names.stat(&mut w.tracer, &place);
+        match &found {
+            Ok(found) => self.retries.looked_up(w.thread, &place, (found.kind == FileKind::File).then_some(found.id)),
+            Err(_) => self.retries.abandon(w.thread),
+        }
+        let mut attributes = found?;
+        let known = self.table.get(self.table.number(attributes.id));
+        if let Some((inode, shared)) = known.and_then(|inode| inode.shared().map(|shared| (inode, shared)))
+            && shared.has_unreported_write()
+        {
+            self.write_back(&mut w.tracer, &inode, &shared);
+            attributes = self.names.stat(&mut w.tracer, &place)?;
+        }
+        self.answer_entry(w, &place, &attributes)
+    }
+
+    /// The answer to a lookup from what was asked ahead; `None`: it has to be asked.
+    fn lookup_walked(&self, w: &mut Worker, place: &Place) -> Option<Answered<Answer>> {
+        // Beside a server that does not answer, a walk would wait for it again and again.
+        if self.options.strict || self.retries.is_retrying(w.thread) || self.breaker.is_tripped() {
+            return None;
+        }
+        let lookups = self.lookup_ahead.of(place.from)?;
+        let lifetime = self.options.lifetime();
+        let entry = {
+            let mut lookups = lookups.lock();
+            lookups.find(&mut w.tracer, &self.walkers.singly, place, lifetime)?
+        };
+        self.breaker.failed_entry(&entry);
+        let (attr, lifetimes) = self.walked_attr(&entry, place.from, &self.local_changes.changes())?;
+        let attributes = entry.attributes.as_ref()?;
+        self.retries.looked_up(w.thread, place, (entry.kind == FileKind::File).then_some(entry.id));
+        let inode = self.table.insert((attributes, entry.asked), (place.from, &place.path), lifetime);
+        inode.cache_attr(&attr, attributes.change, entry.asked);
+        reply::entry(&mut w.out, self.table.number(entry.id), &attr, lifetimes);
+        self.lookup_ahead.answered.fetch_add(1, Ordering::Relaxed);
+        Some(Ok(Answer::Out))
+    }
+
+    /// What the kernel may be told of an entry of a walk, and how long it may believe that. `None`: it has to ask.
+    pub(crate) fn walked_attr(&self, entry: &WalkEntry, directory: FileId, changes: &Changes) -> Option<(Attr, Lifetimes)> {
+        let attributes = entry.attributes.as_ref()?;
+        let size = match (&entry.size, entry.kind) {
+            (Some(Ok(size)), FileKind::File) => Size::from(*size),
+            (_, FileKind::File) => return None,
+            _ => Size::default(),
+        };
+        let left = self.options.lifetime().checked_sub(entry.asked.elapsed()).filter(|left| !left.is_zero())?;
+        if !self.local_changes.is_current(changes, entry.asked, (entry.id, attributes.links), (directory, &entry.name)) {
+            return None;
+        }
+        // What is open here is asked for by itself: what was written here and is not at the servers yet counts.
+        if self.table.get(entry.id.0).is_some_and(|inode| inode.shared().is_some()) {
+            return None;
+        }
+        Some((attr(attributes, size), Lifetimes { entry: left, attributes: left }))
+    }
+}

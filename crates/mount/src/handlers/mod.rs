@@ -1,0 +1,141 @@
+//! Which handler answers which request.
+//!
+//! Each file adds what answers some kinds of requests to [`FileSystem`].
+
+mod attributes;
+mod coherence;
+mod extended_attributes;
+mod io;
+mod locks;
+mod lookup;
+mod names;
+mod open;
+mod readdir;
+mod statfs;
+
+use crate::errors::Answered;
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::interrupts::InFlight;
+use crate::fuse::reply;
+use crate::fuse::request::{Header, Operation};
+use crate::inodes::local_changes::Touched;
+use std::time::Instant;
+use thalweg_store::wire::Operation as OneOperation;
+
+/// What a reply grants the kernel, which gives it back one day (FORGET, RELEASE, RELEASEDIR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grants {
+    /// Nothing, or (a page of a directory) what is not worth the trouble.
+    Nothing,
+    /// A file that it knows from then on.
+    Entry,
+    /// An open file.
+    Open,
+    /// Both.
+    EntryAndOpen,
+    /// An open directory.
+    OpenDirectory,
+}
+
+impl Grants {
+    /// What the answer to this grants.
+    pub(crate) fn by(operation: &Operation<'_>) -> Grants {
+        use Operation as O;
+        match operation {
+            O::Lookup { .. } | O::MakeNode { .. } | O::MakeDirectory { .. } | O::Symlink { .. } | O::Link { .. } => Grants::Entry,
+            O::Create { .. } => Grants::EntryAndOpen,
+            O::Open { .. } => Grants::Open,
+            O::OpenDirectory => Grants::OpenDirectory,
+            _ => Grants::Nothing,
+        }
+    }
+}
+
+impl FileSystem {
+    /// The kernel did not take an answer, which is in the worker's `out`: what it grants is as if it had been given back.
+    pub(crate) fn take_back(&self, w: &mut Worker, inode: u64, grants: Grants) {
+        let number = |at: usize| w.out.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        let (entry, handle) = match grants {
+            Grants::Nothing => (None, None),
+            Grants::Entry => (Some(number(0)), None),
+            Grants::Open | Grants::OpenDirectory => (None, Some(number(0))),
+            Grants::EntryAndOpen => (Some(number(0)), Some(number(reply::ENTRY_BYTES))),
+        };
+        match handle {
+            Some(handle) if grants == Grants::OpenDirectory => drop(self.release_directory(inode, handle)),
+            Some(handle) => drop(self.release(w, handle, None)),
+            None => {}
+        }
+        if let Some(entry) = entry.filter(|entry| *entry != 0) {
+            self.table.forget_all(vec![(entry, 1)]);
+        }
+    }
+
+    /// Answers a request. One that is not offered is refused before it comes here.
+    pub(crate) fn serve(&self, w: &mut Worker, header: &Header, asked: Operation<'_>, under_way: &InFlight) -> Answered<Answer> {
+        self.requests.add(header.opcode);
+        let began = self.timed_out_calls.begin(header.pid);
+        let operation = OneOperation::begin(began, under_way.is_abandoned());
+        let touched = Touched::by(header, &asked);
+        if matches!(asked, Operation::Release { .. }) {
+            // Its program has gone on: whoever looks meanwhile must not be told of the time before it was written.
+            self.local_changes.note(&touched, |inode| self.table.id(inode));
+        }
+        let answer = self.answer(w, header, asked, under_way);
+        if operation.gave_up() {
+            self.timed_out_calls.gave_up(header.pid, began);
+        }
+        if !touched.is_empty() {
+            // Also where it failed: a part may have been done.
+            self.local_changes.note(&touched, |inode| self.table.id(inode));
+        }
+        answer
+    }
+
+    fn answer(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &InFlight) -> Answered<Answer> {
+        use Operation as O;
+        w.out.clear();
+        w.thread = header.pid;
+        w.began = Instant::now();
+        let inode = header.node;
+        match operation {
+            O::Lookup { name } => self.lookup(w, inode, name),
+            O::Forget { nodes } => {
+                self.table.forget_all(nodes);
+                Ok(Answer::Nothing)
+            }
+            O::GetAttributes { handle } => self.get_attributes(w, inode, handle),
+            O::SetAttributes(set) => self.set_attributes(w, header, &set),
+            O::ReadLink => self.read_link(w, inode),
+            O::Symlink { name, target } => self.make_symlink(w, header, name, target),
+            O::MakeNode { name, mode, device } => self.make_node(w, header, name, mode, device),
+            O::MakeDirectory { name, mode } => self.make_directory(w, header, name, mode),
+            O::Unlink { name } => self.unlink(w, inode, name),
+            O::RemoveDirectory { name } => self.remove_directory(w, inode, name),
+            O::Rename { name, to, to_name, flags } => self.rename(w, (inode, name), (to, to_name), flags),
+            O::Link { file, name } => self.link(w, file, inode, name),
+            O::Open { flags, open_flags } => self.open(w, inode, flags, open_flags),
+            O::Create { name, flags, mode } => self.create(w, header, name, flags, mode),
+            O::Read { handle, offset, length } => self.read(w, handle, offset, length),
+            O::Write { handle, offset, bytes, write_flags, flags } => self.write(w, handle, bytes, offset, (write_flags, flags)),
+            O::Flush { handle, owner } => self.flush(w, handle, owner),
+            O::Release { handle, owner } => self.release(w, handle, owner),
+            O::Sync { handle, data_only } => self.sync(w, handle, data_only),
+            O::Allocate { handle, offset, length, mode } => self.allocate(w, handle, offset, length, mode),
+            O::Seek { handle, offset, whence } => self.seek(w, handle, offset, whence),
+            O::OpenDirectory => self.open_directory(w, inode),
+            O::ReadDirectory { handle, offset, length, plus } => self.read_directory(w, inode, handle, offset, (length as usize, plus)),
+            O::ReleaseDirectory { handle } => self.release_directory(inode, handle),
+            O::SyncDirectory => self.sync_names(w),
+            O::SyncFileSystem => self.sync_all(w),
+            O::Statfs => self.statfs(w),
+            O::SetExtended { name, value, flags } => self.set_extended(w, inode, name, value, flags),
+            O::GetExtended { name, room } => self.get_extended(w, inode, name, room),
+            O::ListExtended { room } => self.list_extended(w, inode, room),
+            O::RemoveExtended { name } => self.remove_extended(w, inode, name),
+            O::TestLock(asked) => self.test_lock(w, inode, &asked),
+            O::Lock(asked) => self.lock(w, inode, &asked, under_way),
+            O::Interrupt { .. } | O::Init { .. } | O::Destroy => Ok(Answer::Nothing),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Create, link, rename, remove.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::reply;
+use crate::fuse::request::Header;
+use crate::inodes::inode::Inode;
+use crate::inodes::revalidation::OpenTarget;
+use std::sync::Arc;
+use thalweg_store::ErrorKind;
+use thalweg_store::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
+
+impl FileSystem {
+    /// Who owns what is made in a directory: a set-group directory hands its group down, and to directories the bit as well.
+    fn owner_in(&self, directory: &Inode, header: &Header, mode: u32, of: FileKind) -> Owner {
+        let state = directory.state();
+        let inherits = state.mode & libc::S_ISGID != 0;
+        let bit = if inherits && of == FileKind::Directory { libc::S_ISGID } else { 0 };
+        Owner { mode: mode & 0o7777 | bit, uid: header.uid, gid: if inherits { state.gid } else { header.gid } }
+    }
+
+    /// What is asked of a new file's layout: what the mount was told, unless the directory says something itself.
+    fn layout_in(&self, w: &mut Worker, directory: u64) -> Answered<LayoutChoice> {
+        if self.options.layout == LayoutChoice::default() {
+            return Ok(LayoutChoice::default());
+        }
+        let attributes = self.names.stat(&mut w.tracer, &self.place_of(directory))?;
+        Ok(if attributes.default_layout.is_some() { LayoutChoice::default() } else { self.options.layout.clone() })
+    }
+
+    /// Makes a directory.
+    pub(crate) fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> Answered<Answer> {
+        let parent = self.inode(header.node)?;
+        let owner = self.owner_in(&parent, header, mode, FileKind::Directory);
+        let place = self.place(header.node, name)?;
+        let attributes = self.names.make_directory(&mut w.tracer, &place, owner, false)?;
+        self.answer_new(w, &place, &attributes)
+    }
+
+    /// Makes a file, a named pipe, a socket or a device.
+    pub(crate) fn make_node(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32, device: u32) -> Answered<Answer> {
+        let kind = match mode & libc::S_IFMT {
+            libc::S_IFREG | 0 => FileKind::File,
+            libc::S_IFIFO => FileKind::Fifo,
+            libc::S_IFSOCK => FileKind::Socket,
+            libc::S_IFCHR => FileKind::CharacterDevice,
+            libc::S_IFBLK => FileKind::BlockDevice,
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        };
+        let parent = self.inode(header.node)?;
+        let place = self.place(header.node, name)?;
+        let owner = self.owner_in(&parent, header, mode, kind);
+        let attributes = if kind == FileKind::File {
+            let layout = self.layout_in(w, header.node)?;
+            self.names.make_file(&mut w.tracer, &place, owner, Existing::Refuse, &layout)?
+        } else {
+            self.names.make_special(&mut w.tracer, &place, kind, device, owner)?
+        };
+        self.answer_new(w, &place, &attributes)
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn make_symlink(&self, w: &mut Worker, header: &Header, name: &[u8], target: &[u8]) -> Answered<Answer> {
+        let parent = self.inode(header.node)?;
+        let owner = self.owner_in(&parent, header, 0o777, FileKind::Symlink);
+        let place = self.place(header.node, name)?;
+        let attributes = self.names.make_symlink(&mut w.tracer, &place, target, owner)?;
+        self.answer_new(w, &place, &attributes)
+    }
+
+    /// A symbolic link's target.
+    pub(crate) fn read_link(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
+        // It never changes, and has mostly come with the attributes.
+        if let Some(target) = &self.inode(inode)?.state().target {
+            w.out.extend_from_slice(target);
+            return Ok(Answer::Out);
+        }
+        let target = self.names.read_symlink(&mut w.tracer, &self.place_of(inode)).map_err(|e| Refusal::from(e).of_known_file())?;
+        w.out.extend(target);
+        Ok(Answer::Out)
+    }
+
+    /// Makes a file, or finds it there, and opens it.
+    pub(crate) fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> Answered<Answer> {
+        self.retries.abandon(w.thread);
+        let parent = self.inode(header.node)?;
+        let place = self.place(header.node, name)?;
+        let owner = self.owner_in(&parent, header, mode, FileKind::File);
+        let layout = self.layout_in(w, header.node)?;
+        loop {
+            match self.names.create(&mut w.tracer, &place, owner, Existing::Refuse, &layout) {
+                Ok(opened) => {
+                    let attributes = opened.attributes.clone();
+                    self.answer_new(w, &place, &attributes)?;
+                    let inode = self.inode(self.table.number(attributes.id))?;
+                    let (handle, open_flags) = self.opened_new(w, &inode, opened, flags)?;
+                    reply::opened(&mut w.out, handle, open_flags);
+                    return Ok(Answer::Out);
+                }
+                Err(error) if error.kind() == ErrorKind::Exists && flags & libc::O_EXCL as u32 == 0 => {}
+                Err(error) => return Err(error.into()),
+            }
+            // Another client was first: its file is opened. If it has gone again meanwhile, ours can be made.
+            let attributes = match self.names.stat(&mut w.tracer, &place) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                attributes => attributes?,
+            };
+            return self.create_found(w, &place, &attributes, flags);
+        }
+    }
+
+    fn create_found(&self, w: &mut Worker, place: &Place, attributes: &Attributes, flags: u32) -> Answered<Answer> {
+        match attributes.kind {
+            FileKind::File => {}
+            FileKind::Directory => return Err(Refusal::plain(libc::EISDIR)),
+            // The kernel looks again, and follows what it finds.
+            _ => return Err(Refusal::plain(libc::ESTALE)),
+        }
+        let number = self.table.number(attributes.id);
+        let empty = flags & libc::O_TRUNC as u32;
+        if empty != 0 {
+            // The kernel is told of it as it is then.
+            match self.table.get(number).and_then(|inode| Some((inode.shared()?, inode))) {
+                Some((shared, inode)) => {
+                    self.write_back(&mut w.tracer, &inode, &shared);
+                    self.truncate(&mut w.tracer, &inode, Some(&shared), 0)?;
+                }
+                None => self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?,
+            }
+            let attributes = self.names.stat(&mut w.tracer, &Place::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            self.answer_entry(w, place, &attributes)?;
+        } else {
+            self.answer_entry(w, place, attributes)?;
+        }
+        let opened = self.inode(number).and_then(|inode| self.opened(w, &inode, flags & !empty, Some(OpenTarget::Name(place.clone()))));
+        match opened {
+            Ok((handle, open_flags)) => {
+                reply::opened(&mut w.out, handle, open_flags);
+                Ok(Answer::Out)
+            }
+            Err(refusal) => {
+                // The kernel is not told of it after all.
+                self.table.forget(number, 1);
+                w.out.clear();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Removes a file's name.
+    pub(crate) fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+        self.names.unlink(&mut w.tracer, &self.place(directory, name)?)?;
+        Ok(Answer::Done)
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+        self.names.remove_directory(&mut w.tracer, &self.place(directory, name)?)?;
+        Ok(Answer::Done)
+    }
+
+    /// Renames a file or directory, or exchanges two.
+    pub(crate) fn rename(&self, w: &mut Worker, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answered<Answer> {
+        let (from, to) = (self.place(from.0, from.1)?, self.place(to.0, to.1)?);
+        match flags {
+            libc::RENAME_EXCHANGE => self.names.exchange(&mut w.tracer, &from, &to)?,
+            0 | libc::RENAME_NOREPLACE => {
+                let moved = self.names.rename(&mut w.tracer, &from, &to, flags == 0, &SetAttributes::default())?;
+                if let Some(inode) = self.table.get(self.table.number(moved.id)) {
+                    let mut state = inode.state();
+                    state.dentries.remove(from.from, &from.path);
+                    state.dentries.add(to.from, &to.path, self.options.lifetime());
+                }
+            }
+            _ => return Err(Refusal::plain(libc::EINVAL)),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Gives a file one more name.
+    pub(crate) fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> Answered<Answer> {
+        let known: Arc<Inode> = self.inode(file)?;
+        let place = self.place(directory, name)?;
+        let attributes = self.names.link(&mut w.tracer, &Place::of(known.id), &place)?;
+        known.changed_here(&attributes);
+        self.answer_entry(w, &place, &attributes)
+    }
+}

@@ -1,0 +1,147 @@
+//! Open, flush (`close`) and release.
+
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::{abi, reply};
+use crate::handles::files::Handle;
+use crate::inodes::inode::Inode;
+use crate::inodes::revalidation::OpenTarget;
+use crate::inodes::shared_file::{OpenAtService, SharedFile};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thalweg_store::metadata::client::OpenFile;
+use thalweg_store::protocol::metadata::{Attributes, Place};
+use thalweg_trace::Tracer;
+
+impl FileSystem {
+    /// Opens a file, and empties it if it is asked to.
+    pub(crate) fn open(&self, w: &mut Worker, inode: u64, flags: u32, open_flags: u32) -> Answered<Answer> {
+        let inode = self.inode(inode)?;
+        let drop_privileges = open_flags & abi::OPEN_KILL_SUIDGID != 0;
+        let meant = self.retries.resume(w.thread, inode.id);
+        let (handle, open_flags) = self.opened(w, &inode, flags, meant)?;
+        if drop_privileges {
+            // The file is open and empty already: at worst it keeps the bits until somebody writes.
+            let dropped = self.drop_privileges(&mut w.tracer, &inode);
+            dropped.unwrap_or_else(|refusal| self.log_refusal("privileges", &refusal));
+        }
+        reply::opened(&mut w.out, handle, open_flags);
+        Ok(Answer::Out)
+    }
+
+    /// The same, where it may be known what is meant: its handle, and how it behaves.
+    pub(crate) fn opened(&self, w: &mut Worker, inode: &Arc<Inode>, flags: u32, meant: Option<OpenTarget>) -> Answered<(u64, u32)> {
+        let (writes, truncates) = (flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32, flags & libc::O_TRUNC as u32 != 0);
+        let (shared, mut attributes) = match inode.shared() {
+            Some(shared) => {
+                let attributes =
+                    self.ask_by_name(w, inode, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id)?;
+                (shared, attributes)
+            }
+            None => {
+                // One that is emptied first is not to be written meanwhile: so its size is known all the time.
+                let open =
+                    |tracer: &mut Tracer, place: &Place| self.names.open(tracer, place, writes && !truncates).map(OpenAtService::new);
+                let opened = self.ask_by_name(w, inode, meant, open, |opened| opened.attributes().id)?;
+                let attributes = opened.attributes().clone();
+                if attributes.links == 0 {
+                    // Somebody else has it open still; its name is another file's, or nobody's: the kernel looks it up again.
+                    return Err(Refusal::plain(libc::ESTALE));
+                }
+                (self.share(inode, opened)?, attributes)
+            }
+        };
+        if truncates {
+            self.write_back(&mut w.tracer, inode, &shared);
+            self.truncate(&mut w.tracer, inode, Some(&shared), 0)?;
+        }
+        let begun = match writes {
+            true => self.begin_writing(w, inode, &shared)?,
+            false => None,
+        };
+        match begun {
+            Some(now) => attributes = now,
+            None if truncates => {
+                attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            }
+            None => {}
+        }
+        let keep = self.revalidate_on_open(inode, &shared, &attributes);
+        Ok(self.handle(inode, shared, flags, keep))
+    }
+
+    fn begin_writing(&self, w: &mut Worker, inode: &Inode, shared: &SharedFile) -> Answered<Option<Attributes>> {
+        shared.begin_writing(|| self.names.open_by_id(&mut w.tracer, inode.id, true)).map_err(|e| Refusal::from(e).of_known_file())
+    }
+
+    /// A file that was just made, and is open at the service already.
+    pub(crate) fn opened_new(&self, w: &mut Worker, inode: &Arc<Inode>, opened: OpenFile, flags: u32) -> Answered<(u64, u32)> {
+        inode.state().data_change = Some(opened.attributes.change);
+        let shared = self.share(inode, OpenAtService::new(opened))?;
+        // Another program may have opened it before.
+        self.begin_writing(w, inode, &shared)?;
+        Ok(self.handle(inode, shared, flags, true))
+    }
+
+    /// What all here share of a file; of two who open it at a time, one is first.
+    fn share(&self, inode: &Inode, opened: OpenAtService) -> Answered<Arc<SharedFile>> {
+        let path = self.table.path(inode.id, &inode.state());
+        let fresh = Arc::new(SharedFile::new(&self.data, opened, path, (self.options.strict, self.habit.expects_sync()))?);
+        let mut state = inode.state();
+        match state.open.upgrade() {
+            Some(shared) => {
+                // The second says to the service that it is closed again: not under the lock.
+                drop(state);
+                Ok(shared)
+            }
+            None => {
+                state.open = Arc::downgrade(&fresh);
+                Ok(fresh)
+            }
+        }
+    }
+
+    fn handle(&self, inode: &Arc<Inode>, shared: Arc<SharedFile>, flags: u32, keep: bool) -> (u64, u32) {
+        let mut open_flags = if keep { abi::fopen::KEEP_CACHE } else { 0 };
+        if self.options.strict || flags & libc::O_APPEND as u32 != 0 {
+            // The kernel's copies of pages would be of another place than the bytes go to, or of another time.
+            open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
+        }
+        let is_direct = open_flags & abi::fopen::DIRECT_IO != 0;
+        let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
+        (self.handles.add(Handle::new(Arc::clone(inode), shared, is_direct, writes)), open_flags)
+    }
+
+    /// A descriptor was closed: what was written is at the servers, and what went wrong is told. Who only read, and held no lock
+    /// that others wait for, has nothing to wait for.
+    pub(crate) fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
+        let handle = self.handles.get(handle)?;
+        let held = handle.inode.state().lock_owners.contains(&owner);
+        if handle.writes || held {
+            self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
+        }
+        if held {
+            self.unlock_owner(w, &handle.inode, owner);
+        }
+        if handle.writes {
+            handle.shared.report_losses(&handle.reported_losses)?;
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The last descriptor of an open file was closed, and its last map has gone.
+    pub(crate) fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
+        if let Some(handle) = self.handles.remove(handle) {
+            // A map outlives the descriptors: its last pages have come since they were closed.
+            if handle.writes {
+                self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
+                self.habit.note(handle.shared.written_bytes(), handle.shared.synced.load(Ordering::Relaxed));
+            }
+            let owners = std::mem::take(&mut *handle.lock_owners.lock());
+            flock_owner.into_iter().chain(owners).for_each(|owner| self.unlock_owner(w, &handle.inode, owner));
+            drop(handle);
+            self.deferred_releases.note();
+        }
+        Ok(Answer::Done)
+    }
+}

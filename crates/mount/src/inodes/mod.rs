@@ -1,0 +1,11 @@
+//! The inodes that the kernel knows, and what may be told of them without asking a server.
+
+pub(crate) mod attributes;
+pub(crate) mod dentries;
+pub(crate) mod inode;
+pub(crate) mod local_changes;
+pub(crate) mod lookup_ahead;
+pub(crate) mod revalidation;
+pub(crate) mod shared_file;
+pub(crate) mod shrinker;
+pub(crate) mod table;

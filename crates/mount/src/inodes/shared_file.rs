@@ -1,0 +1,281 @@
+//! An open file: what all programs here that have it open share.
+//!
+//! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
+//! place here, so that a write is seen by every reader at once. A write that fails after it was acknowledged is reported to
+//! each that had the file open then, once: at its next flush (`close`) or sync.
+//!
+//! The service is told who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
+//! open any more. Then it is told how that has ended, and if every byte is at the servers it knows the file's size.
+//!
+//! Servers can begin to make bytes durable when they arrive, so that a sync at the end finds most of it done, at the price of
+//! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
+//! ([`SyncHabit`]).
+
+use crate::errors::{Answered, Refusal};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile, View};
+use thalweg_store::metadata::client::OpenFile;
+use thalweg_store::protocol::metadata::{Attributes, End};
+use thalweg_store::{Error, Result};
+use thalweg_trace::Tracer;
+
+/// Less than this is soon durable, whenever it is begun.
+const LARGE_BYTES: u64 = 1 << 20;
+/// How many files decide what the next one is taken for.
+const HABIT: i32 = 4;
+
+/// Whether programs here sync large files that they write: of the last ones, were more synced than not?
+#[derive(Default)]
+pub(crate) struct SyncHabit(AtomicI32);
+
+impl SyncHabit {
+    /// A file that was written is closed.
+    pub(crate) fn note(&self, written_bytes: u64, synced: bool) {
+        if written_bytes >= LARGE_BYTES {
+            let step = if synced { 1 } else { -1 };
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some((n + step).clamp(-HABIT, HABIT)));
+        }
+    }
+
+    /// Whether the next one will probably be synced.
+    pub(crate) fn expects_sync(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A file that is open here.
+pub(crate) struct SharedFile {
+    /// Its bytes; a strict mount keeps none of them.
+    pub file: BufferedFile,
+    /// Says to the service that it is open, and to be written if it was made or first opened so. `None` only at its end.
+    opened: Option<OpenAtService>,
+    /// Says to the service that it is to be written, if it was first opened to be read.
+    writing: Mutex<Option<OpenAtService>>,
+    written_bytes: AtomicU64,
+    /// It was synced since it was opened.
+    pub synced: AtomicBool,
+    /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
+    pub name_synced: AtomicBool,
+    state: Mutex<State>,
+    /// Held by who flushes and tells the service of it: another who must have that done waits for it.
+    writing_back: Mutex<()>,
+}
+
+/// A file that is open at the service; whoever drops it has written nothing.
+#[derive(Debug)]
+pub(crate) struct OpenAtService(Option<OpenFile>);
+
+impl OpenAtService {
+    /// Nothing was written to it yet.
+    pub(crate) fn new(opened: OpenFile) -> OpenAtService {
+        OpenAtService(Some(opened))
+    }
+
+    fn file(&self) -> &OpenFile {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+
+    /// Its attributes when it was opened.
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.file().attributes
+    }
+
+    fn ended(mut self, end: End) {
+        if let Some(opened) = self.0.take() {
+            opened.ended(end);
+        }
+    }
+}
+
+impl Drop for OpenAtService {
+    fn drop(&mut self) {
+        if let Some(opened) = self.0.take() {
+            opened.ended(End::Read);
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Where the last byte ends that was written since the service was told.
+    unreported_end: Option<u64>,
+    /// How many losses there were; and the last one's errno.
+    losses: u64,
+    errno: i32,
+    /// The last loss was reported to nobody yet.
+    unseen: bool,
+}
+
+impl SharedFile {
+    /// A file that was just opened, or made.
+    ///
+    /// # Errors
+    /// A layout that this program does not know.
+    pub(crate) fn new(
+        data: &Arc<DataClient>,
+        opened: OpenAtService,
+        path: String,
+        (strict, will_be_synced): (bool, bool),
+    ) -> Result<SharedFile> {
+        let handle = FileHandle::from_attributes(path, opened.attributes())?;
+        let file = StoreFile::new(Arc::clone(data), handle);
+        let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
+        let file = if strict { BufferedFile::unbuffered(file) } else { BufferedFile::new(file, &BufferedOptions::default()) };
+        Ok(SharedFile {
+            file,
+            opened: Some(opened),
+            writing: Mutex::default(),
+            written_bytes: AtomicU64::new(0),
+            synced: AtomicBool::new(false),
+            name_synced: AtomicBool::new(false),
+            state: Mutex::default(),
+            writing_back: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Somebody may write from now on: the service knows when it returns. `open` opens the file for writing; its attributes then, if
+    /// that was not done before.
+    ///
+    /// # Errors
+    /// What `open` says.
+    pub(crate) fn begin_writing(&self, open: impl FnOnce() -> Result<OpenFile>) -> Result<Option<Attributes>> {
+        if self.opened.as_ref().is_some_and(|opened| opened.file().is_for_writing()) {
+            return Ok(None);
+        }
+        let mut writing = self.writing.lock();
+        if writing.is_some() {
+            return Ok(None);
+        }
+        let opened = OpenAtService::new(open()?);
+        let attributes = opened.attributes().clone();
+        *writing = Some(opened);
+        Ok(Some(attributes))
+    }
+
+    /// Whether something was written that the service was not told of.
+    pub(crate) fn has_unreported_write(&self) -> bool {
+        self.state().unreported_end.is_some()
+    }
+
+    /// Reads; fewer bytes than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// A server's.
+    pub(crate) fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
+        self.file.read(tracer, offset, length)
+    }
+
+    /// Writes; the bytes may be on their way when it returns.
+    ///
+    /// # Errors
+    /// A server's; or that of an earlier write, which had been answered.
+    pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
+        self.noted(bytes, offset, || self.file.write(tracer, bytes, offset))
+    }
+
+    /// Writes at the end of the file. Nobody else appends meanwhile.
+    ///
+    /// # Errors
+    /// A server's.
+    pub(crate) fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<()> {
+        let offset = self.file.size(tracer)?;
+        self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))
+    }
+
+    fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let written = write();
+        // Even of a write that fails a part may be there. Noted only now: who tells the service has flushed these bytes.
+        self.was_written(offset.saturating_add(bytes.len() as u64));
+        written
+    }
+
+    /// Bytes have changed, up to `end`: the service is told at the next flush.
+    pub(crate) fn was_written(&self, end: u64) {
+        let mut state = self.state();
+        state.unreported_end = state.unreported_end.max(Some(end));
+    }
+
+    /// One at a time flushes and tells the service: who finds nothing to tell must not go on while another is telling it.
+    pub(crate) fn writing_back(&self) -> MutexGuard<'_, ()> {
+        self.writing_back.lock()
+    }
+
+    /// Where the last byte ends that was written since the service was told; it is being told now.
+    pub(crate) fn take_unreported(&self) -> Option<u64> {
+        self.state().unreported_end.take()
+    }
+
+    /// How many bytes were written since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that had been answered for are lost.
+    pub(crate) fn lost(&self, error: &Error) {
+        let mut state = self.state();
+        state.losses += 1;
+        state.errno = crate::errors::errno(error.kind());
+        state.unseen = true;
+    }
+
+    /// How many losses are not reported to a program that opens it now.
+    pub(crate) fn losses_before(&self) -> u64 {
+        let state = self.state();
+        if state.unseen { state.losses - 1 } else { state.losses }
+    }
+
+    /// Reports losses since the `reported`th, once.
+    ///
+    /// # Errors
+    /// If there were any.
+    pub(crate) fn report_losses(&self, reported: &AtomicU64) -> Answered<()> {
+        let mut state = self.state();
+        if reported.swap(state.losses, Ordering::Relaxed) < state.losses {
+            state.unseen = false;
+            return Err(Refusal::plain(state.errno));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SharedFile {
+    /// Tells the service how the writing has ended; what has not left yet is not known to have arrived.
+    fn drop(&mut self) {
+        let end = self.file.take_end();
+        let writing = self.writing.get_mut().take();
+        writing.into_iter().chain(self.opened.take()).for_each(|opened| opened.ended(end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_habit_is_what_most_of_the_last_files_were() {
+        let habit = SyncHabit::default();
+        assert!(!habit.expects_sync());
+        habit.note(LARGE_BYTES, true);
+        assert!(habit.expects_sync());
+        for _ in 0..100 {
+            habit.note(10, false);
+        }
+        assert!(habit.expects_sync(), "small files say nothing");
+        for _ in 0..100 {
+            habit.note(LARGE_BYTES, false);
+        }
+        for _ in 0..HABIT {
+            assert!(!habit.expects_sync());
+            habit.note(LARGE_BYTES, true);
+        }
+        habit.note(LARGE_BYTES, true);
+        assert!(habit.expects_sync());
+    }
+}

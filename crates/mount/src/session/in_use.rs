@@ -1,0 +1,120 @@
+//! Who is in a mount: which processes keep it from being taken away. Only links in /proc are read, whose text the kernel knows:
+//! the mount itself is asked nothing, since it may be dead.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_trace::MountDescription;
+
+/// A process in a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) struct Process {
+    pub pid: u32,
+    pub name: String,
+    /// What it does there.
+    pub what: String,
+}
+
+/// At most so many are told.
+const MOST: usize = 10;
+
+/// Processes that have something under `mountpoint` open, mapped, or as a directory of theirs; not the one `except`.
+pub(crate) fn processes(mountpoint: &Path, except: Option<u32>) -> Vec<Process> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = processes.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| Some(*pid) != except).filter_map(|pid| process(pid, mountpoint)).take(MOST).collect()
+}
+
+fn process(pid: u32, mountpoint: &Path) -> Option<Process> {
+    let base = PathBuf::from(format!("/proc/{pid}"));
+    let under = |link: &Path| std::fs::read_link(link).ok().filter(|to| is_under(to, mountpoint));
+    let place = |name: &str, what: &str| under(&base.join(name)).map(|to| format!("{what} {}", to.display()));
+    let open = || {
+        let descriptors = std::fs::read_dir(base.join("fd")).ok()?;
+        let to = descriptors.flatten().find_map(|d| under(&d.path()))?;
+        Some(format!("has {} open", to.display()))
+    };
+    let mapped = || {
+        let maps = std::fs::read(base.join("maps")).ok()?;
+        let path = |line: &[u8]| line.iter().position(|b| *b == b'/').map(|at| PathBuf::from(std::ffi::OsStr::from_bytes(&line[at..])));
+        let to = maps.split(|b| *b == b'\n').filter_map(path).find(|to| is_under(to, mountpoint))?;
+        Some(format!("has {} mapped", to.display()))
+    };
+    let what = place("cwd", "works in").or_else(|| place("root", "has its root at")).or_else(open).or_else(mapped)?;
+    let name = std::fs::read_to_string(base.join("comm")).unwrap_or_default().trim().to_owned();
+    Some(Process { pid, name, what })
+}
+
+fn is_under(path: &Path, mountpoint: &Path) -> bool {
+    path.starts_with(mountpoint)
+}
+
+/// How a mount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountState {
+    /// It answers, and this is its process.
+    Served(u32),
+    /// Its process is gone.
+    Dead,
+    /// It does not answer us: it is another user's, or silent.
+    Unknown,
+}
+
+/// How long a mount is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks a mount for its process. A mount can be silent for ever, so it is asked on a thread of its own.
+pub fn mount_state(mountpoint: &Path) -> MountState {
+    let (tell, told) = std::sync::mpsc::channel();
+    let mountpoint = mountpoint.to_owned();
+    std::thread::spawn(move || {
+        let mut value = [0; MountDescription::MOST_BYTES];
+        let state = match rustix::fs::lgetxattr(&mountpoint, MountDescription::ATTRIBUTE, &mut value) {
+            Ok(length) => match MountDescription::read(&value[..length]) {
+                Ok(description) if description.pid != 0 => MountState::Served(description.pid),
+                _ => MountState::Unknown,
+            },
+            Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => MountState::Dead,
+            Err(_) => MountState::Unknown,
+        };
+        let _ = tell.send(state);
+    });
+    told.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
+}
+
+/// A process in whose mount namespace a mount is, by its number among the kernel's devices (`MAJOR:MINOR`).
+pub fn namespace_holder(device: &str) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_there = |pid: &u32| {
+        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        mounts.lines().any(|line| line.split(' ').nth(2) == Some(device))
+    };
+    pids.into_iter().find(is_there)
+}
+
+/// What is said of a mount that cannot be taken away: which processes are in it, but the one `except`.
+pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
+    let processes = processes(mountpoint, except);
+    if processes.is_empty() {
+        return "it is in use, by a process that cannot be seen from here".to_owned();
+    }
+    let each: Vec<String> = processes.iter().map(|p| format!("{} {} {}", p.pid, p.name, p.what)).collect();
+    format!("it is in use: {}", each.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_a_file_open_is_found_and_the_excepted_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let _open = std::fs::File::create(directory.path().join("f")).unwrap();
+        let us = std::process::id();
+        let found = processes(directory.path(), None);
+        assert!(found.iter().any(|p| p.pid == us && p.what.starts_with("has ")), "{found:?}");
+        assert!(!processes(directory.path(), Some(us)).iter().any(|p| p.pid == us));
+        assert!(busy_text(directory.path(), None).contains("open"));
+    }
+}

@@ -1,0 +1,162 @@
+//! The threads that take requests.
+//!
+//! A thread takes a request, does what it asks and answers it, and takes the next. There is always one that waits for a
+//! request: when the last one has got one it starts another, so that a request that takes long (a silent server, a lock that is
+//! held) keeps no other waiting, and an interrupt can always be heard. Threads that are not needed end.
+
+use super::recording;
+use crate::errors::{Answered, Refusal};
+use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::fuse::abi;
+use crate::fuse::device::Device;
+use crate::fuse::interrupts::{Abandon, Interrupts};
+use crate::fuse::request::{Header, Operation, decode};
+use crate::handlers::Grants;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads at most: past it, requests wait for one.
+const THREADS: usize = 512;
+/// Threads that wait for a request without being needed.
+const IDLE: usize = 8;
+/// A mount's requests, and the threads that take them.
+pub(super) struct Requests {
+    pub files: FileSystem,
+    pub interrupts: Interrupts,
+    write_bytes: usize,
+    idle: AtomicUsize,
+    threads: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Requests {
+    pub(super) fn new(files: FileSystem, write_bytes: usize) -> Requests {
+        let (idle, threads) = (AtomicUsize::new(0), Mutex::new(0));
+        Requests { files, interrupts: Interrupts::default(), write_bytes, idle, threads, changed: Condvar::new() }
+    }
+
+    /// Waits until all threads have ended: nothing is mounted any more.
+    pub(super) fn wait(&self) {
+        let mut threads = self.threads.lock();
+        while *threads > 0 {
+            self.changed.wait(&mut threads);
+        }
+    }
+}
+
+/// Starts a thread that takes requests from `device`.
+pub(super) fn spawn(requests: &Arc<Requests>, device: Arc<Device>) -> std::io::Result<()> {
+    let mut threads = requests.threads.lock();
+    let number = *threads;
+    let ours = Arc::clone(requests);
+    // It waits for a request from now on, so that whoever started it need not think it must start one more.
+    requests.idle.fetch_add(1, Ordering::SeqCst);
+    let spawned = std::thread::Builder::new().name(format!("mount {number}")).spawn(move || {
+        let ending = Ending(ours);
+        ending.0.take_requests(&device, number);
+    });
+    match spawned {
+        Ok(_) => {
+            *threads += 1;
+            Ok(())
+        }
+        Err(error) => {
+            requests.idle.fetch_sub(1, Ordering::SeqCst);
+            Err(error)
+        }
+    }
+}
+
+/// Counts a thread as ended, however it ends.
+struct Ending(Arc<Requests>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.0.threads.lock() -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Requests {
+    fn take_requests(self: &Arc<Requests>, device: &Arc<Device>, number: usize) {
+        let tracer = self.files.mode.thread(&format!("mount {number}"));
+        let mut worker = Worker::new(tracer);
+        let mut memory = vec![0; self.write_bytes + abi::PAGE_BYTES];
+        loop {
+            let waiting = recording::wait(&mut worker.tracer);
+            let received = device.receive(&mut memory);
+            recording::waited(&mut worker.tracer, waiting);
+            let was_last = self.idle.fetch_sub(1, Ordering::SeqCst) == 1;
+            let length = match received {
+                Ok(Some(length)) => length,
+                Ok(None) => return,
+                Err(error) => return self.files.log.line(format_args!("requests cannot be read: {error}")),
+            };
+            if was_last && *self.threads.lock() < THREADS {
+                let another = device.another().map(Arc::new).unwrap_or_else(|_| Arc::clone(device));
+                if let Err(error) = spawn(self, another) {
+                    self.files.log.line(format_args!("a thread cannot be started: {error}"));
+                }
+            }
+            match decode(&memory[..length]) {
+                Ok((header, operation)) => self.one(&mut worker, device, &header, operation),
+                Err(problem) => self.files.log.line(problem),
+            }
+            if self.idle.fetch_add(1, Ordering::SeqCst) >= IDLE {
+                self.idle.fetch_sub(1, Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+
+    fn one(&self, worker: &mut Worker, device: &Arc<Device>, header: &Header, operation: Option<Operation<'_>>) {
+        let operation = match operation {
+            None => return drop(device.answer(header.unique, libc::ENOSYS, &[])),
+            Some(Operation::Interrupt { unique }) => return self.interrupts.interrupt(unique),
+            Some(Operation::Destroy) => return drop(device.answer(header.unique, 0, &[])),
+            Some(operation) => operation,
+        };
+        let under_way = self.interrupts.begin(header.unique, header.pid, device, abandon(&operation));
+        let grants = Grants::by(&operation);
+        let tracing = recording::begin(&mut worker.tracer, &operation);
+        let serve = std::panic::AssertUnwindSafe(|| self.files.serve(worker, header, operation, &under_way));
+        let answer: Answered<Answer> = std::panic::catch_unwind(serve).unwrap_or_else(|_| {
+            self.files.log.line(format_args!("a panic in answering request {} of kind {}: a bug", header.unique, header.opcode));
+            Err(Refusal::plain(libc::EIO))
+        });
+        let (errno, bytes): (i32, &[u8]) = match &answer {
+            Ok(Answer::Nothing) => {
+                self.interrupts.end(header.unique);
+                return;
+            }
+            Ok(Answer::Done) => (0, &[]),
+            Ok(Answer::Out) => (0, &worker.out),
+            Ok(Answer::View(view)) => (0, view),
+            Err(refusal) => {
+                self.files.log_refusal("a request", refusal);
+                (refusal.errno, &[])
+            }
+        };
+        let moved_bytes = bytes.len();
+        let has_come = under_way.answer(errno, bytes);
+        self.interrupts.end(header.unique);
+        if !has_come && errno == 0 {
+            self.files.take_back(worker, header.node, grants);
+        }
+        recording::end(&self.files, &mut worker.tracer, tracing, header, errno, moved_bytes);
+    }
+}
+
+/// Whether a program that is ending may be answered before a request has ended.
+fn abandon(operation: &Operation<'_>) -> Abandon {
+    use Operation as O;
+    match operation {
+        O::Flush { .. } => Abandon::Anytime,
+        // A lock that comes when its program has gone would be freed by nobody.
+        O::Lock(_) => Abandon::Never,
+        O::Forget { .. } | O::Release { .. } | O::ReleaseDirectory { .. } => Abandon::Never,
+        O::Interrupt { .. } | O::Init { .. } | O::Destroy => Abandon::Never,
+        _ => Abandon::OnInterrupt,
+    }
+}

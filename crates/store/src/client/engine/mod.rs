@@ -1,0 +1,115 @@
+//! The threads that move flow buffers: one for each connection, at most `streams` connections to each server.
+//!
+//! A server's connections share a queue, its lane, in which files take turns: one that asks for much does not keep the
+//! others waiting. A connection's thread takes flow buffers from it and has up to `depth` of them posted and unanswered;
+//! answers come in order.
+//!
+//! An engine moves bytes one way only. With both ways on one connection, client and server could each be stuck in
+//! sending what the other, sending too, does not receive.
+//!
+//! A copy has an engine of its own, whose first failure ends everything. All windows of a store's client
+//! ([`crate::client::buffered`]) share one for each direction: its threads start when there is something to do and end when there is
+//! not, and what fails is the flow. Only when a server cannot be reached does everything fail that waits for
+//! it, at once, instead of each in its turn.
+
+pub(crate) mod flow;
+mod lanes;
+pub(in crate::client) mod memory;
+mod worker;
+
+pub(crate) use lanes::EngineOptions;
+
+use crate::client::link::Link;
+use crate::error::{Error, ErrorKind, Result};
+use flow::Work;
+use lanes::{Lane, Queue, Shared};
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use worker::Worker;
+
+/// Threads for the servers of one file, or of all.
+pub(crate) struct Engine {
+    lanes: HashMap<usize, Arc<Lane>>,
+    threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// An engine for these servers of `links`. Its threads connect when they have something to do.
+    pub(crate) fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
+        let shared = Arc::new(Shared::new(options));
+        let mut engine = Engine { lanes: HashMap::new(), threads: Vec::new(), shared };
+        for server in servers {
+            let lane = Lane::new(server, Arc::clone(&links[server]));
+            engine.lanes.entry(server).or_insert(Arc::new(lane));
+        }
+        if !engine.shared.options.is_shared {
+            for lane in engine.lanes.values() {
+                for _ in 0..engine.shared.options.streams.max(1) {
+                    engine.threads.push(engine.spawn(lane, &mut lane.queue.lock())?);
+                }
+            }
+        }
+        Ok(engine)
+    }
+
+    fn spawn(&self, lane: &Arc<Lane>, queue: &mut Queue) -> Result<JoinHandle<()>> {
+        let (shared, lane) = (Arc::clone(&self.shared), Arc::clone(lane));
+        let name = format!("connection {}#{}", lane.link.name(), queue.threads);
+        let thread = std::thread::Builder::new().name(format!("{} {}#{}", self.shared.options.name, lane.link.name(), queue.threads));
+        let thread = thread.spawn(move || Worker::new(&shared, &lane, &name).run()).map_err(|e| Error::system("starting a thread", e))?;
+        queue.threads += 1;
+        Ok(thread)
+    }
+
+    /// Puts a task into a server's queue.
+    pub(crate) fn ask(&self, server: usize, work: Work) {
+        let Some(lane) = self.lanes.get(&server) else {
+            let error = Error::new(ErrorKind::NotFound, "no thread for this server: a bug");
+            return work.flow.done(Err(error), None);
+        };
+        let mut queue = lane.queue.lock();
+        queue.push(work, false);
+        let mut failed = None;
+        if self.shared.options.is_shared && queue.idle < queue.waiting && queue.threads < self.shared.options.streams.max(1) {
+            failed = self.spawn(lane, &mut queue).err().filter(|_| queue.threads == 0);
+        }
+        drop(queue);
+        lane.ready.notify_one();
+        if let Some(error) = failed {
+            for work in lane.all() {
+                work.flow.done(Err(error.clone()), None);
+            }
+        }
+    }
+
+    /// Ends everything as soon as possible: what is under way fails.
+    pub(crate) fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::SeqCst);
+        self.shared.fail(Error::new(ErrorKind::Cancelled, "stopped on request"));
+        for stream in self.shared.open.lock().iter() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Finishes what was asked for, and ends the threads. (A shared engine's end by themselves: the last to let go of it may
+    /// be one of them.)
+    pub(crate) fn finish(&mut self) {
+        for lane in self.lanes.values() {
+            lane.queue.lock().closed = true;
+            lane.ready.notify_all();
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

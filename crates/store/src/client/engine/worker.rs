@@ -1,0 +1,356 @@
+//! One connection's thread. It fetches, checksums and sends (or receives, verifies and stores) each flow buffer itself, in
+//! memory that stays in the processor's cache, so that a flow buffer passes through one thread at each end.
+
+use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
+use super::lanes::{Lane, Shared};
+use super::memory::RequestMemory;
+use crate::client::payload;
+use crate::client::payload::gather;
+use crate::crc::{Crc32c, crc32c};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::common::BootVerifier;
+use crate::protocol::io::{IoReply, IoRequest};
+use crate::wire::{Connection, Kind, Reply, unexpected};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::Ordering;
+use thalweg_layout::{FlowBuffer, Piece};
+use thalweg_trace::{About, SpanKind, Tracer};
+
+/// One connection's thread.
+pub(in crate::client) struct Worker<'a> {
+    shared: &'a Shared,
+    lane: &'a Lane,
+    tracer: Tracer,
+    connection: Option<Connection>,
+    posted: VecDeque<Work>,
+    memory: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str) -> Worker<'a> {
+        let tracer = shared.options.mode.clone().unwrap_or_else(|| lane.link.mode()).thread(name);
+        Worker { shared, lane, tracer, connection: None, posted: VecDeque::new(), memory: Vec::new() }
+    }
+
+    /// Works until there is nothing more to do.
+    pub(super) fn run(&mut self) {
+        loop {
+            let depth = self.shared.options.depth.load(Ordering::Relaxed).max(1) as usize;
+            let next = match self.posted.len() {
+                0 => self.lane.wait(&mut self.tracer, self.shared.options.is_shared),
+                posted if posted < depth => self.lane.next(),
+                _ => None,
+            };
+            match next {
+                Some(work) => {
+                    self.begin(work);
+                    while !self.posted.is_empty() && self.connection.as_ref().is_some_and(Connection::is_readable) {
+                        self.complete();
+                    }
+                }
+                None if self.posted.is_empty() => return,
+                None => self.complete(),
+            }
+        }
+    }
+
+    fn done(&self, flow: &Flow, result: Result<u64>) {
+        let result = result.map_err(|error| {
+            let error = self.shared.explain(error).at_server(self.name());
+            self.shared.fail(error.clone());
+            error
+        });
+        flow.done(result, self.tracer.track());
+    }
+
+    fn name(&self) -> &str {
+        self.lane.link.name()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.options.is_shared
+    }
+
+    fn begin(&mut self, work: Work) {
+        if let Some(error) = self.shared.failure().or_else(|| work.flow.error()) {
+            return work.flow.done(Err(error), self.tracer.track());
+        }
+        match self.post(&work) {
+            Ok(()) => self.posted.push_back(work),
+            Err(error) => self.failed(work, error),
+        }
+    }
+
+    /// A task has failed, and with it, if the connection is of no more use, everything posted on it.
+    ///
+    /// A shared engine's connection may have been idle for long: one that was closed is made anew, and what was unanswered is
+    /// asked for once more (every request to an I/O server may be made twice). If the server cannot be reached, everything
+    /// that waits for it fails: one after the other, each would wait as long as this one did.
+    fn failed(&mut self, work: Work, error: Error) {
+        let is_lost = self.connection.as_ref().is_none_or(|c| c.is_broken() || error.breaks_connection());
+        if !is_lost {
+            return self.done(&work.flow, Err(error));
+        }
+        self.connection = None;
+        if error.kind() == ErrorKind::TimedOut {
+            // Known before whoever waits for it is told.
+            self.lane.link.silence().gave_up(&error);
+        }
+        let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..)).collect();
+        if self.is_shared() {
+            let may_be_back = error.kind() == ErrorKind::Reset;
+            let (again, given_up): (Vec<Work>, Vec<Work>) = lost.into_iter().partition(|work| may_be_back && !work.again);
+            if again.is_empty() {
+                lost = given_up.into_iter().chain(self.lane.all()).collect();
+            } else {
+                lost = given_up;
+                again.into_iter().rev().for_each(|work| self.lane.again(work));
+            }
+        }
+        for work in lost {
+            self.done(&work.flow, Err(error.clone()));
+        }
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let connecting = self.tracer.begin();
+        let connection = self.lane.link.connect_with(self.shared.options.socket_buffer_bytes)?;
+        if !self.is_shared()
+            && let Ok(stream) = connection.stream().try_clone()
+        {
+            self.shared.open.lock().push(stream);
+        }
+        if self.shared.cancelled.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+        }
+        let about = About { object: connection.object(), ..About::default() };
+        self.tracer.end(connecting, SpanKind::NetConnect, about);
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn post(&mut self, work: &Work) -> Result<()> {
+        self.connect()?;
+        let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("just connected") };
+        let flow = &*work.flow;
+        let request = match &work.task {
+            Task::Sync(datafiles) => IoRequest::Sync { datafiles: datafiles.clone() },
+            Task::Move(buffer) => {
+                let datafile = flow.file.datafile(buffer.datafile);
+                match &flow.endpoint {
+                    Endpoint::ToMemory(..) | Endpoint::ToSink(_) => {
+                        IoRequest::Read { datafile, offset: buffer.physical_offset, length: buffer.length }
+                    }
+                    Endpoint::FromMemory(..) | Endpoint::FromSource(_) => {
+                        let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability: flow.durability };
+                        return send(connection, tracer, flow, *buffer, &request, memory);
+                    }
+                }
+            }
+        };
+        connection.post(tracer, flow.request, Kind::Io, &request, &[], 0)?;
+        Ok(())
+    }
+
+    /// Takes the answer to what was posted first.
+    fn complete(&mut self) {
+        let (Some(connection), Some(work)) = (&mut self.connection, self.posted.pop_front()) else { return };
+        let result = match connection.complete::<IoReply>(&mut self.tracer) {
+            Ok(reply) => self.take(&work, reply),
+            Err(error) => Err(error),
+        };
+        match result {
+            Err(error) if error.kind() == ErrorKind::Corrupt && !work.again => self.lane.again(work),
+            Err(error) => self.failed(work, error),
+            Ok(bytes) => {
+                self.lane.link.silence().answered();
+                self.done(&work.flow, Ok(bytes));
+            }
+        }
+    }
+
+    /// By which start of the server bytes were taken.
+    fn note(&self, flow: &Flow, verifier: BootVerifier) -> Result<()> {
+        if self.is_shared() {
+            flow.verifiers.note(self.lane.server, self.name(), verifier);
+            return Ok(());
+        }
+        flow.verifiers.note_strictly(self.lane.server, self.name(), verifier)
+    }
+
+    /// What the reply says, and its payload to where it belongs; how many bytes moved.
+    fn take(&mut self, work: &Work, reply: Reply<IoReply>) -> Result<u64> {
+        let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("it has just answered") };
+        let flow = &*work.flow;
+        let Task::Move(buffer) = work.task else {
+            return match connection.completed(tracer, reply, None) {
+                IoReply::Synced { verifier } => self.note(flow, verifier).map(|()| 0),
+                other => Err(unexpected(&other)),
+            };
+        };
+        match &flow.endpoint {
+            Endpoint::FromMemory(..) | Endpoint::FromSource(_) => match connection.completed(tracer, reply, Some(buffer.length)) {
+                IoReply::Written { verifier } => self.note(flow, verifier).map(|()| buffer.length),
+                other => Err(unexpected(&other)),
+            },
+            Endpoint::ToMemory(to, base) => {
+                if reply.header.payload_bytes < buffer.length {
+                    flow.came_short();
+                    check_end(flow, buffer, reply.header.payload_bytes)?;
+                }
+                // SAFETY: the flow owns its memory until it has ended, and this buffer's pieces of it are no other's.
+                let mut pieces = unsafe { pieces_of(to, flow, buffer, *base) };
+                payload::receive(connection, tracer, flow.request, buffer, reply, &mut pieces)?;
+                Ok(buffer.length)
+            }
+            Endpoint::ToSink(sink) => {
+                check_end(flow, buffer, reply.header.payload_bytes)?;
+                memory.resize(reply.header.payload_bytes.min(buffer.length) as usize, 0);
+                payload::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
+                store(&**sink, tracer, flow, buffer, memory)?;
+                Ok(buffer.length)
+            }
+        }
+    }
+}
+
+/// A flow buffer of which the datafile has only so many bytes: a hole, unless the metadata service has said that there is more. (It may
+/// have been cut off since: whoever copies it then has no copy of what it was either.)
+fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
+    let end_bytes = buffer.physical_offset + have_bytes;
+    if have_bytes >= buffer.length || flow.file.may_end(buffer.datafile, end_bytes) {
+        return Ok(());
+    }
+    let id = flow.file.datafile(buffer.datafile);
+    let problem = format!(
+        "datafile {}.{} on target {} ends at byte {end_bytes}, before the file does: bytes of the file are lost, or it was truncated meanwhile",
+        id.file, id.index, id.target
+    );
+    Err(Error::new(ErrorKind::Lost, problem))
+}
+
+/// Fetches a flow buffer's bytes, checksums and sends them.
+fn send(
+    connection: &mut Connection,
+    tracer: &mut Tracer,
+    flow: &Flow,
+    buffer: FlowBuffer,
+    request: &IoRequest,
+    memory: &mut Vec<u8>,
+) -> Result<()> {
+    let layout = flow.file.layout();
+    let (pieces, crc) = match &flow.endpoint {
+        Endpoint::FromMemory(from, base) => {
+            // SAFETY: the flow has the request's memory until it has ended; in this direction nobody writes it.
+            let all = unsafe { from.part(0..from.len()) };
+            let checking = tracer.begin();
+            let gathered = gather(layout, buffer, all, *base);
+            let about = About { parent: flow.request, size_bytes: Some(buffer.length), ..About::default() };
+            tracer.end(checking, SpanKind::AppChecksum, about);
+            gathered
+        }
+        Endpoint::FromSource(source) => fetch(&**source, tracer, flow, buffer, memory)?,
+        Endpoint::ToMemory(..) | Endpoint::ToSink(_) => unreachable!("the caller has looked"),
+    };
+    connection.post(tracer, flow.request, Kind::Io, request, &pieces, crc)?;
+    Ok(())
+}
+
+/// A flow buffer's bytes from a source, with their checksum.
+fn fetch<'a>(
+    source: &'a dyn Source,
+    tracer: &mut Tracer,
+    flow: &Flow,
+    buffer: FlowBuffer,
+    memory: &'a mut Vec<u8>,
+) -> Result<(Vec<IoSlice<'a>>, u32)> {
+    let layout = flow.file.layout();
+    let about = About { parent: flow.request, size_bytes: Some(buffer.length), ..About::default() };
+    if let Some(first) = buffer.pieces(layout).next()
+        && source.in_memory(first.logical_offset, first.length).is_some()
+    {
+        let checking = tracer.begin();
+        let (mut pieces, mut crc) = (Vec::new(), Crc32c::default());
+        for piece in buffer.pieces(layout) {
+            let (mut at, mut left) = (piece.logical_offset, piece.length);
+            while let Some(bytes) = source.in_memory(at, left).filter(|_| left > 0) {
+                crc.update(bytes);
+                pieces.push(IoSlice::new(bytes));
+                (at, left) = (at + bytes.len() as u64, left - bytes.len() as u64);
+            }
+        }
+        tracer.end(checking, SpanKind::AppChecksum, about);
+        return Ok((pieces, crc.finish()));
+    }
+    let reading = tracer.begin();
+    memory.resize(buffer.length as usize, 0);
+    let (mut count, mut offset_bytes) = (0, None);
+    for piece in buffer.pieces(layout) {
+        let at = (piece.physical_offset - buffer.physical_offset) as usize;
+        source.read(&mut memory[at..at + piece.length as usize], piece.logical_offset)?;
+        count += 1;
+        offset_bytes.get_or_insert(piece.logical_offset);
+    }
+    tracer.end(reading, SpanKind::FileRead, About { object: source.object(), count: Some(count), offset_bytes, ..about });
+    let checking = tracer.begin();
+    let crc = crc32c(memory);
+    tracer.end(checking, SpanKind::AppChecksum, about);
+    Ok((vec![IoSlice::new(memory)], crc))
+}
+
+/// Stores a received flow buffer. What is past the datafile's end is a hole, and stays one.
+fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, payload: &[u8]) -> Result<()> {
+    if sink.discards() {
+        return Ok(());
+    }
+    let waiting = tracer.begin();
+    let mut turn = sink.turn().map(|turn| match turn.try_lock() {
+        Some(turn) => turn,
+        None => {
+            let turn = turn.lock();
+            tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *turn, parent: flow.request, ..About::default() });
+            turn
+        }
+    });
+    if let Some(last) = turn.as_deref_mut() {
+        *last = tracer.track();
+    }
+    let writing = tracer.begin();
+    let (mut count, mut offset_bytes) = (0, None);
+    for piece in buffer.pieces(flow.file.layout()) {
+        let from = (piece.physical_offset - buffer.physical_offset) as usize;
+        let have = payload.len().saturating_sub(from).min(piece.length as usize);
+        if have > 0 {
+            sink.write(&payload[from..from + have], piece.logical_offset)?;
+            count += 1;
+            offset_bytes.get_or_insert(piece.logical_offset);
+        }
+    }
+    let about = About {
+        object: sink.object(),
+        count: Some(count.max(1)),
+        offset_bytes,
+        size_bytes: Some(payload.len() as u64),
+        parent: flow.request,
+        ..About::default()
+    };
+    tracer.end(writing, SpanKind::FileWrite, about);
+    Ok(())
+}
+
+/// The pieces of a flow buffer in a request's memory that begins at logical offset `base`.
+///
+/// # Safety
+/// As [`super::memory::RequestMemory::part_mut`]: this buffer's pieces are nobody else's while they are in use.
+unsafe fn pieces_of<'a>(to: &'a RequestMemory, flow: &Flow, buffer: FlowBuffer, base: u64) -> Vec<IoSliceMut<'a>> {
+    let piece = |piece: Piece| {
+        let start = (piece.logical_offset - base) as usize;
+        // SAFETY: the pieces of different flow buffers are disjoint, and the caller has this one's.
+        IoSliceMut::new(unsafe { to.part_mut(start..start + piece.length as usize) })
+    };
+    buffer.pieces(flow.file.layout()).map(piece).collect()
+}

@@ -1,0 +1,87 @@
+//! Where a file's bytes are.
+
+use super::expected::Expected;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::io::{DatafileId, FileId, TargetId};
+use crate::protocol::metadata::Attributes;
+use std::sync::Arc;
+use thalweg_layout::Layout;
+
+/// What is needed to find a file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHandle {
+    id: FileId,
+    path: String,
+    layout: Layout,
+    targets: Vec<TargetId>,
+    /// What the metadata service says of its datafiles.
+    expected: Arc<Expected>,
+}
+
+impl FileHandle {
+    /// File `id` as `layout` over `targets`, called `path` in messages.
+    ///
+    /// # Errors
+    /// When there are not as many targets as datafiles.
+    pub fn new(id: FileId, path: impl Into<String>, layout: Layout, targets: Vec<TargetId>) -> Result<FileHandle> {
+        let path = path.into();
+        if layout.num_datafiles() as usize != targets.len() {
+            let problem = format!("a layout of {} datafiles on {} targets", layout.num_datafiles(), targets.len());
+            return Err(Error::new(ErrorKind::Invalid, problem).on_file(path));
+        }
+        Ok(FileHandle { id, path, layout, targets, expected: Arc::default() })
+    }
+
+    /// A file as the metadata service describes it.
+    ///
+    /// # Errors
+    /// When it is no file, or its layout is one that this program does not know.
+    pub fn from_attributes(path: impl Into<String>, attributes: &Attributes) -> Result<FileHandle> {
+        let path = path.into();
+        let Some(layout) = &attributes.layout else {
+            return Err(Error::new(ErrorKind::IsDirectory, "it is not a file").on_file(path));
+        };
+        let (spec, targets) = (&layout.spec, &layout.targets);
+        let many = targets.len() as u32;
+        match Layout::new(spec, Some(many), many) {
+            Ok(layout) => {
+                let handle = FileHandle::new(attributes.id, path, layout, targets.clone())?;
+                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), ..handle })
+            }
+            Err(e) => Err(Error::new(ErrorKind::Invalid, e.to_string()).on_file(path)),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+    /// What the metadata service says of its datafiles.
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
+    }
+    /// Whether a datafile that ends here may be whole, as far as the metadata service has said.
+    pub(crate) fn may_end(&self, index: u32, end_bytes: u64) -> bool {
+        self.expected.allows_end(&self.layout, index, end_bytes)
+    }
+    /// What it is called in messages.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+    /// How it is laid out.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The target of each datafile.
+    pub fn targets(&self) -> &[TargetId] {
+        &self.targets
+    }
+    /// Datafile `index`.
+    pub fn datafile(&self, index: u32) -> DatafileId {
+        DatafileId { file: self.id, index, target: self.targets[index as usize] }
+    }
+    /// All datafiles.
+    pub fn datafiles(&self) -> impl Iterator<Item = DatafileId> + '_ {
+        (0..self.targets.len() as u32).map(|index| self.datafile(index))
+    }
+}

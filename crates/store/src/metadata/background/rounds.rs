@@ -1,0 +1,86 @@
+//! Ends the rounds of [`crate::metadata::sizes::rounds`].
+
+use crate::error::{Error, Result};
+use crate::metadata::io_servers::IoServers;
+use crate::metadata::namespace::Namespace;
+use crate::sync::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The thread that ends rounds.
+pub(crate) struct Worker {
+    namespace: Arc<Namespace>,
+    io: Arc<dyn IoServers>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// Begins with nothing to do.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
+        let (theirs, their_io) = (Arc::clone(&namespace), Arc::clone(&io));
+        let work = move || {
+            while theirs.boots.rounds.is_due() {
+                if !end(&theirs, &*their_io).unwrap_or(false) {
+                    // Somebody is away: what it has is synced with a later round.
+                    theirs.boots.rounds.wanted();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("metadata rounds".into()).spawn(work);
+        let thread = thread.map_err(|e| Error::system("starting a thread", e))?;
+        Ok(Worker { namespace, io, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ends the current round, if there is a file of it, and the thread: a store that was taken down has nothing that power could take.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn end(&self) -> Result<()> {
+        self.join();
+        if self.namespace.boots.rounds.take_wanted() {
+            end(&self.namespace, &*self.io)?;
+        }
+        Ok(())
+    }
+
+    fn join(&self) {
+        self.namespace.boots.rounds.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// Ends the current round: everything that was written before is put on stable storage at every server that answers. Whether all did.
+///
+/// # Errors
+/// The database's.
+fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
+    let (map, boots, database) = (namespace.map(), &namespace.boots, &*namespace.database);
+    let rounds = &boots.rounds;
+    let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
+    let before = boots.ask(database, &map, io, &everybody);
+    // Whoever is settled from here on is of the next one.
+    let round = rounds.turn();
+    rounds.keep(database)?;
+    let synced: Vec<bool> = std::thread::scope(|scope| {
+        let asked: Vec<_> = map.servers.iter().map(|server| scope.spawn(|| io.sync_all(server).is_ok())).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap_or(false)).collect()
+    });
+    // A machine that was restarted in between has lost what it was to sync.
+    let after = boots.ask(database, &map, io, &everybody);
+    let is_stored = |place: usize| synced[place] && after.is_same_start(&before, place);
+    let stored = map.servers.iter().enumerate().filter(|(place, _)| is_stored(*place));
+    rounds.ended(round, stored.map(|(_, server)| server.name.as_str()));
+    rounds.keep(database)?;
+    Ok((0..map.servers.len()).all(is_stored))
+}

@@ -1,0 +1,241 @@
+//! The embedded database against an ordered map, and against everything that can happen to its log.
+
+use super::*;
+use crate::metadata::database::embedded::{Embedded, Options};
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::database::{Database, DatabaseError, Table, Transaction, Unwatched, Verdict, write};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Puts (`Some`) and deletes, all or none.
+    Transaction(Vec<(u8, Vec<u8>, Option<u8>)>, bool),
+    Scan(u8, Vec<u8>, Option<Vec<u8>>, usize),
+    Checkpoint,
+    Sync,
+    /// Opened again after a kill.
+    Kill,
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(0_u8..3, 0..4)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let change = (0_u8..3, key(), prop::option::of(any::<u8>()));
+    prop_oneof![
+        8 => (prop::collection::vec(change, 0..6), any::<bool>()).prop_map(|(c, keep)| Step::Transaction(c, keep)),
+        4 => (0_u8..3, key(), prop::option::of(key()), 1_usize..9).prop_map(|(t, p, a, n)| Step::Scan(t, p, a, n)),
+        1 => Just(Step::Checkpoint),
+        1 => Just(Step::Sync),
+        1 => Just(Step::Kill),
+    ]
+}
+
+fn play(database: &dyn Database, changes: &[(u8, Vec<u8>, Option<u8>)], keep: bool) {
+    database
+        .write(&mut Unwatched, &mut |t| {
+            for (table, key, value) in changes {
+                let table = Table::ALL[usize::from(*table)];
+                match value {
+                    Some(value) => t.put(table, key, vec![*value; 20]),
+                    None => t.delete(table, key),
+                }
+                assert_eq!(t.get(table, key).unwrap(), value.map(|v| vec![v; 20]), "a transaction sees its own changes");
+            }
+            Ok(if keep { Verdict::Commit } else { Verdict::Abandon })
+        })
+        .unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_embedded_database_is_an_ordered_map(steps in prop::collection::vec(step(), 1..40)) {
+        let directory = scratch();
+        let mut embedded = Some(Embedded::open(directory.path(), SMALL).unwrap());
+        let model = InMemory::default();
+        for step in &steps {
+            let database = embedded.as_ref().unwrap();
+            match step {
+                Step::Transaction(changes, keep) => {
+                    play(database, changes, *keep);
+                    play(&model, changes, *keep);
+                }
+                Step::Scan(table, prefix, after, most) => {
+                    let table = Table::ALL[usize::from(*table)];
+                    let ask = |d: &dyn Database| {
+                        let mut found = rows(d, table, prefix, after.as_deref(), usize::MAX);
+                        found.retain(|row| !row.0.starts_with(b"database."));
+                        found.truncate(*most);
+                        found
+                    };
+                    prop_assert_eq!(ask(database), ask(&model));
+                }
+                Step::Checkpoint => database.checkpoint().unwrap(),
+                Step::Sync => database.sync(&mut Unwatched).unwrap(),
+                Step::Kill => {
+                    drop(embedded.take());
+                    embedded = Some(Embedded::open(directory.path(), SMALL).unwrap());
+                }
+            }
+        }
+        prop_assert_eq!(everything(embedded.as_ref().unwrap()), everything(&model));
+        drop(embedded.take());
+        prop_assert_eq!(everything(&Embedded::open(directory.path(), LARGE).unwrap()), everything(&model));
+    }
+}
+
+#[test]
+fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
+    let (killed, log, bytes) = killed_after_thirty();
+    let mut before = 10;
+    // Every byte of the header and the first records, then every few.
+    for cut in (0..400).chain((400..bytes.len()).step_by(5)).chain([bytes.len()]) {
+        let copy = copy_of(killed.path());
+        std::fs::write(copy.path().join(log.file_name().unwrap()), &bytes[..cut]).unwrap();
+        let database = open_copy(copy.path());
+        let count = prefix_length(&database);
+        assert!(count == before || count == before + 1, "{count} transactions after {before} with {cut} bytes of log");
+        let found = database.recovery();
+        assert_eq!(found.replayed, count - 10);
+        assert_eq!(found.note().is_some(), found.dropped_bytes > 0, "what is dropped is told");
+        let kept: Vec<_> = found.aside.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        assert_eq!(kept, if found.dropped_bytes > 0 { vec![bytes[..cut].to_vec()] } else { vec![] }, "and kept");
+        before = count;
+        if cut % 97 == 0 {
+            // Life goes on from there, and is not lost by the next kill.
+            (count..count + 3).for_each(|i| history(&database, i));
+            let again = copy_of(copy.path());
+            assert_eq!(prefix_length(&open_copy(again.path())), count + 3);
+        }
+    }
+    assert_eq!(before, 30, "a whole log loses nothing");
+}
+
+#[test]
+fn garbage_after_the_log_is_dropped() {
+    let (killed, log, bytes) = killed_after_thirty();
+    for garbage in [vec![0; 4096], vec![0xff; 100], bytes.clone()] {
+        let copy = copy_of(killed.path());
+        let mut long = bytes.clone();
+        long.extend_from_slice(&garbage);
+        std::fs::write(copy.path().join(log.file_name().unwrap()), &long).unwrap();
+        let database = open_copy(copy.path());
+        assert_eq!(prefix_length(&database), 30);
+        assert_eq!(database.recovery().dropped_bytes, garbage.len() as u64);
+    }
+}
+
+#[test]
+fn what_was_synced_survives_the_loss_of_everything_that_was_not() {
+    let directory = scratch();
+    let database = Embedded::open(directory.path(), LARGE).unwrap();
+    let mut next = 0;
+    for round in 1..12 {
+        if round % 3 == 0 {
+            database.checkpoint().unwrap();
+        }
+        let synced = next + 1 + round * 3 % 11;
+        (next..synced).for_each(|i| history(&database, i));
+        database.sync(&mut Unwatched).unwrap();
+        let log = segments(directory.path()).pop().unwrap();
+        let on_media = log.metadata().unwrap().len();
+        next = synced + round % 4;
+        (synced..next).for_each(|i| history(&database, i));
+        let copy = copy_of(directory.path());
+        let log = std::fs::File::options().write(true).open(copy.path().join(log.file_name().unwrap())).unwrap();
+        log.set_len(on_media).unwrap();
+        assert_eq!(prefix_length(&open_copy(copy.path())), synced);
+    }
+}
+
+#[test]
+fn a_log_of_another_database_or_a_newer_version_is_refused() {
+    let (killed, log, _) = killed_after_thirty();
+    let (other, other_log, other_bytes) = killed_after_thirty();
+    drop(other);
+    assert_eq!(log.file_name(), other_log.file_name());
+    let copy = copy_of(killed.path());
+    std::fs::write(copy.path().join(log.file_name().unwrap()), &other_bytes).unwrap();
+    let error = Embedded::open(copy.path(), LARGE).unwrap_err().to_string();
+    assert!(error.contains("belongs to the database"), "{error}");
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let directory = scratch();
+    let _first = Embedded::open(directory.path(), LARGE).unwrap();
+    let error = Embedded::open(directory.path(), LARGE).unwrap_err().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+}
+
+#[test]
+fn transactions_of_many_threads_are_serial_and_all_there_after_a_kill() {
+    let directory = scratch();
+    let database = Arc::new(Embedded::open(directory.path(), Options { segment_bytes: 20_000, ..LARGE }).unwrap());
+    const THREADS: u64 = 6;
+    const EACH: u64 = 200;
+    let number =
+        |t: &dyn Transaction, key: &[u8]| t.get(Table::State, key).unwrap().map_or(0, |v| u64::from_le_bytes(v.try_into().unwrap()));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let database = &database;
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    commit(&**database, |t| {
+                        let total = number(t, b"total") + 1;
+                        t.put(Table::State, b"total", total.to_le_bytes().to_vec());
+                        t.put(Table::Entries, format!("{thread} {i}").as_bytes(), total.to_le_bytes().to_vec());
+                    });
+                    if i % 50 == 0 {
+                        database.sync(&mut Unwatched).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let copy = copy_of(directory.path());
+    drop(database);
+    for directory in [directory.path(), copy.path()] {
+        let database = open_copy(directory);
+        let mut totals: Vec<u64> = rows(&database, Table::Entries, b"", None, usize::MAX)
+            .into_iter()
+            .map(|(_, v)| u64::from_le_bytes(v.try_into().unwrap()))
+            .collect();
+        totals.sort_unstable();
+        assert!(totals.into_iter().eq(1..=THREADS * EACH));
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_else_until_there_is_room() {
+    let Some(mounted) = SmallDisk::mount(4 << 20) else {
+        println!("SKIPPED: mounting a small file system needs root");
+        return;
+    };
+    let directory = mounted.path.join("database");
+    let database = Embedded::open(&directory, LARGE).unwrap();
+    history(&database, 0);
+    let filler = mounted.path.join("filler");
+    std::fs::write(&filler, vec![1; 64 << 10]).unwrap();
+    let mut filled = std::fs::File::options().append(true).open(&filler).unwrap();
+    while std::io::Write::write_all(&mut filled, &[1; 4096]).is_ok() {}
+    let big = |t: &mut dyn Transaction| -> Result<(), DatabaseError> {
+        t.put(Table::Extended, b"big", vec![7; 200_000]);
+        Ok(())
+    };
+    let error = write(&database, &mut Unwatched, big).unwrap_err();
+    assert!(error.full, "{error}");
+    assert_eq!(rows(&database, Table::Extended, b"", None, 9).len(), 0);
+    drop(filled);
+    std::fs::remove_file(&filler).unwrap();
+    write(&database, &mut Unwatched, big).unwrap();
+    history(&database, 1);
+    drop(database);
+    let database = Embedded::open(&directory, LARGE).unwrap();
+    assert_eq!(rows(&database, Table::Extended, b"", None, 9).len(), 1);
+    assert_eq!(rows(&database, Table::Entries, b"", None, 9).len(), 2);
+}

@@ -1,0 +1,4 @@
+//! The namespace against a model, and rule by rule.
+
+mod model;
+mod rules;

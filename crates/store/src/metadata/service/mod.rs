@@ -1,0 +1,24 @@
+//! The metadata service on the wire: one operation of the namespace for each request, in the order of the
+//! connection; what its client has open is remembered as long as the connection lives.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `session` | one client's connection |
+//! | `operations` | what depends on nothing that the client asked before |
+//! | `stat` | attributes and pages, with the sizes that can be proved |
+//! | `cursors` | pages that are asked for before the page before them has come |
+//! | `openings` | what one client has open |
+//! | `drafts` | files that copies have made and not finished |
+//! | `state` | what the service is made of |
+
+mod cursors;
+mod drafts;
+mod openings;
+mod operations;
+mod session;
+#[cfg(test)]
+mod size_model;
+mod stat;
+mod state;
+
+pub(crate) use state::{MetadataOptions, MetadataService};

@@ -1,0 +1,174 @@
+//! What one client has open.
+
+use super::MetadataService;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::Unwatched;
+use crate::metadata::database::Watch;
+use crate::metadata::namespace::tree::shown_place;
+use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Files one connection may have open.
+const OPEN_FILES: usize = 1 << 16;
+
+/// One client's open files. Dropped with the connection: who was writing then may have sent what has not arrived.
+pub(super) struct Openings {
+    service: Arc<MetadataService>,
+    open: HashMap<FileId, Uses>,
+    /// Drafts that this client makes.
+    drafts: HashSet<FileId>,
+    /// Those that it has closed with the last request, which may have renamed them.
+    finished: Vec<FileId>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    reading: u32,
+    writing: u32,
+}
+
+impl Drop for Openings {
+    fn drop(&mut self) {
+        let mut ends = Vec::new();
+        for (id, uses) in std::mem::take(&mut self.open) {
+            ends.extend((0..uses.writing).map(|_| (id, End::Unknown)));
+            (0..uses.reading + uses.writing).for_each(|_| self.service.intents.closed(id));
+        }
+        let drafts: Vec<FileId> = self.drafts.drain().chain(self.finished.drain(..)).collect();
+        self.service.drafts.end(self.service.namespace(), &drafts);
+        // A failure leaves their rows open, which is what they are to be.
+        let _ = self.service.namespace().closed(&mut Unwatched, &ends);
+    }
+}
+
+impl Openings {
+    /// Nothing is open.
+    pub(super) fn new(service: Arc<MetadataService>) -> Openings {
+        Openings { service, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
+    }
+
+    /// Whether one more may be opened.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooMany`].
+    pub(super) fn room(&self, more: usize) -> Result<()> {
+        if self.open.len() + more > OPEN_FILES {
+            return Err(Error::new(ErrorKind::TooMany, format!("{OPEN_FILES} files are open on this connection: close some")));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: FileId, write: bool) {
+        let uses = self.open.entry(id).or_default();
+        *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
+    }
+
+    /// A file that was made to be open for writing.
+    pub(super) fn made(&mut self, id: FileId, is_draft: bool) {
+        if is_draft {
+            self.drafts.insert(id);
+            self.service.drafts.made(id);
+        }
+        self.service.intents.opened(id);
+        self.note(id, true);
+    }
+
+    /// What the client says that it has closed.
+    pub(super) fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
+        // Those that were closed before and have not got their name since are left as they are.
+        self.service.drafts.end(self.service.namespace(), &std::mem::take(&mut self.finished));
+        let mut ends = Vec::new();
+        for Closed { file, write, end } in closed {
+            let Some(uses) = self.open.get_mut(file) else { continue };
+            let count = if *write { &mut uses.writing } else { &mut uses.reading };
+            if *count == 0 {
+                continue;
+            }
+            *count -= 1;
+            let Uses { reading, writing } = *uses;
+            if reading + writing == 0 {
+                self.open.remove(file);
+            }
+            if *write && writing == 0 && self.drafts.remove(file) {
+                self.finished.push(*file);
+            }
+            if *write {
+                ends.push((*file, *end));
+            }
+            self.service.intents.closed(*file);
+        }
+        for (id, end) in &mut ends {
+            if let End::Written { is_synced, .. } = end {
+                *is_synced = *is_synced && self.service.was_all_synced(*id);
+            }
+        }
+        if !ends.is_empty() {
+            let unknown = self.service.namespace().closed(watch, &ends)?;
+            self.service.settler.look_at(unknown);
+        }
+        Ok(())
+    }
+
+    /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file that is half truncated.
+    pub(super) fn open(&mut self, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
+        self.room(1)?;
+        let service = Arc::clone(&self.service);
+        let namespace = service.namespace();
+        let found = namespace.open_file(place)?;
+        let id = found.id;
+        let gone = || Error::new(ErrorKind::NotFound, "it was removed").on_file(shown_place(place));
+        if found.links > 0 {
+            service.intents.opened(id);
+        } else if !service.intents.opened_orphan(id) {
+            return Err(gone());
+        }
+        let ready = service.intents.truncate_now(id, watch).and_then(|()| match write {
+            true => namespace.opened_for_writing(watch, &[id], false),
+            false => Ok(()),
+        });
+        if let Err(error) = ready {
+            service.intents.closed(id);
+            return Err(error.on_file(shown_place(place)));
+        }
+        self.note(id, write);
+        // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
+        // this is it.
+        match service.stat_to_open(&Place::of(id)) {
+            Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
+            _ => {
+                self.close(watch, &[Closed { file: id, write, end: End::Read }])?;
+                Err(gone())
+            }
+        }
+    }
+
+    /// The client says what it had open before this start, or before its connection broke. Those that are still there.
+    pub(super) fn reopen(&mut self, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
+        let ids: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
+        let service = Arc::clone(&self.service);
+        let there: HashMap<FileId, bool> = service.namespace().still_there(&ids)?.into_iter().collect();
+        let (mut reopened, mut writing) = (Vec::with_capacity(there.len()), Vec::new());
+        for (id, write) in files {
+            self.room(1)?;
+            let Some(has_names) = there.get(id) else { continue };
+            if *has_names {
+                service.intents.opened(*id);
+            } else if !service.intents.opened_orphan(*id) {
+                continue;
+            }
+            reopened.push((*id, *write));
+            if *write {
+                writing.push(*id);
+            }
+        }
+        if let Err(error) = service.namespace().opened_for_writing(watch, &writing, true) {
+            reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
+            return Err(error);
+        }
+        // A failure leaves them abandoned, and their copies end all the same.
+        self.drafts.extend(service.drafts.begin(service.namespace(), watch, &writing).unwrap_or_default());
+        reopened.iter().for_each(|(id, write)| self.note(*id, *write));
+        Ok(reopened.into_iter().map(|(id, _)| id).collect())
+    }
+}

@@ -1,0 +1,192 @@
+//! One client's connection: what depends on what it asked before, and the requests as such.
+
+use super::MetadataService;
+use super::cursors::Continued;
+use super::openings::Openings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::metadata::database::{Stage, Watch};
+use crate::metadata::locks::keeper::Life;
+use crate::metadata::locks::table::Outcome;
+use crate::protocol::common::{Hello, HelloReply, ServiceKind};
+use crate::protocol::locks::{LockOperation, LockReply};
+use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
+use crate::wire::{Exchange, Kind, Service, Session, VERSION};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId, machine};
+
+impl Service for MetadataService {
+    fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
+        let store = self.namespace.map().store;
+        if let Some(meant) = hello.store
+            && meant != store
+        {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("this is the store {store:016x}, not {meant:016x}: another store took over its address"),
+            ));
+        }
+        Ok(HelloReply {
+            version: VERSION,
+            server: self.options.name.clone(),
+            service: ServiceKind::Metadata,
+            node: self.options.node.clone(),
+            boot_id: machine::boot_id(),
+            verifier: self.verifier,
+            store,
+            service_start: self.namespace.service_start(),
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Metadata
+    }
+
+    fn stopping(&self) {
+        self.drafts.stop();
+        self.locks.stop();
+    }
+
+    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+        Box::new(ClientSession::new(self))
+    }
+}
+
+/// One client's connection.
+pub(super) struct ClientSession {
+    service: Arc<MetadataService>,
+    open: Openings,
+    continued: Continued,
+    /// The client's, if it locks.
+    life: Option<Life>,
+}
+
+impl Session for ClientSession {
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let request: MetadataRequest = exchange.body()?;
+        let about = exchange.about();
+        let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
+        let reply = self.request(request, &mut watch)?;
+        exchange.reply(&reply)
+    }
+}
+
+impl ClientSession {
+    pub(super) fn new(service: Arc<MetadataService>) -> ClientSession {
+        ClientSession { open: Openings::new(Arc::clone(&service)), continued: Continued::default(), service, life: None }
+    }
+
+    pub(super) fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        if request.closed.len() > limits::CLOSED {
+            return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
+        }
+        self.open.close(watch, &request.closed)?;
+        self.answer(request.operation, watch)
+    }
+
+    /// What depends on the connection is answered here, everything else by the service.
+    fn answer(&mut self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        let service = Arc::clone(&self.service);
+        let namespace = &service.namespace;
+        if operation.begins_writing() {
+            namespace.boots.meet(&**namespace.database(), &namespace.map(), &*service.servers);
+        }
+        Ok(match operation {
+            Operation::List { place, after, most, detail, walk } => {
+                let Some(after) = self.continued.begin(walk, after)? else {
+                    return Ok(MetadataReply::Page { entries: Vec::new(), more: false });
+                };
+                let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
+                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| entry.name.as_bytes()));
+                MetadataReply::Page { entries, more }
+            }
+            Operation::Create { place, owner, existing, layout, node } => {
+                self.open.room(1)?;
+                let (made, removed) = namespace.create_open(watch, &place, owner, existing, &layout, &node)?;
+                self.open.made(made.id, existing == Existing::Draft);
+                service.finish(removed);
+                MetadataReply::Attributes(made)
+            }
+            Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
+            Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(watch, &place, write)?),
+            Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(watch, &files)?),
+            Operation::Many { operations } => {
+                let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
+                self.open.room(creates)?;
+                let mut done = namespace.many(watch, &operations)?;
+                done.opened.iter().for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
+                service.prove_outcomes(watch, &mut done);
+                if done.removed {
+                    service.intents.look();
+                }
+                MetadataReply::Each(done.each)
+            }
+            other => service.answer(other, watch)?,
+        })
+    }
+
+    fn lock(&mut self, operation: LockOperation, watch: &mut dyn Watch) -> Result<LockReply> {
+        let locks = Arc::clone(&self.service.locks);
+        match operation {
+            LockOperation::Hello { client } => {
+                self.life = Some(locks.hello(client, watch)?);
+                return Ok(LockReply::Done);
+            }
+            LockOperation::Grants { client, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into());
+                return locks.grants(client, wait).map(LockReply::Tickets);
+            }
+            _ => {}
+        }
+        let Some(life) = &self.life else {
+            return Err(Error::new(ErrorKind::Invalid, "a client that locks says hello first"));
+        };
+        Ok(match operation {
+            LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
+            LockOperation::Lock { request, ticket } => match life.lock(&request, ticket)? {
+                Outcome::Granted => LockReply::Done,
+                Outcome::Queued => LockReply::Queued,
+            },
+            LockOperation::Cancel { ticket, request } => LockReply::Cancelled { granted: life.cancel(ticket, &request) },
+            LockOperation::Unlock { range } => {
+                life.unlock(&range)?;
+                LockReply::Done
+            }
+            LockOperation::UnlockAll { file, owner } => {
+                life.unlock_all(file, owner)?;
+                LockReply::Done
+            }
+            LockOperation::Test { request } => LockReply::Held(life.test(&request)),
+            LockOperation::Hello { .. } | LockOperation::Grants { .. } => unreachable!("answered above"),
+        })
+    }
+}
+
+/// Turns the database's stages into spans of the connection's thread.
+struct Traced<'a> {
+    about: About,
+    begun: Option<Begun>,
+    tracer: &'a mut Tracer,
+}
+
+impl Watch for Traced<'_> {
+    fn track(&self) -> Option<TrackId> {
+        self.tracer.track()
+    }
+
+    fn begin(&mut self) {
+        self.begun = Some(self.tracer.begin());
+    }
+
+    fn end(&mut self, stage: Stage) {
+        let Some(begun) = self.begun.take() else { return };
+        let (kind, about) = match stage {
+            Stage::Wait(waker_track) => (SpanKind::WaitLock, About { waker_track, ..self.about }),
+            Stage::LogWrite(bytes) => (SpanKind::FileWrite, About { size_bytes: Some(bytes), ..self.about }),
+            Stage::LogSync => (SpanKind::FileSync, self.about),
+        };
+        self.tracer.end(begun, kind, about);
+    }
+}

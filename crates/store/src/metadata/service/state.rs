@@ -1,0 +1,99 @@
+//! What the service is made of.
+
+use super::drafts::Drafts;
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::metadata::background::intents::Intents;
+use crate::metadata::background::rounds;
+use crate::metadata::background::settler::Settler;
+use crate::metadata::io_servers::IoServers;
+use crate::metadata::locks::keeper::Locks;
+use crate::metadata::namespace::Namespace;
+use crate::protocol::common::BootVerifier;
+use crate::protocol::metadata::Status;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the service introduces itself, and where it lives.
+#[derive(Clone, Debug)]
+pub(crate) struct MetadataOptions {
+    /// Its name, for messages: `metadata`.
+    pub name: String,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// Where its database is.
+    pub directory: PathBuf,
+    /// How long clients of an earlier start have to say which files they have open.
+    pub grace: Duration,
+    /// Identifies the start of the machine that it is on.
+    pub boot_id: String,
+}
+
+/// The metadata service of one store.
+pub(crate) struct MetadataService {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) intents: Intents,
+    pub(super) settler: Settler,
+    pub(super) servers: Arc<dyn IoServers>,
+    rounds: rounds::Worker,
+    pub(super) locks: Arc<Locks>,
+    pub(super) drafts: Drafts,
+    pub(super) verifier: BootVerifier,
+    pub(super) options: MetadataOptions,
+}
+
+impl MetadataService {
+    /// A service over a namespace. `servers` is how it speaks to the I/O servers.
+    ///
+    /// # Errors
+    /// When no thread can be started, and the database's.
+    pub(crate) fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
+        namespace.boots.start(&**namespace.database(), &options.boot_id)?;
+        let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
+        let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
+        let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers))?;
+        let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
+        let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
+        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, drafts, verifier: BootVerifier::random(), options })
+    }
+
+    /// The namespace it serves.
+    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
+        &self.namespace
+    }
+
+    /// Leaves word that it was stopped in good order, and puts everything on stable storage, files' bytes too as far as their servers
+    /// answer. Nobody may be connected any more.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.rounds.end()?;
+        self.namespace.boots.stop(&**self.namespace.database())?;
+        Ok(self.namespace.database().close()?)
+    }
+
+    pub(super) fn status(&self) -> Result<Status> {
+        let fs = rustix::fs::statvfs(&self.options.directory)
+            .map_err(|e| Error::system(format!("space of {}", self.options.directory.display()), e))?;
+        let mut pending_intents = 0;
+        let mut after = None;
+        // Bounded: whoever has more than this many has a server that is away.
+        for _ in 0..64 {
+            let page = self.namespace.intents(after, 1024)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            pending_intents += page.len() as u64;
+        }
+        let (locks, lock_waits) = self.locks.counts();
+        Ok(Status {
+            size_bytes: fs.f_blocks.saturating_mul(fs.f_frsize),
+            free_bytes: fs.f_bavail.saturating_mul(fs.f_frsize),
+            pending_intents,
+            open_files: self.intents.open_files() as u64,
+            locks: locks as u64,
+            lock_waits: lock_waits as u64,
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! One connection, on its thread: receives requests, and records its work on them where its client has asked for that.
+
+use super::newcomers::Client;
+use super::requests::{Parts, finish};
+use super::service::{Session, Shared};
+use super::sessions::RecordingSession;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::wire::exchange::{Exchange, request_header};
+use crate::wire::header::{HEADER_BYTES, Header, Kind};
+use crate::wire::socket;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_trace::{About, Begun, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
+
+/// One connection, on its thread.
+pub(super) struct Served<'a> {
+    number: u64,
+    stream: &'a TcpStream,
+    peer: SocketAddr,
+    /// By when it has to have said hello.
+    hello_by: Instant,
+    client: Option<Client>,
+    name: String,
+    shared: &'a Shared,
+    session: Option<Box<dyn Session>>,
+    recording: Option<Recording>,
+    /// Sessions that end with this connection.
+    started: Vec<u32>,
+    body: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// The recording session of the connection's last recorded request.
+struct Recording {
+    number: u32,
+    session: Arc<RecordingSession>,
+    tracer: Tracer,
+    object: Option<ObjectId>,
+}
+
+/// What became of the connection.
+enum Next {
+    Continue,
+    Close,
+}
+
+impl<'a> Served<'a> {
+    pub(super) fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+        stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
+        socket::set_silence(stream, limits::SERVER_SILENCE)?;
+        socket::keep_alive(stream)?;
+        let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
+        let name = format!("{peer} > {local}");
+        Ok(Served {
+            number,
+            stream,
+            peer,
+            hello_by: Instant::now() + limits::HELLO,
+            client: None,
+            name,
+            shared,
+            session: None,
+            recording: None,
+            started: Vec::new(),
+            body: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    pub(super) fn run(&mut self) {
+        loop {
+            let waiting = self.recording.as_mut().map(|r| r.tracer.begin());
+            match self.one(waiting) {
+                Ok(Next::Continue) => {}
+                Ok(Next::Close) | Err(_) => return,
+            }
+            if self.shared.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
+    /// been told if that was possible.
+    fn one(&mut self, waiting: Option<Begun>) -> Result<Next> {
+        let mut bytes = [0_u8; HEADER_BYTES];
+        let is_new = self.session.is_none();
+        let is_there = match is_new {
+            true => socket::receive_by(self.stream, &mut bytes, self.hello_by).map_err(no_hello)?,
+            false => self.wait_for_header(&mut bytes)?,
+        };
+        if !is_there {
+            return Ok(Next::Close);
+        }
+        let received = Header::decode(&bytes).and_then(|header| {
+            if is_new && (header.body_bytes > limits::HELLO_BYTES || header.payload_bytes > 0) {
+                let problem = format!("the first message of a connection must be a hello, of at most {} bytes", limits::HELLO_BYTES);
+                return Err(Error::new(ErrorKind::Protocol, problem));
+            }
+            self.body.resize(header.body_bytes as usize, 0);
+            match is_new {
+                true => socket::receive_by(self.stream, &mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
+                false => socket::receive_exact(self.stream, &mut self.body)
+                    .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?,
+            }
+            Header::verify(&bytes, &self.body)?;
+            if header.reply {
+                return Err(Error::new(ErrorKind::Protocol, "a reply where a request was expected"));
+            }
+            Ok(header)
+        });
+        let header = match received {
+            Ok(header) => header,
+            Err(error) => {
+                let header = request_header(Kind::Common, 0, 0, 0, 0);
+                self.answer(header, None, |_, exchange, _| exchange.refuse(&error.clone()))?;
+                self.linger();
+                return Err(error);
+            }
+        };
+        self.answer(header, waiting, |parts, exchange, header| parts.dispatch(exchange, header))?;
+        Ok(Next::Continue)
+    }
+
+    /// Waits as long as it takes for the first byte of a header; `false`: the client has closed the connection.
+    fn wait_for_header(&self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
+        let mut have = 0;
+        while have < bytes.len() {
+            match rustix::net::recv(self.stream, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
+                Ok((_, 0)) => return Ok(false),
+                Ok((_, n)) => have += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) if have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
+                Err(e) => return Err(socket::failure("a request was received", e.into(), limits::SERVER_SILENCE)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
+    /// resets it, and the peer would never read why.
+    fn linger(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = socket::set_silence(self.stream, Duration::from_millis(200));
+        let mut sink = [0_u8; 4096];
+        for _ in 0..256 {
+            match rustix::net::recv(self.stream, &mut sink, rustix::net::RecvFlags::empty()) {
+                Ok((_, n)) if n > 0 => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Chooses the recording of a request, runs `work` on it, and leaves the connection ready for the next one.
+    fn answer(
+        &mut self,
+        header: Header,
+        waiting: Option<Begun>,
+        work: impl FnOnce(&mut Parts<'_>, &mut Exchange<'_>, Header) -> Result<()>,
+    ) -> Result<()> {
+        let continued = self.recording.as_ref().is_some_and(|r| r.number == header.session);
+        if !continued {
+            self.choose_recording(header.session);
+        }
+        let mut off = Tracer::off();
+        let (tracer, object, session) = match &mut self.recording {
+            Some(r) => (&mut r.tracer, r.object, Some(Arc::clone(&r.session))),
+            None => (&mut off, None, None),
+        };
+        let working = session.as_ref().map(RecordingSession::working);
+        let request = RequestId::new(header.request);
+        if let (true, Some(waiting)) = (continued, waiting) {
+            let size_bytes = Some((HEADER_BYTES + self.body.len()) as u64);
+            tracer.end(waiting, SpanKind::NetReceive, About { object, request, size_bytes, ..About::default() });
+        }
+        let serving = tracer.begin();
+        let mut exchange = Exchange {
+            stream: self.stream,
+            header,
+            body: &self.body,
+            payload_left: header.payload_bytes,
+            replied: false,
+            scratch: &mut self.scratch,
+            tracer,
+            mode: session.as_ref().map(|s| &s.mode),
+            object,
+            span: serving.id(),
+        };
+        let mut parts = Parts {
+            session: &mut self.session,
+            shared: self.shared,
+            number: self.number,
+            peer: self.peer,
+            client: &mut self.client,
+            started: &mut self.started,
+        };
+        // What unwinding leaves of the connection's state is not used again: it is closed.
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&mut parts, &mut exchange, header)));
+        let panicked = worked.as_ref().err().map(|panic| self.shared.panicked(&**panic));
+        let worked = worked.unwrap_or_else(|_| Err(panicked.clone().expect("it is here only then")));
+        let done = finish(worked, &mut exchange, &self.shared.options.name);
+        let size_bytes = (header.payload_bytes > 0).then_some(header.payload_bytes);
+        tracer.end(serving, SpanKind::RpcServe, About { object, request, size_bytes, ..About::default() });
+        tracer.flush();
+        drop(working);
+        let Some(panicked) = panicked else { return done };
+        self.linger();
+        Err(panicked)
+    }
+
+    fn choose_recording(&mut self, number: u32) {
+        let session = (number != 0).then(|| self.shared.sessions.get(number)).flatten();
+        self.recording = session.map(|session| {
+            let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
+            let object = session.mode.object(ObjectKind::Connection, &self.name, &[]);
+            Recording { number, session, tracer, object }
+        });
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        for number in &self.started {
+            self.shared.sessions.stop(*number);
+        }
+        if let Some(client) = &self.client {
+            self.shared.clients.leave(client);
+        }
+    }
+}
+
+fn no_hello(error: std::io::Error) -> Error {
+    socket::failure("a hello was awaited", error, limits::HELLO)
+}

@@ -1,0 +1,124 @@
+//! What a server does with requests, and what its connections share.
+
+use super::failure::Failure;
+use super::newcomers::{Clients, Newcomers};
+use super::sessions::{Budget, Sessions};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::protocol::common::{Hello, HelloReply};
+use crate::sync::{Mutex, MutexGuard};
+use crate::wire::descriptors::Counted;
+use crate::wire::exchange::Exchange;
+use crate::wire::header::Kind;
+use std::any::Any;
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
+
+/// What a server does with requests.
+pub trait Service: Send + Sync + 'static {
+    /// How it introduces itself; an error refuses the client. Versions are negotiated before.
+    ///
+    /// # Errors
+    /// When this client must not be served (another store's, no credential).
+    fn hello(&self, hello: &Hello, peer: SocketAddr) -> Result<HelloReply>;
+
+    /// Which kind of message it takes, besides the common ones.
+    fn kind(&self) -> Kind;
+
+    /// The server stops: whatever requests wait for here does not come, and they are answered.
+    fn stopping(&self) {}
+
+    /// Whether a request that panicked may leave something half-changed that others see: then nothing more is answered.
+    fn stops_after_a_panic(&self) -> bool {
+        true
+    }
+
+    /// A connection has said hello: what keeps its state.
+    fn session(self: Arc<Self>, hello: &Hello, peer: SocketAddr) -> Box<dyn Session>;
+}
+
+/// One connection's state on a server. Lives on the connection's thread.
+pub trait Session {
+    /// Works on one request and replies to it. An error returned before a reply was sent is sent as the reply; the
+    /// connection lives on unless [`Error::breaks_connection`].
+    ///
+    /// # Errors
+    /// Whatever the client is to be told.
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()>;
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Connections of clients at a time, as far as there are descriptors for them.
+    pub connections: usize,
+    /// Memory for recordings.
+    pub recordings: Arc<Budget>,
+    /// May listen on other addresses than loopback.
+    pub beyond_loopback: bool,
+    /// The track's name for a peer is `{name} connection {peer}`.
+    pub name: String,
+    /// The label of this machine.
+    pub node: String,
+}
+
+impl ServeOptions {
+    /// On loopback, with the default bounds.
+    pub fn new(name: impl Into<String>, node: impl Into<String>) -> ServeOptions {
+        let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
+        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into() }
+    }
+}
+
+/// All connections, by number: a handle to shut each down, and its thread.
+type Open = HashMap<u64, (Arc<TcpStream>, Option<JoinHandle<()>>)>;
+
+/// What the connections of a server share.
+pub(super) struct Shared {
+    pub service: Arc<dyn Service>,
+    pub options: ServeOptions,
+    pub stopping: AtomicBool,
+    pub sessions: Sessions,
+    pub next: AtomicU64,
+    open: Mutex<Open>,
+    pub failure: Failure,
+    pub newcomers: Newcomers,
+    pub clients: Clients,
+    _counted: Counted,
+}
+
+impl Shared {
+    pub(super) fn new(service: Arc<dyn Service>, options: ServeOptions) -> Shared {
+        Shared {
+            service,
+            sessions: Sessions::new(Arc::clone(&options.recordings)),
+            options,
+            stopping: AtomicBool::new(false),
+            next: AtomicU64::new(1),
+            open: Mutex::default(),
+            failure: Failure::default(),
+            newcomers: Newcomers::default(),
+            clients: Clients::default(),
+            _counted: Counted::server(),
+        }
+    }
+
+    pub(super) fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock()
+    }
+
+    /// A request panicked: what its client is told.
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let stops = self.service.stops_after_a_panic();
+        let error = self.failure.panicked(&self.options.name, panic, stops);
+        if stops {
+            // Whoever waits here for another's request is answered.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.service.stopping()));
+        }
+        error
+    }
+}

@@ -1,0 +1,265 @@
+//! Recording sessions: a client asks a server to trace what it does for that client, and fetches it.
+//!
+//! A session's events stay in the server's memory, up to a bound, and are lost (and counted) past it: tracing must never
+//! slow the data path down or fill a disk. A session lives as long as the connection that asked for it.
+//!
+//! All sessions share one budget of memory. Half of it is set aside, in equal parts for as many sessions as there can be, so that each
+//! can keep something, whatever the others do. Of the other half each may have as much as is left to others.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::sync::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+use thalweg_trace::{Event, HostId, IdSpace, Loss, Mode, Role, Sink};
+
+/// Events that are kept in one piece of memory.
+const CHUNK_EVENTS: usize = 1024;
+
+/// Memory that sessions share.
+#[derive(Debug)]
+pub struct Budget {
+    most_bytes: u64,
+    /// Servers whose sessions share it.
+    servers: AtomicU64,
+    /// In use of the half that is set aside for each.
+    own_bytes: AtomicU64,
+    /// In use of the half that is there for all.
+    shared_bytes: AtomicU64,
+}
+
+/// What a session has of a budget.
+#[derive(Debug, Default)]
+struct Taken {
+    own_bytes: u64,
+    shared_bytes: u64,
+}
+
+impl Budget {
+    /// Of this many bytes.
+    pub fn new(most_bytes: u64) -> Budget {
+        Budget { most_bytes, servers: AtomicU64::new(0), own_bytes: AtomicU64::new(0), shared_bytes: AtomicU64::new(0) }
+    }
+
+    /// That of all servers of this process.
+    pub fn of_process() -> Arc<Budget> {
+        static ALL: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(limits::RECORDING_BYTES)));
+        Arc::clone(&ALL)
+    }
+
+    /// Bytes in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.own_bytes.load(Ordering::Relaxed) + self.shared_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes for a session, if it may have them.
+    fn take(&self, bytes: u64, taken: &mut Taken) -> bool {
+        let half = self.most_bytes / 2;
+        let set_aside = half / (self.servers.load(Ordering::Relaxed).max(1) * limits::SESSIONS as u64);
+        let add = |to: &AtomicU64, most_then: u64| {
+            let fits = |used: u64| used.checked_add(bytes).filter(|then| *then <= most_then);
+            to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+        };
+        if taken.own_bytes + bytes <= set_aside && add(&self.own_bytes, half) {
+            taken.own_bytes += bytes;
+            return true;
+        }
+        let may_have = half.checked_sub(taken.shared_bytes + bytes).is_some_and(|left_then| add(&self.shared_bytes, left_then));
+        taken.shared_bytes += if may_have { bytes } else { 0 };
+        may_have
+    }
+
+    /// Gives some of it back: first what is there for all.
+    fn give_back(&self, bytes: u64, taken: &mut Taken) {
+        let shared = bytes.min(taken.shared_bytes);
+        let own = (bytes - shared).min(taken.own_bytes);
+        self.shared_bytes.fetch_sub(shared, Ordering::Relaxed);
+        self.own_bytes.fetch_sub(own, Ordering::Relaxed);
+        (taken.shared_bytes, taken.own_bytes) = (taken.shared_bytes - shared, taken.own_bytes - own);
+    }
+}
+
+/// Sessions of one server.
+pub(crate) struct Sessions {
+    budget: Arc<Budget>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    by_number: HashMap<u32, Arc<RecordingSession>>,
+    last: u32,
+}
+
+/// One session.
+pub(crate) struct RecordingSession {
+    kept: Arc<Kept>,
+    pub mode: Mode,
+    /// Requests being worked on.
+    busy: Mutex<usize>,
+    idle: Condvar,
+}
+
+/// A session's events that were not fetched yet.
+struct Kept {
+    budget: Arc<Budget>,
+    events: Mutex<Events>,
+}
+
+#[derive(Default)]
+struct Events {
+    /// In order, none empty, each but the last full.
+    chunks: VecDeque<Vec<Event>>,
+    count: usize,
+    taken: Taken,
+    loss: Loss,
+}
+
+impl Sink for Kept {
+    fn take(&self, batch: &mut Vec<Event>) {
+        let mut events = self.events.lock();
+        for event in batch.drain(..) {
+            let bytes = memory_of(&event);
+            if events.count < limits::SESSION_EVENTS && self.budget.take(bytes, &mut events.taken) {
+                events.push(event);
+            } else {
+                events.loss.count(&event);
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// The next events, whether there are more, and how many were lost that no mark tells of.
+    fn page(&self) -> (Vec<Event>, bool, u64) {
+        let mut events = self.events.lock();
+        let mut page = Vec::new();
+        while page.len() + CHUNK_EVENTS <= limits::FETCH_EVENTS
+            && let Some(chunk) = events.chunks.pop_front()
+        {
+            page.extend(chunk);
+        }
+        let bytes = page.iter().map(memory_of).sum();
+        events.count -= page.len();
+        self.budget.give_back(bytes, &mut events.taken);
+        let more = events.count > 0;
+        if !more {
+            page.append(&mut events.loss.take_marks());
+        }
+        (page, more, std::mem::take(&mut events.loss.elsewhere))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.budget.give_back(u64::MAX, &mut self.events.lock().taken);
+    }
+}
+
+impl Events {
+    fn push(&mut self, event: Event) {
+        match self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK_EVENTS) {
+            Some(chunk) => chunk.push(event),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK_EVENTS);
+                chunk.push(event);
+                self.chunks.push_back(chunk);
+            }
+        }
+        self.count += 1;
+    }
+}
+
+/// What an event takes in memory: itself, and the texts it has.
+fn memory_of(event: &Event) -> u64 {
+    let texts = match event {
+        Event::Track(track) => track.name.len(),
+        Event::Object(object) => {
+            object.name.len() + object.attributes.iter().map(|(k, v)| k.len() + v.len() + 2 * size_of::<String>()).sum::<usize>()
+        }
+        Event::Host(host) => host.name.len() + host.node.len() + host.clock.len() + host.kernel.len(),
+        _ => 0,
+    };
+    (size_of::<Event>() + texts) as u64
+}
+
+impl Sessions {
+    /// None yet, whose events will be kept in this memory.
+    pub(super) fn new(budget: Arc<Budget>) -> Sessions {
+        budget.servers.fetch_add(1, Ordering::Relaxed);
+        Sessions { budget, inner: Mutex::default() }
+    }
+
+    /// Begins one; its number.
+    pub(super) fn start(&self, host: HostId, space: IdSpace) -> Result<u32> {
+        let mut inner = self.inner.lock();
+        if inner.by_number.len() >= limits::SESSIONS {
+            return Err(Error::new(
+                ErrorKind::TooMany,
+                format!("{} recordings are being made here already: wait until one has ended", limits::SESSIONS),
+            ));
+        }
+        let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
+        let mode = Mode::on(kept.clone(), host, Role::Server, space);
+        let session = RecordingSession { kept, mode, busy: Mutex::new(0), idle: Condvar::new() };
+        inner.last = inner.last.checked_add(1).unwrap_or(1);
+        let number = inner.last;
+        inner.by_number.insert(number, Arc::new(session));
+        Ok(number)
+    }
+
+    /// The session, unless it has ended.
+    pub(super) fn get(&self, number: u32) -> Option<Arc<RecordingSession>> {
+        self.inner.lock().by_number.get(&number).cloned()
+    }
+
+    /// Ends one.
+    pub(super) fn stop(&self, number: u32) {
+        self.inner.lock().by_number.remove(&number);
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.budget.servers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl RecordingSession {
+    /// A request of it is being worked on until the guard is dropped.
+    pub(super) fn working(self: &Arc<Self>) -> Working {
+        *self.busy.lock() += 1;
+        Working(Arc::clone(self))
+    }
+
+    /// The next events, whether there are more, and how many were lost. Waits until no request is being worked on, since
+    /// a reply reaches its client a moment before the server has noted that it sent it.
+    pub(super) fn fetch(&self) -> (Vec<Event>, bool, u64) {
+        let deadline = Instant::now() + limits::SESSION_QUIET;
+        let mut busy = self.busy.lock();
+        while *busy > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.idle.wait_for(&mut busy, left);
+        }
+        drop(busy);
+        self.kept.page()
+    }
+}
+
+/// See [`RecordingSession::working`].
+pub(crate) struct Working(Arc<RecordingSession>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut busy = self.0.busy.lock();
+        *busy -= 1;
+        if *busy == 0 {
+            self.0.idle.notify_all();
+        }
+    }
+}

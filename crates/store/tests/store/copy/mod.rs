@@ -1,0 +1,6 @@
+//! Copies of files and trees.
+
+mod failures;
+mod files;
+mod recordings;
+mod trees;

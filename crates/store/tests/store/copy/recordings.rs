@@ -1,0 +1,116 @@
+//! A recorded copy tells what SCHEMA.md says it tells.
+
+use crate::loopback;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::Duration;
+use thalweg_store::copy::{CopyJob, DataPath, Quiet, Recording as Wanted, Sink, Source, Tuning, run};
+use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_trace::{Recording, Role, Source as _, SpanBatch, SpanKind};
+
+fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
+    let servers = loopback::servers(dir, 3, 1);
+    let (store, _) = loopback::store(&servers.map, Duration::from_secs(20));
+    let path = dir.join("copy.thw");
+    let recording = Some(Wanted { path: path.clone(), command: vec!["thalweg".into(), "cp".into()], node: "here".into() });
+    let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
+    let source_path = dir.join("source");
+    std::fs::write(&source_path, loopback::noise(9_000_000, 4)).unwrap();
+    let in_job = CopyJob::new(Source::Local(source_path), sink);
+    let job = if out {
+        run(&in_job, &Quiet).unwrap();
+        CopyJob { tuning, recording, ..CopyJob::new(Source::Store(store, "/f".into()), Sink::Local(dir.join("out"))) }
+    } else {
+        CopyJob { tuning, recording, sync: true, ..in_job }
+    };
+    assert_eq!(run(&job, &Quiet).unwrap().recording.as_ref(), Some(&path));
+    let opened = Recording::open(&path).unwrap();
+    let mut all = SpanBatch::default();
+    for batch in opened.spans_backward() {
+        let b = batch.unwrap();
+        all.span.extend(b.span);
+        all.track.extend(b.track);
+        all.kind.extend(b.kind);
+        all.start_ns.extend(b.start_ns);
+        all.end_ns.extend(b.end_ns);
+        all.size_bytes.extend(b.size_bytes);
+        all.parent.extend(b.parent);
+        all.request.extend(b.request);
+    }
+    (opened, all)
+}
+
+fn tunings() -> [Tuning; 2] {
+    let serial = Tuning { request_bytes: Some(4 << 20), requests: Some(1), ..Tuning::default() };
+    [serial, Tuning { data_path: DataPath::Direct, ..Tuning::default() }]
+}
+
+#[test]
+fn both_ends_of_every_request_are_there_and_nothing_is_lost() {
+    for out in [false, true] {
+        for tuning in tunings() {
+            let dir = tempfile::tempdir().unwrap();
+            let (recording, all) = recorded(dir.path(), tuning, out);
+            let spans = &all;
+            assert_eq!(recording.meta().dropped_events, 0);
+            let end = recording.meta().end.unwrap();
+            let of = |kind: SpanKind| (0..spans.kind.len()).filter(move |&i| spans.kind[i] == kind);
+            let requests = |kind| of(kind).map(|i| spans.request[i]).collect::<HashSet<u64>>();
+            assert!(requests(SpanKind::RpcCall).len() >= 9);
+            assert_eq!(requests(SpanKind::RpcCall), requests(SpanKind::RpcServe));
+            assert!(!requests(SpanKind::RpcCall).contains(&0));
+            let moved: u64 = of(SpanKind::RpcServe).map(|i| spans.size_bytes[i]).filter(|s| *s != u64::MAX).sum();
+            assert!(out || moved == 9_000_000, "{moved}");
+            let asked: u64 = of(SpanKind::AppRequest).map(|i| spans.size_bytes[i]).sum();
+            assert_eq!(asked, 9_000_000);
+            // A server goes on for a moment when the copy has ended: until it is told.
+            let start = recording.meta().start.ns();
+            for kind in [SpanKind::AppRequest, SpanKind::RpcCall, SpanKind::RpcServe] {
+                assert!(of(kind).all(|i| (start..=end.ns()).contains(&spans.start_ns[i])), "{}", kind.name());
+            }
+            assert_eq!(of(SpanKind::FileSync).count(), if out { 0 } else { 3 });
+            let attributes: HashMap<_, _> = recording.meta().attributes.iter().cloned().collect();
+            assert_eq!(attributes["direction"], if out { "out" } else { "in" });
+            assert_eq!((attributes["servers"].as_str(), attributes["size_bytes"].as_str()), ("3", "9000000"));
+        }
+    }
+}
+
+#[test]
+fn a_threads_spans_do_not_overlap_apart_from_parents_and_what_was_only_observed() {
+    for tuning in tunings() {
+        let dir = tempfile::tempdir().unwrap();
+        let (recording, spans) = recorded(dir.path(), tuning, false);
+        let parents: HashSet<u64> = spans.parent.iter().copied().collect();
+        for track in recording.tracks() {
+            let leaf = |i: &usize| {
+                let kind = spans.kind[*i];
+                spans.track[*i] == track.track.number() && !parents.contains(&spans.span[*i]) && kind != SpanKind::RpcCall
+            };
+            let mut leaves: Vec<(i64, i64)> = (0..spans.kind.len()).filter(leaf).map(|i| (spans.start_ns[i], spans.end_ns[i])).collect();
+            leaves.sort_unstable();
+            for pair in leaves.windows(2) {
+                assert!(pair[0].1 <= pair[1].0, "{} has overlapping spans: {pair:?}", track.name);
+            }
+        }
+        let names: Vec<&str> = recording.tracks().iter().map(|t| t.name.as_str()).collect();
+        for wanted in ["main", "request 0", "connection io0#0", "connection io2#0"] {
+            assert!(names.contains(&wanted), "{names:?}");
+        }
+        assert_eq!(recording.tracks().iter().filter(|t| t.role == Role::Server).count(), 3, "{names:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_is_not_recorded_asks_nobody_to_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let servers = loopback::servers(dir.path(), 1, 1);
+    let (store, _) = loopback::store(&servers.map, Duration::from_secs(20));
+    let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
+    let outcome = run(&CopyJob::new(Source::Memory(3 << 20), sink), &Quiet).unwrap();
+    assert!(outcome.recording.is_none());
+    let mut connection = store.data.links()[0].connect().unwrap();
+    // The first session there ever was is the next one.
+    let (session, _) = connection.record_start(thalweg_trace::HostId(0), thalweg_trace::IdSpace(1)).unwrap();
+    assert_eq!(session, 1);
+}

@@ -1,0 +1,196 @@
+//! I/O servers on loopback, and names kept in memory: a store for tests of the data path alone.
+#![allow(dead_code, reason = "examples use some of it")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thalweg_layout::Layout;
+use thalweg_store::client::{DataClient, FileHandle, Names, Store};
+use thalweg_store::config::{MetadataConfig, ServerConfig, StoreConfig};
+use thalweg_store::protocol::metadata::{
+    Attributes, End, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
+};
+use thalweg_store::start::{RunningStore, StartOptions, serve};
+use thalweg_store::wire::{Connect, Connection};
+use thalweg_store::{Error, ErrorKind, Result};
+use thalweg_trace::Tracer;
+
+pub const STORE: u64 = 7;
+
+/// Servers in this process.
+pub struct Servers {
+    running: Vec<Option<RunningStore>>,
+    pub map: StoreMap,
+}
+
+/// `servers` servers with `targets` targets each, under `directory`.
+pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
+    let mut running = Vec::new();
+    let mut map = StoreMap { store: STORE, servers: Vec::new(), targets: Vec::new() };
+    for server in 0..servers {
+        let name = format!("io{server}");
+        let numbers = server * targets..(server + 1) * targets;
+        let handle = start(directory, &name, "127.0.0.1:0", numbers.clone());
+        map.servers.push(ServerEntry { address: handle.listens(&name).unwrap().to_string(), name, node: "here".into() });
+        for n in numbers {
+            map.targets.push(TargetEntry { target: TargetId(n), server, directory: format!("t{n}") });
+        }
+        running.push(Some(handle));
+    }
+    Servers { running, map }
+}
+
+/// One server with these targets, which are made where they are not there.
+pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIterator<Item = u32>) -> RunningStore {
+    let targets = targets.into_iter().map(|n| (TargetId(n), directory.join(format!("t{n}")))).collect();
+    let config = StoreConfig {
+        path: directory.join("store.toml"),
+        store: STORE,
+        metadata: MetadataConfig { address: String::new(), directory: directory.join("metadata"), node: None },
+        servers: vec![ServerConfig { name: name.to_owned(), node: "here".into(), address: address.to_owned(), targets }],
+    };
+    serve(&config, name, StartOptions { initialise: true, ..StartOptions::default() }).unwrap()
+}
+
+impl Servers {
+    /// Stops a server.
+    pub fn stop(&mut self, server: usize) {
+        drop(self.running[server].take());
+    }
+
+    /// Starts it again: at the same address, with the same targets, as another start of it.
+    pub fn start(&mut self, server: usize, directory: &Path) {
+        let entry = &self.map.servers[server];
+        let targets = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target.0);
+        self.running[server] = Some(start(directory, &entry.name, &entry.address, targets));
+    }
+}
+
+/// Names in memory.
+pub struct InMemory {
+    files: Mutex<(HashMap<String, Attributes>, u64)>,
+    targets: u32,
+    data: Arc<DataClient>,
+}
+
+/// A store over these servers.
+pub fn store(map: &StoreMap, timeout: Duration) -> (Store, Arc<InMemory>) {
+    let data = Arc::new(DataClient::new(map.clone(), &Connect { timeout, ..Connect::default() }));
+    let names = Arc::new(InMemory { files: Mutex::new((HashMap::new(), 100)), targets: map.targets.len() as u32, data: Arc::clone(&data) });
+    (Store { names: names.clone(), data }, names)
+}
+
+impl InMemory {
+    /// What there is, in order.
+    pub fn list(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.files.lock().unwrap().0.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    fn expect(files: &HashMap<String, Attributes>, path: &str, file: FileId) -> Result<()> {
+        match files.get(path) {
+            Some(found) if found.id != file => Err(Error::new(ErrorKind::Busy, "another file's by now").on_file(path)),
+            _ => Ok(()),
+        }
+    }
+
+    fn missing(path: &str) -> Error {
+        Error::new(ErrorKind::NotFound, "there is no such file").on_file(path)
+    }
+}
+
+impl Names for InMemory {
+    fn create(&self, _: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
+        let mut files = self.files.lock().unwrap();
+        if files.0.contains_key(path) && existing == Existing::Refuse {
+            return Err(Error::new(ErrorKind::Exists, "exists").on_file(path));
+        }
+        let spec = layout.spec.clone().unwrap_or_default();
+        let made =
+            Layout::new(&spec, layout.datafiles, self.targets).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()).on_file(path))?;
+        files.1 += 1;
+        let id = FileId(files.1);
+        let first = files.1 as u32;
+        let targets = (0..made.num_datafiles()).map(|n| TargetId((first + n) % self.targets)).collect();
+        let attributes = Attributes {
+            id,
+            kind: FileKind::File,
+            mode,
+            uid: 0,
+            gid: 0,
+            links: 1,
+            accessed_ns: 0,
+            modified_ns: 0,
+            changed_ns: 0,
+            created_ns: 0,
+            change: 0,
+            device: 0,
+            target_bytes: 0,
+            extended_bytes: 0,
+            target: None,
+            size_bytes: None,
+            settled: None,
+            layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),
+            default_layout: None,
+        };
+        files.0.insert(path.to_owned(), attributes.clone());
+        Ok(attributes)
+    }
+
+    fn stat(&self, _: &mut Tracer, path: &str) -> Result<Attributes> {
+        self.files.lock().unwrap().0.get(path).cloned().ok_or_else(|| InMemory::missing(path))
+    }
+
+    fn open(&self, tracer: &mut Tracer, path: &str, _: bool) -> Result<Attributes> {
+        self.stat(tracer, path)
+    }
+
+    fn rename(&self, _: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, _: Option<End>) -> Result<()> {
+        let mut files = self.files.lock().unwrap();
+        InMemory::expect(&files.0, from, file)?;
+        if files.0.contains_key(to) && !replace {
+            return Err(Error::new(ErrorKind::Exists, "exists").on_file(to));
+        }
+        let attributes = files.0.remove(from).ok_or_else(|| InMemory::missing(from))?;
+        files.0.insert(to.to_owned(), attributes);
+        Ok(())
+    }
+
+    fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
+        let mut files = self.files.lock().unwrap();
+        InMemory::expect(&files.0, path, file)?;
+        let attributes = files.0.remove(path).ok_or_else(|| InMemory::missing(path))?;
+        drop(files);
+        let _ = self.data.remove(tracer, &FileHandle::from_attributes(path, &attributes)?);
+        Ok(())
+    }
+
+    fn sync(&self, _: &mut Tracer) -> Result<()> {
+        Ok(())
+    }
+
+    fn with_connection(&self, _: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The checksum of a message's payload.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// Bytes that are not the same anywhere.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,10 @@
+//! The store as programs see it: through its clients, over servers on loopback, and over processes that are killed.
+//!
+//! One program for all: each one links the whole store.
+
+mod client;
+mod copy;
+mod loopback;
+mod metadata;
+mod walk;
+mod wire;

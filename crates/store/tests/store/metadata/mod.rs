@@ -1,0 +1,8 @@
+//! The metadata service, through its client.
+
+mod drafts;
+mod locks;
+mod names;
+mod names_unusual;
+mod process;
+mod sizes;
