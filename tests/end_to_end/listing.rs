@@ -56,7 +56,7 @@ fn a_listing_is_in_the_order_and_form_that_was_asked_for() {
     assert!(say(&store, &["ls", "-lh", "/t/a/f30"]).done().out.contains(" 30K "));
     assert_eq!(say(&store, &["ls", "-d", "/t"]).done().out, "/t\n");
     // Sizes, whoever is asked for them.
-    for mode in ["sync", "statahead", "glimpse-ahead", "metadata"] {
+    for mode in ["none", "statahead", "glimpse-ahead", "metadata"] {
         let listed = say(&store, &["ls", "-lU", "--mode", mode, "--window", "7", "/t/a"]).done();
         for i in 1..=30 {
             let line = listed.out.lines().find(|line| line.ends_with(&format!(" f{i}"))).unwrap_or_else(|| panic!("{}", listed.out));
@@ -88,7 +88,7 @@ fn a_recursive_listing_has_every_directory_once_and_follows_no_link() {
 #[test]
 fn documents_are_json_whatever_was_asked_for_and_whatever_went_wrong() {
     let store = store_with_tree();
-    for flags in [&[][..], &["-l"], &["-lR"], &["-lS"], &["-aRt"], &["-l", "--mode", "sync"]] {
+    for flags in [&[][..], &["-l"], &["-lR"], &["-lS"], &["-aRt"], &["-l", "--mode", "none"]] {
         let document = say(&store, &[&["ls", "--json"], flags, &["/t/a"]].concat()).done().json();
         assert_eq!((document["schema"].as_str(), document["path"].as_str()), (Some("thalweg.ls/1"), Some("/t/a")));
         assert!(document["entries"].as_array().is_some_and(|entries| entries.len() >= 32), "{flags:?}: {document}");

@@ -61,7 +61,7 @@ fn a_directory_that_changes_under_the_listing_has_every_entry_at_most_once_and_t
     let store = Up::start(2);
     let pad = "-".repeat(180);
     for (round, flags) in
-        [&["ls", "-U"][..], &["ls", "-lU", "--window", "16"], &["ls", "-1", "--window", "300"], &["find"], &["ls", "-UR", "--mode", "sync"]]
+        [&["ls", "-U"][..], &["ls", "-lU", "--window", "16"], &["ls", "-1", "--window", "300"], &["find"], &["ls", "-UR", "--mode", "none"]]
             .iter()
             .enumerate()
     {
@@ -121,7 +121,7 @@ fn a_server_killed_half_way_leaves_what_is_known_and_marks_the_rest() {
     // Once for the server, not for each file.
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     // From the beginning, and in every form.
-    for flags in [&["ls", "-l"][..], &["ls", "-lRS"], &["ls", "-l", "--mode", "sync"], &["find", "-size", "+1c"]] {
+    for flags in [&["ls", "-l"][..], &["ls", "-lRS"], &["ls", "-l", "--mode", "none"], &["find", "-size", "+1c"]] {
         let said = say(&store, [flags, &["--timeout", "2", "/d"]].concat()).failed(1, &["io1"]);
         assert!(flags[0] == "find" || said.out.lines().filter(|line| line.contains(" ? ")).count() == FILES, "{flags:?}: {}", said.out);
     }

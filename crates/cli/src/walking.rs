@@ -36,7 +36,7 @@ pub struct WalkFlags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ModeFlag {
     /// Nothing is asked ahead
-    #[value(name = "sync")]
+    #[value(name = "none")]
     Synchronous,
     /// Attributes
     Statahead,

@@ -15,7 +15,7 @@ pub mod units;
 pub use html::html;
 pub use picture::{PictureOptions, svg};
 pub use rpcstat::{live_heads, live_line, rpcstat};
-pub use text::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
+pub use text::{Prediction, TextOptions, predicted_against_achieved, text};
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]

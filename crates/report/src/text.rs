@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Channel, Charge, Explanation, Status};
-use thalweg_measure::Outcome;
 
 /// How text is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,31 +107,6 @@ pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
         duration(p.achieved_s),
         speedup(p.achieved_s),
     )
-}
-
-/// An experiment's outcome as a table for a terminal, ending in a newline.
-pub fn measurements(outcome: &Outcome, options: &TextOptions) -> String {
-    let mut page = Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour };
-    let names = page.width - 44;
-    page.line(&format!("{}{:>10}{:>12}{:>22}", left(&clean(&outcome.experiment), names), "median", "rate", "of the ceiling"), Ink::Bold);
-    for arm in &outcome.arms {
-        let rate = arm.rate_bytes_per_s.map_or_else(|| "—".into(), |r| byte_rate(r.median));
-        let ratio = match outcome.ceiling.as_ref().and_then(|c| outcome.comparison(&arm.name, c)) {
-            Some(c) => format!("{:.2} [{:.2}, {:.2}]", c.ratio.median, c.ratio.low, c.ratio.high),
-            None if outcome.ceiling.as_ref() == Some(&arm.name) => "the ceiling".into(),
-            None => "—".into(),
-        };
-        let row = [left(&clean(&arm.name), names), right(&duration(arm.wall_s.median), 10), right(&rate, 12), right(&ratio, 22)];
-        page.line(&row.concat(), Ink::Plain);
-    }
-    for c in outcome.comparisons.iter().filter(|c| Some(&c.to) != outcome.ceiling.as_ref()) {
-        let r = &c.ratio;
-        page.line(
-            &format!("{} is {:.2} [{:.2}, {:.2}] times as fast as {}", clean(&c.of), r.median, r.low, r.high, clean(&c.to)),
-            Ink::Plain,
-        );
-    }
-    page.out
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

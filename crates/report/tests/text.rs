@@ -6,9 +6,8 @@ mod made_up;
 use made_up::{Copy, made_up};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Charge, Explanation, Second, Status};
-use thalweg_measure::{Arm, Experiment, Stop};
 use thalweg_report::columns::width;
-use thalweg_report::{Prediction, TextOptions, measurements, predicted_against_achieved, text};
+use thalweg_report::{Prediction, TextOptions, predicted_against_achieved, text};
 
 fn golden(name: &str, page: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -143,19 +142,4 @@ fn predicted_against_achieved_is_one_line_with_the_error() {
     assert!(predicted_against_achieved("x", &high).ends_with("20.0 % faster than predicted"));
     let nothing = Prediction { before_s: 1.0, predicted_s: 0.9, achieved_s: 0.0 };
     assert!(predicted_against_achieved("x", &nothing).ends_with("nothing to compare"));
-}
-
-#[test]
-fn measurements_show_the_ceiling_beside_every_figure() {
-    let arm = |name: &str, ms: u64| Arm::timed(name, move || Ok(std::time::Duration::from_millis(ms))).size_bytes(256 << 20);
-    let outcome = Experiment::new("copy in, 256 MiB")
-        .arm(arm("store", 100))
-        .arm(arm("raw", 90))
-        .arm(arm("GridFTP", 150))
-        .ceiling("raw")
-        .compare("store", "GridFTP")
-        .stop(Stop { least_pairs: 3, most_pairs: 3, ..Stop::default() })
-        .run()
-        .unwrap();
-    golden("measurements_80.txt", &measurements(&outcome, &at(80)));
 }

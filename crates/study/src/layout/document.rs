@@ -4,35 +4,35 @@
 //! where there was one. Figures of all nodes and repetitions are pooled for the curve; each node's own stand beside it. The ratio to
 //! the local disk is taken node by node within a repetition, so that what slowed the machine for a while slowed both.
 
-use crate::pattern::{self, mean_over_types, mean_over_ways};
-use crate::plan::{Cell, Choice, Known};
-use crate::predict::{self, Flow, Rates};
-use crate::raw::{Digest, Line, Point, Way};
-use crate::series::{CEILING, Ground, bytes_on_targets};
+use super::pattern::{self, mean_over_operations, mean_over_types};
+use super::plan::{Choice, LayoutCase, Method, POSIX};
+use super::predict::{self, Flow, Rates};
+use super::sample::{Moved, Operation, Point, Sample, Subject};
+use super::series::{CEILING, Topology, bytes_on_targets};
+use crate::bar::Bar;
+use crate::worker::explain::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use thalweg_measure::{CacheState, Estimate, Machine, median, median_interval, paired_ratio};
+use thalweg_measure::{CacheState, Estimate, Machine, Measured, Runs, median};
 
 /// The version of the document.
-pub const SCHEMA: &str = "thalweg.layout-study-result/1";
-/// Equal seeds give equal intervals.
-const SEED: u64 = 1;
+const SCHEMA: &str = "thalweg.layout-study-result/2";
 /// What a part on its writer's own disk must reach of that disk, on every node.
-pub const LOCAL_BAR: f64 = 0.95;
+const LOCAL_BAR: f64 = 0.95;
 /// How near to its prediction a striped layout must be.
-pub const PREDICTED_BAR: (f64, f64) = (0.85, 1.10);
+const PREDICTED_BAR: (f64, f64) = (0.85, 1.10);
 
 /// What is known besides the times.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub(super) struct Facts {
     /// Where the study was conducted from, and the file systems of the local directories it can see.
-    pub machine: Machine,
+    pub(super) machine: Machine,
     /// Nodes and targets.
-    pub ground: Ground,
+    pub(super) topology: Topology,
     /// What a link carries.
-    pub link_bytes_per_s: Option<f64>,
+    pub(super) link_bytes_per_s: Option<f64>,
     /// bonnie++'s view of a disk.
-    pub bonnie: Option<Bonnie>,
+    pub(super) bonnie: Option<Bonnie>,
 }
 
 /// bonnie++ on the first node's disk. What took it less than half a second is absent.
@@ -83,16 +83,19 @@ pub struct Document {
     pub problems: Vec<String>,
 }
 
-/// One point, one way.
+/// One subject at one point, one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
     /// Which.
     #[serde(flatten)]
     pub point: Point,
+    /// Of what.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// The series' name in a legend.
     pub title: String,
-    /// Which way.
-    pub way: Way,
+    /// Which operation.
+    pub operation: Operation,
     /// One node's bytes per second, sync included, over nodes and repetitions.
     pub rate_bytes_per_s: Estimate,
     /// The same with the time of the transfers alone; absent for what is not synced.
@@ -136,9 +139,9 @@ pub struct Mean {
     pub series: String,
     /// Through what.
     pub via: String,
-    /// Over the types, by way: write, rewrite, read; bytes per second of one node.
-    pub ways: BTreeMap<String, f64>,
-    /// Over the ways.
+    /// Over the types, by operation: write, rewrite, read; bytes per second of one node.
+    pub operations: BTreeMap<String, f64>,
+    /// Over the operations.
     pub all: f64,
 }
 
@@ -151,66 +154,36 @@ pub struct Against {
     pub via: String,
     /// The other system.
     pub peer: String,
-    /// Which way.
-    pub way: Way,
+    /// Which operation.
+    pub operation: Operation,
     /// The parts' size.
     pub part_bytes: u64,
     /// The ratio.
     pub ratio: Estimate,
 }
 
-/// A promise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bar {
-    /// What.
-    pub what: String,
-    /// What was found.
-    pub found: Estimate,
-    /// From here on it is kept.
-    pub least: f64,
-    /// Up to here; absent: more is better.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub most: Option<f64>,
-    /// Whether it was.
-    pub kept: bool,
-}
-
-/// The lines of one point and way.
-type Group<'a> = Vec<&'a Line>;
-
 impl Document {
     /// Puts it together.
-    pub fn new(choice: &Choice, cells: &[Cell], known: &Known, facts: Facts, problems: Vec<String>) -> Document {
-        let mut groups: BTreeMap<(Point, Way), Group<'_>> = BTreeMap::new();
-        for line in known.lines() {
-            groups.entry((line.point.clone(), line.way)).or_default().push(line);
-        }
-        let local = |point: &Point, way: Way| -> Option<&Group<'_>> {
-            let at = Point { series: CEILING.into(), via: "posix".into(), ..point.clone() };
-            groups.get(&(at, way))
-        };
-        let mut points = Vec::new();
-        for cell in cells {
-            for &way in cell.ways() {
-                if let Some(lines) = groups.get(&(cell.point.clone(), way)) {
-                    points.extend(point_result(choice, &facts, cell, way, lines, local(&cell.point, way)));
-                }
-            }
-        }
+    pub(super) fn new(choice: &Choice, cases: &[LayoutCase], measured: &Measured<Point, Subject, Sample>, facts: Facts) -> Document {
+        let methods: Vec<Method<'_>> = cases.iter().filter_map(|case| Method::of(choice, case).ok()).collect();
+        let figures = Figures { choice, facts: &facts, runs: &measured.runs };
+        let of_each = |method| Method::operations(method).iter().filter_map(move |operation| figures.point(method, *operation));
+        let points: Vec<PointResult> = methods.iter().flat_map(of_each).collect();
+        let against_peers = figures.against_peers(&methods);
         let mut document = Document {
             schema: SCHEMA.into(),
             label: choice.label.clone(),
             machine: facts.machine,
-            nodes: facts.ground.nodes,
+            nodes: facts.topology.nodes,
             repeat: choice.repeat,
             link_bytes_per_s: facts.link_bytes_per_s,
             disk_bytes_per_s: choice.disk_bytes_per_s,
             bonnie: facts.bonnie,
             means: means(&points),
             points,
-            against_peers: against_peers(cells, &groups),
+            against_peers,
             bars: Vec::new(),
-            problems,
+            problems: measured.problems(),
         };
         document.bars = document.judged();
         document
@@ -238,156 +211,188 @@ impl Document {
         let at_largest = self.points.iter().filter(|p| p.point.pattern == "part" && p.point.part_bytes == largest);
         let mut bars = Vec::new();
         for p in at_largest {
-            let way = p.way.name();
-            if p.point.series == "varstrip-local" && p.point.via == "library" {
+            let operation = p.operation.name();
+            if p.subject.series == "varstrip-local" && p.subject.via == "library" {
                 for node in &p.nodes {
                     let Some(found) = node.of_local else { continue };
-                    let what = format!("{way}: {} on its own disk through the library, of the disk", node.node);
+                    let what = format!("{operation}: {} on its own disk through the library, of the disk", node.node);
                     bars.push(Bar { what, found, least: LOCAL_BAR, most: None, kept: found.median >= LOCAL_BAR });
                 }
             }
-            if let ("stripe-64k", "library", Some(predicted)) = (p.point.series.as_str(), p.point.via.as_str(), p.predicted_bytes_per_s) {
+            if let ("stripe-64k", "library", Some(predicted)) = (p.subject.series.as_str(), p.subject.via.as_str(), p.predicted_bytes_per_s)
+            {
                 let r = p.rate_bytes_per_s;
                 let found = Estimate { median: r.median / predicted, low: r.low / predicted, high: r.high / predicted, values: r.values };
                 let (least, most) = PREDICTED_BAR;
                 let kept = (least..=most).contains(&found.median);
-                bars.push(Bar { what: format!("{way}: {} of what disks and links allow", p.title), found, least, most: Some(most), kept });
+                bars.push(Bar {
+                    what: format!("{operation}: {} of what disks and links allow", p.title),
+                    found,
+                    least,
+                    most: Some(most),
+                    kept,
+                });
             }
         }
         bars
     }
 }
 
-/// Every layout at the largest parts beside every peer.
-fn against_peers(cells: &[Cell], groups: &BTreeMap<(Point, Way), Group<'_>>) -> Vec<Against> {
-    let largest = cells.iter().filter(|cell| cell.pattern.name == "part").map(|cell| cell.point.part_bytes).max();
-    let at_largest = || cells.iter().filter(|cell| cell.pattern.name == "part" && Some(cell.point.part_bytes) == largest);
-    let mut all = Vec::new();
-    for peer in at_largest().filter(|cell| cell.peer.is_some()) {
-        for cell in at_largest().filter(|cell| cell.peer.is_none() && !cell.series.is_local()) {
-            for &way in cell.ways() {
-                let lines = |cell: &Cell| groups.get(&(cell.point.clone(), way));
-                let (Some(of), Some(to)) = (lines(cell), lines(peer)) else { continue };
-                let Some(ratio) = ratio(&seconds(of, None), &seconds(to, None)) else { continue };
-                let (title, via, peer) = (cell.title(), cell.point.via.clone(), peer.title());
-                all.push(Against { title, via, peer, way, part_bytes: cell.point.part_bytes, ratio });
+/// What figures are made of.
+#[derive(Clone, Copy)]
+struct Figures<'a> {
+    choice: &'a Choice,
+    facts: &'a Facts,
+    runs: &'a Runs<Point, Subject, Sample>,
+}
+
+/// One operation in a sample: of all nodes, or of one.
+fn of<'a>(sample: &'a Sample, operation: Operation, node: Option<&'a str>) -> impl Iterator<Item = &'a Moved> {
+    sample.iter().filter(move |moved| moved.operation == operation && node.is_none_or(|node| moved.node == node))
+}
+
+/// Seconds per byte: a local part and a part of a shared file may differ by a last block.
+fn seconds_of(sample: &Sample, operation: Operation, node: Option<&str>) -> Vec<f64> {
+    of(sample, operation, node).map(|moved| moved.synced_s() / moved.bytes.max(1) as f64).collect()
+}
+
+impl Figures<'_> {
+    /// Every layout at the largest parts beside every peer.
+    fn against_peers(&self, methods: &[Method<'_>]) -> Vec<Against> {
+        let parts = || methods.iter().filter(|method| method.pattern.name == "part");
+        let largest = parts().map(|method| method.point.part_bytes).max();
+        let at_largest = || parts().filter(|method| Some(method.point.part_bytes) == largest);
+        let mut all = Vec::new();
+        for peer in at_largest().filter(|method| method.peer.is_some()) {
+            for method in at_largest().filter(|method| method.peer.is_none() && !method.series.is_local()) {
+                for &operation in method.operations() {
+                    let Some(ratio) = self.ratio(method, peer.subject, operation, None) else { continue };
+                    let (title, via, peer) = (method.title(), method.subject.via.clone(), peer.title());
+                    all.push(Against { title, via, peer, operation, part_bytes: method.point.part_bytes, ratio });
+                }
             }
         }
+        all
     }
-    all
-}
 
-/// Seconds by repetition and node.
-fn seconds<'a>(lines: &'a [&Line], node: Option<&'a str>) -> BTreeMap<(usize, &'a str), f64> {
-    let of = lines.iter().filter(|line| node.is_none_or(|node| line.node == node));
-    // Per byte: a local part and a part of a shared file may differ by a last block.
-    of.map(|line| ((line.repeat, line.node.as_str()), line.synced_s() / line.bytes.max(1) as f64)).collect()
-}
+    /// How many times as fast a method is as another subject at its point, node by node.
+    fn ratio(&self, method: &Method<'_>, to: &Subject, operation: Operation, node: Option<&str>) -> Option<Estimate> {
+        let seconds = |sample: &Sample| seconds_of(sample, operation, node);
+        Some(self.runs.ratio(method.point, method.subject, to, seconds)?.0)
+    }
 
-fn ratio(of: &BTreeMap<(usize, &str), f64>, to: &BTreeMap<(usize, &str), f64>) -> Option<Estimate> {
-    let pairs: Vec<(f64, f64)> = of.iter().filter_map(|(at, of)| Some((*of, *to.get(at)?))).collect();
-    let (of, to): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    paired_ratio(&of, &to, SEED).map(|(ratio, _)| ratio)
-}
+    fn rate(
+        &self,
+        point: &Point,
+        subject: &Subject,
+        figure: impl Fn(&Moved) -> f64,
+        operation: Operation,
+        node: Option<&str>,
+    ) -> Option<Estimate> {
+        let rate = |moved: &Moved| moved.bytes as f64 / figure(moved).max(1e-9);
+        self.runs.estimate(point, subject, |sample| of(sample, operation, node).map(rate).collect::<Vec<f64>>())
+    }
 
-fn rates(lines: &[&Line], seconds: impl Fn(&Line) -> f64) -> Option<Estimate> {
-    let rates: Vec<f64> = lines.iter().map(|line| line.bytes as f64 / seconds(line).max(1e-9)).collect();
-    median_interval(&rates, SEED)
-}
-
-fn point_result(choice: &Choice, facts: &Facts, cell: &Cell, way: Way, lines: &[&Line], local: Option<&Group<'_>>) -> Option<PointResult> {
-    // With caches on, what they end is not waited for.
-    let took = |line: &Line| if cell.series.is_cached() { line.transfer_s } else { line.synced_s() };
-    let rate = rates(lines, took)?;
-    let synced = lines.iter().any(|line| line.sync_s.is_some()) && !cell.series.is_cached();
-    let predicted = predicted(choice, facts, cell, local);
-    let compare = |node: Option<&str>| {
-        let local = local.filter(|_| !cell.series.is_local())?;
-        ratio(&seconds(lines, node), &seconds(local, node))
-    };
-    let node = |(rank, name): (usize, &String)| {
-        let own: Vec<&Line> = lines.iter().copied().filter(|line| line.node == *name).collect();
-        Some(NodeResult {
-            node: name.clone(),
-            rate_bytes_per_s: rates(&own, took)?,
-            of_local: compare(Some(name)),
-            predicted_bytes_per_s: predicted.as_ref().and_then(|all| all.get(rank).copied()),
+    fn point(&self, method: &Method<'_>, operation: Operation) -> Option<PointResult> {
+        // With caches on, what they end is not waited for.
+        let is_cached = method.series.is_cached();
+        let took = move |moved: &Moved| if is_cached { moved.transfer_s } else { moved.synced_s() };
+        let rate = |node: Option<&str>| self.rate(method.point, method.subject, took, operation, node);
+        let runs = self.runs.of(method.point, method.subject);
+        let moved: Vec<&Moved> = runs.iter().flat_map(|(_, sample)| of(sample, operation, None)).collect();
+        let is_synced = moved.iter().any(|moved| moved.sync_s.is_some()) && !is_cached;
+        let alone = || self.rate(method.point, method.subject, |moved| moved.transfer_s, operation, None);
+        let predicted = self.predicted(method, operation);
+        let of_local = |node: Option<&str>| if method.series.is_local() { None } else { self.ratio(method, &ceiling(), operation, node) };
+        let node = |(rank, name): (usize, &String)| {
+            Some(NodeResult {
+                node: name.clone(),
+                rate_bytes_per_s: rate(Some(name))?,
+                of_local: of_local(Some(name)),
+                predicted_bytes_per_s: predicted.as_ref().and_then(|all| all.get(rank).copied()),
+            })
+        };
+        let caches = || moved.iter().filter_map(|moved| moved.cache.as_ref());
+        Some(PointResult {
+            point: method.point.clone(),
+            subject: method.subject.clone(),
+            title: method.title(),
+            operation,
+            rate_bytes_per_s: rate(None)?,
+            unsynced_bytes_per_s: if is_synced { alone() } else { None },
+            predicted_bytes_per_s: predicted.as_ref().and_then(|all| median(all)),
+            of_local: of_local(None),
+            cache: caches().find(|state| !state.is_verified()).or_else(|| caches().next()).cloned(),
+            explanation: nearest_the_median(&moved, took),
+            nodes: self.facts.topology.nodes.iter().enumerate().filter_map(node).collect(),
         })
-    };
-    let caches: Vec<&CacheState> = lines.iter().filter_map(|line| line.cache.as_ref()).collect();
-    let worst = caches.iter().find(|state| !state.is_verified()).or(caches.first());
-    Some(PointResult {
-        point: cell.point.clone(),
-        title: cell.title(),
-        way,
-        rate_bytes_per_s: rate,
-        unsynced_bytes_per_s: if synced { rates(lines, |line| line.transfer_s) } else { None },
-        predicted_bytes_per_s: predicted.as_ref().and_then(|all| median(all)),
-        of_local: compare(None),
-        cache: worst.map(|state| (*state).clone()),
-        explanation: nearest_the_median(lines, took),
-        nodes: facts.ground.nodes.iter().enumerate().filter_map(node).collect(),
-    })
+    }
+
+    /// Bytes per second that disks and links allow each rank: the disks as they are said to be, or as the local series found them.
+    fn predicted(&self, method: &Method<'_>, operation: Operation) -> Option<Vec<f64>> {
+        let disk = match self.choice.disk_bytes_per_s {
+            Some(given) => given,
+            None => self.rate(method.point, &ceiling(), Moved::synced_s, operation, None)?.median,
+        };
+        let topology = &self.facts.topology;
+        let rates = Rates { disk_bytes_per_s: disk, link_bytes_per_s: self.facts.link_bytes_per_s };
+        let ranks = topology.nodes.len();
+        let mut flows = Vec::new();
+        for rank in 0..ranks {
+            let access = method.access(ranks as u32, rank as u32);
+            if let Some(peer) = method.peer {
+                let on = topology.nodes.iter().position(|node| *node == peer.node)?;
+                flows.push(Flow { rank, on, bytes: access.bytes() as f64 });
+                continue;
+            }
+            let layout = method.series.layout(topology, &access)?;
+            for (target, bytes) in bytes_on_targets(&layout, &access).ok()? {
+                flows.push(Flow { rank, on: topology.rank_of_target(target)?, bytes: bytes as f64 });
+            }
+        }
+        let seconds = predict::seconds(ranks, &flows, &rates);
+        let bytes = |rank: usize| method.access(ranks as u32, rank as u32).bytes() as f64;
+        Some(seconds.iter().enumerate().map(|(rank, s)| bytes(rank) / s).collect())
+    }
+}
+
+/// What every other subject is held against.
+fn ceiling() -> Subject {
+    Subject { series: CEILING.into(), via: POSIX.into() }
 }
 
 /// The explanation of the run whose time is nearest the median's.
-fn nearest_the_median(lines: &[&Line], took: impl Fn(&Line) -> f64) -> Option<Digest> {
-    let middle = median(&lines.iter().map(|line| took(line)).collect::<Vec<_>>())?;
-    let explained = lines.iter().filter(|line| line.explanation.is_some());
+fn nearest_the_median(moved: &[&Moved], took: impl Fn(&Moved) -> f64) -> Option<Digest> {
+    let middle = median(&moved.iter().map(|moved| took(moved)).collect::<Vec<_>>())?;
+    let explained = moved.iter().filter(|moved| moved.explanation.is_some());
     let nearest = explained.min_by(|a, b| (took(a) - middle).abs().total_cmp(&(took(b) - middle).abs()))?;
     nearest.explanation.clone()
-}
-
-/// Bytes per second that disks and links allow each rank: the disks as they are said to be, or as the local series found them.
-fn predicted(choice: &Choice, facts: &Facts, cell: &Cell, local: Option<&Group<'_>>) -> Option<Vec<f64>> {
-    let disk = match choice.disk_bytes_per_s {
-        Some(given) => given,
-        None => rates(local?, Line::synced_s)?.median,
-    };
-    let rates = Rates { disk_bytes_per_s: disk, link_bytes_per_s: facts.link_bytes_per_s };
-    let ranks = facts.ground.nodes.len();
-    let mut flows = Vec::new();
-    for rank in 0..ranks {
-        let access = cell.access(ranks as u32, rank as u32);
-        if let Some(peer) = cell.peer {
-            let on = facts.ground.nodes.iter().position(|node| *node == choice.peers[peer].node)?;
-            flows.push(Flow { rank, on, bytes: access.bytes() as f64 });
-            continue;
-        }
-        let layout = cell.series.layout(&facts.ground, &access)?;
-        for (target, bytes) in bytes_on_targets(&layout, &access).ok()? {
-            flows.push(Flow { rank, on: facts.ground.rank_of_target(target)?, bytes: bytes as f64 });
-        }
-    }
-    let seconds = predict::seconds(ranks, &flows, &rates);
-    let bytes = |rank: usize| cell.access(ranks as u32, rank as u32).bytes() as f64;
-    Some(seconds.iter().enumerate().map(|(rank, s)| bytes(rank) / s).collect())
 }
 
 fn means(points: &[PointResult]) -> Vec<Mean> {
     let mut kinds: Vec<(&str, &str)> = Vec::new();
     for p in points.iter().filter(|p| pattern::named(&p.point.pattern).is_some_and(|found| found.weight.is_some())) {
-        let kind = (p.point.series.as_str(), p.point.via.as_str());
+        let kind = (p.subject.series.as_str(), p.subject.via.as_str());
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }
     let of = |(series, via): (&str, &str)| {
-        let figure = |way: Way| {
+        let figure = |operation: Operation| {
             mean_over_types(|pattern| {
-                let found = points
-                    .iter()
-                    .find(|p| p.point.pattern == pattern.name && p.point.series == series && p.point.via == via && p.way == way);
+                let found = points.iter().find(|p| {
+                    p.point.pattern == pattern.name && p.subject.series == series && p.subject.via == via && p.operation == operation
+                });
                 found.map(|p| p.rate_bytes_per_s.median)
             })
         };
-        let (write, rewrite, read) = (figure(Way::Write)?, figure(Way::Rewrite)?, figure(Way::Read)?);
-        let ways = [(Way::Write, write), (Way::Rewrite, rewrite), (Way::Read, read)];
+        let (write, rewrite, read) = (figure(Operation::Write)?, figure(Operation::Rewrite)?, figure(Operation::Read)?);
+        let operations = [(Operation::Write, write), (Operation::Rewrite, rewrite), (Operation::Read, read)];
         Some(Mean {
             series: series.into(),
             via: via.into(),
-            ways: ways.into_iter().map(|(way, rate)| (way.name().to_owned(), rate)).collect(),
-            all: mean_over_ways(write, rewrite, read),
+            operations: operations.into_iter().map(|(operation, rate)| (operation.name().to_owned(), rate)).collect(),
+            all: mean_over_operations(write, rewrite, read),
         })
     };
     kinds.into_iter().filter_map(of).collect()

@@ -1,9 +1,10 @@
 //! The result as Markdown: what was promised, then a table for each way.
 
-use crate::document::{Document, PointResult};
-use crate::raw::Way;
+use super::document::{Document, PointResult};
+use super::sample::Operation;
+use crate::bar::{self, Bar};
 use std::fmt::Write;
-use thalweg_measure::Estimate;
+use thalweg_measure::{Estimate, cell, not_measured};
 
 /// MiB per second.
 pub fn rate(bytes_per_s: f64) -> String {
@@ -22,13 +23,14 @@ fn interval(e: &Estimate) -> String {
     format!("{} ({} – {})", rate(e.median), rate(e.low), rate(e.high))
 }
 
-fn ratio(e: &Estimate) -> String {
+/// A ratio with its interval.
+pub fn ratio(e: &Estimate) -> String {
     format!("{:.3} ({:.3} – {:.3})", e.median, e.low, e.high)
 }
 
-/// A text as one cell of a table.
-pub(crate) fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+/// What a promise asks for.
+pub fn promised(bar: &Bar) -> String {
+    bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least))
 }
 
 /// The whole result, from a second-level heading on.
@@ -44,32 +46,20 @@ pub fn markdown(document: &Document) -> String {
         document.repeat
     );
     bonnie(&mut out, document);
-    bars(&mut out, document);
+    bar::table(&mut out, &document.bars, ratio, promised);
     peers(&mut out, document);
-    for (way, title) in [(Way::Write, "Writing, sync included"), (Way::Read, "Reading, caches emptied")] {
+    for (operation, title) in [(Operation::Write, "Writing, sync included"), (Operation::Read, "Reading, caches emptied")] {
         let _ = writeln!(out, "## {title}\n");
         for size_bytes in document.sizes().into_iter().rev() {
-            let chosen = |p: &&PointResult| p.way == way && p.point.pattern == "part" && p.point.part_bytes == size_bytes;
+            let chosen = |p: &&PointResult| p.operation == operation && p.point.pattern == "part" && p.point.part_bytes == size_bytes;
             let points: Vec<&PointResult> = document.points.iter().filter(chosen).collect();
             let _ = writeln!(out, "### Parts of {}\n", size(size_bytes));
-            table(&mut out, &points, way == Way::Write);
+            table(&mut out, &points, operation == Operation::Write);
         }
     }
     patterns(&mut out, document);
     not_measured(&mut out, &document.problems);
     out
-}
-
-/// What a study could not measure, and why.
-pub(crate) fn not_measured(out: &mut String, problems: &[String]) {
-    if problems.is_empty() {
-        return;
-    }
-    out.push_str("## Not measured\n\n");
-    for problem in problems {
-        let _ = writeln!(out, "- {}", cell(problem));
-    }
-    out.push('\n');
 }
 
 fn bonnie(out: &mut String, document: &Document) {
@@ -85,19 +75,6 @@ fn bonnie(out: &mut String, document: &Document) {
     );
 }
 
-fn bars(out: &mut String, document: &Document) {
-    if document.bars.is_empty() {
-        return;
-    }
-    out.push_str("## What was promised\n\n| | found | promised | |\n|---|--:|--:|---|\n");
-    for bar in &document.bars {
-        let promised = bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least));
-        let kept = if bar.kept { "kept" } else { "**missed**" };
-        let _ = writeln!(out, "| {} | {} | {promised} | {kept} |", cell(&bar.what), ratio(&bar.found));
-    }
-    out.push('\n');
-}
-
 fn peers(out: &mut String, document: &Document) {
     if document.against_peers.is_empty() {
         return;
@@ -105,8 +82,15 @@ fn peers(out: &mut String, document: &Document) {
     out.push_str("## Beside other systems\n\nHow many times as fast, node by node:\n\n| | through | beside | parts | | times |\n|---|---|---|---|---|--:|\n");
     for a in &document.against_peers {
         let times = format!("{:.2} ({:.2} – {:.2})", a.ratio.median, a.ratio.low, a.ratio.high);
-        let _ =
-            writeln!(out, "| {} | {} | {} | {} | {} | {times} |", cell(&a.title), a.via, cell(&a.peer), size(a.part_bytes), a.way.name());
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {times} |",
+            cell(&a.title),
+            a.via,
+            cell(&a.peer),
+            size(a.part_bytes),
+            a.operation.name()
+        );
     }
     out.push('\n');
 }
@@ -130,7 +114,7 @@ fn table(out: &mut String, points: &[&PointResult], written: bool) {
             out,
             "| {} | {} | {} |{alone} {} | {} | {} | {cause} | {} |",
             cell(&p.title),
-            p.point.via,
+            p.subject.via,
             interval(&p.rate_bytes_per_s),
             p.predicted_bytes_per_s.map_or_else(|| "–".to_owned(), rate),
             p.of_local.as_ref().map_or_else(|| "–".to_owned(), ratio),
@@ -147,22 +131,30 @@ fn patterns(out: &mut String, document: &Document) {
         return;
     }
     out.push_str("## Other patterns of access\n\n| pattern | series | through | write | rewrite | read |\n|---|---|---|--:|--:|--:|\n");
-    let find = |p: &PointResult, way: Way| {
-        let same = others.iter().find(|q| q.point == p.point && q.way == way);
+    let find = |p: &PointResult, operation: Operation| {
+        let same = others.iter().find(|q| (&q.point, &q.subject) == (&p.point, &p.subject) && q.operation == operation);
         same.map_or_else(|| "–".to_owned(), |q| interval(&q.rate_bytes_per_s))
     };
-    for p in others.iter().filter(|p| p.way == Way::Write) {
-        let (write, rewrite, read) = (find(p, Way::Write), find(p, Way::Rewrite), find(p, Way::Read));
-        let _ = writeln!(out, "| {} | {} | {} | {write} | {rewrite} | {read} |", p.point.pattern, cell(&p.title), p.point.via);
+    for p in others.iter().filter(|p| p.operation == Operation::Write) {
+        let (write, rewrite, read) = (find(p, Operation::Write), find(p, Operation::Rewrite), find(p, Operation::Read));
+        let _ = writeln!(out, "| {} | {} | {} | {write} | {rewrite} | {read} |", p.point.pattern, cell(&p.title), p.subject.via);
     }
     out.push('\n');
     if !document.means.is_empty() {
-        out.push_str("The means over `b_eff_io`'s types (scattering counts twice) and ways (reading counts half):\n\n");
+        out.push_str("The means over `b_eff_io`'s types (scattering counts twice) and operations (reading counts half):\n\n");
         out.push_str("| series | through | write | rewrite | read | all |\n|---|---|--:|--:|--:|--:|\n");
         for m in &document.means {
-            let way = |name: &str| m.ways.get(name).map_or_else(|| "–".to_owned(), |r| rate(*r));
-            let _ =
-                writeln!(out, "| {} | {} | {} | {} | {} | {} |", m.series, m.via, way("write"), way("rewrite"), way("read"), rate(m.all));
+            let mean = |name: &str| m.operations.get(name).map_or_else(|| "–".to_owned(), |r| rate(*r));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {} |",
+                m.series,
+                m.via,
+                mean("write"),
+                mean("rewrite"),
+                mean("read"),
+                rate(m.all)
+            );
         }
         out.push('\n');
     }

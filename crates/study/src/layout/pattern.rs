@@ -5,11 +5,11 @@
 //!
 //! `b_eff_io` moves, for each of its five pattern types, chunks of several sizes; its figure for a type is all bytes over all time. A
 //! rank's mean over the types counts scattering twice, and the figure of a system counts first writing and rewriting a quarter each
-//! and reading half. [`mean_over_types`] and [`mean_over_ways`] are these two means. Collective calls and shared pointers exist in
+//! and reading half. [`mean_over_types`] and [`mean_over_operations`] are these two means. Collective calls and shared pointers exist in
 //! MPI-IO only: through it the patterns are what they are called; through the client library and a mount a rank makes the same
 //! transfers at the same offsets by itself.
 
-use crate::access::{Access, Order, Sharing};
+use super::access::{Access, Order, Sharing};
 use serde::{Deserialize, Serialize};
 
 /// A pattern's name and what it means.
@@ -141,7 +141,7 @@ pub const PATTERNS: &[Pattern] = &[
 ];
 
 /// The pattern of this name.
-pub fn named(name: &str) -> Option<&'static Pattern> {
+pub(super) fn named(name: &str) -> Option<&'static Pattern> {
     PATTERNS.iter().find(|pattern| pattern.name == name)
 }
 
@@ -165,7 +165,7 @@ impl Pattern {
 }
 
 /// The mean of `b_eff_io` over its pattern types, from each type's figure; `None` unless every type has one.
-pub fn mean_over_types(figure: impl Fn(&Pattern) -> Option<f64>) -> Option<f64> {
+pub(super) fn mean_over_types(figure: impl Fn(&Pattern) -> Option<f64>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0);
     for (pattern, weight) in PATTERNS.iter().filter_map(|pattern| Some((pattern, pattern.weight?))) {
         sum += figure(pattern)? * f64::from(weight);
@@ -175,7 +175,7 @@ pub fn mean_over_types(figure: impl Fn(&Pattern) -> Option<f64>) -> Option<f64> 
 }
 
 /// The mean of `b_eff_io` over its three ways of access.
-pub fn mean_over_ways(write: f64, rewrite: f64, read: f64) -> f64 {
+pub(super) fn mean_over_operations(write: f64, rewrite: f64, read: f64) -> f64 {
     0.25 * write + 0.25 * rewrite + 0.5 * read
 }
 
@@ -200,7 +200,7 @@ mod tests {
         let figure = |pattern: &Pattern| Some(if pattern.name == "beff-scatter" { 12.0 } else { 6.0 });
         assert_eq!(mean_over_types(figure), Some(8.0));
         assert_eq!(mean_over_types(|pattern| (pattern.name != "beff-shared").then_some(1.0)), None);
-        assert_eq!(mean_over_ways(4.0, 8.0, 16.0), 11.0);
+        assert_eq!(mean_over_operations(4.0, 8.0, 16.0), 11.0);
     }
 
     #[test]

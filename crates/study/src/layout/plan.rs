@@ -1,13 +1,16 @@
-//! What is measured, in which order, and what of it is there already.
+//! What is measured: every series at every size, some with every pattern; through the library, mounts and MPI; and other systems.
 
-use crate::access::{Access, Sharing};
-use crate::pattern::{self, Pattern};
-use crate::raw::{Line, Point, Way};
-use crate::series::{self, CEILING, PEER, Series};
+use super::access::{Access, Sharing};
+use super::pattern::{self, Pattern};
+use super::sample::{Operation, Point, Subject};
+use super::series::{self, CEILING, PEER, Series};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
+use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Plan};
+
+/// A subject at a point.
+pub(super) type LayoutCase = Case<Point, Subject>;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -82,8 +85,10 @@ pub struct Mpi {
 }
 
 impl Via {
+    const ALL: [Via; 4] = [Via::Library, Via::Mount, Via::Mpich, Via::Openmpi];
+
     /// As in results.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Via::Library => "library",
             Via::Mount => "mount",
@@ -93,12 +98,12 @@ impl Via {
     }
 
     /// Whether the nodes mount the store for it.
-    pub fn is_mounted(self) -> bool {
+    pub(super) fn is_mounted(self) -> bool {
         self != Via::Library
     }
 
     /// Whether a job of all ranks moves the bytes.
-    pub fn is_mpi(self) -> bool {
+    pub(super) fn is_mpi(self) -> bool {
         matches!(self, Via::Mpich | Via::Openmpi)
     }
 }
@@ -119,47 +124,76 @@ pub struct Peer {
     pub read: String,
 }
 
+/// Through what a local file is written.
+pub(super) const POSIX: &str = "posix";
+/// Through what another system's files are.
+const COMMAND: &str = "command";
+
 /// The series whose patterns other than `part` are measured too.
 const PATTERN_SERIES: &[&str] = &[CEILING, "stripe-64k", "varstrip-local"];
 
-/// One thing to measure: a point, and how.
+/// What a subject does at a point.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub(super) struct Method<'a> {
     /// The point.
-    pub point: Point,
+    pub(super) point: &'a Point,
+    /// The subject.
+    pub(super) subject: &'a Subject,
     /// Its series.
-    pub series: &'static Series,
+    pub(super) series: &'static Series,
     /// Its pattern.
-    pub pattern: &'static Pattern,
+    pub(super) pattern: &'static Pattern,
     /// Through what; absent: a local file or a peer.
-    pub via: Option<Via>,
-    /// Which peer, by its place in the choice.
-    pub peer: Option<usize>,
+    pub(super) via: Option<Via>,
+    /// Another system.
+    pub(super) peer: Option<&'a Peer>,
 }
 
-impl Cell {
+impl<'a> Method<'a> {
+    /// Of a case of this choice's plan.
+    pub(super) fn of(choice: &'a Choice, case: &'a LayoutCase) -> Result<Method<'a>> {
+        let Case { point, subject, .. } = case;
+        let peer = choice.peers.iter().find(|peer| subject.via == COMMAND && peer.name == subject.series);
+        let series = if peer.is_some() { Some(&PEER) } else { series::named(&subject.series) };
+        let via = Via::ALL.into_iter().find(|via| via.name() == subject.via);
+        let (Some(series), Some(pattern)) = (series, pattern::named(&point.pattern)) else {
+            return Err(Error::Choice(format!("{} of {}: a bug", point.pattern, subject.series)));
+        };
+        Ok(Method { point, subject, series, pattern, via, peer })
+    }
+
     /// What rank `rank` of `ranks` does. A file of the node's own disk holds its own part only.
-    pub fn access(&self, ranks: u32, rank: u32) -> Access {
+    pub(super) fn access(&self, ranks: u32, rank: u32) -> Access {
         let access = self.pattern.access(ranks, rank, self.point.part_bytes, self.point.transfer_bytes);
         if self.series.is_local() { Access { sharing: Sharing::PerRank, ..access } } else { access }
     }
 
-    /// The ways that are measured.
-    pub fn ways(&self) -> &'static [Way] {
-        if self.pattern.weight.is_some() { &[Way::Write, Way::Rewrite, Way::Read] } else { &[Way::Write, Way::Read] }
+    /// The operations that are measured.
+    pub(super) fn operations(&self) -> &'static [Operation] {
+        if self.pattern.weight.is_some() {
+            &[Operation::Write, Operation::Rewrite, Operation::Read]
+        } else {
+            &[Operation::Write, Operation::Read]
+        }
     }
 
     /// Its series' name in a legend.
-    pub fn title(&self) -> String {
-        if self.peer.is_some() { self.point.series.clone() } else { self.series.title.to_owned() }
+    pub(super) fn title(&self) -> String {
+        if self.peer.is_some() { self.subject.series.clone() } else { self.series.title.to_owned() }
     }
 }
 
-/// Everything that is to be measured once in each repetition.
+/// The plan of a choice; the header says of which store.
+pub(super) fn plan(cases: Vec<LayoutCase>, header: Header) -> Plan<Point, Subject> {
+    let batches = vec![Batch { name: "layouts".into(), cases }];
+    Plan { header, batches, limits: Limits::default(), warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
+}
+
+/// Everything that is to be measured.
 ///
 /// # Errors
 /// A name that is none; a number that is impossible.
-pub fn cells(choice: &Choice) -> Result<Vec<Cell>> {
+pub(super) fn cases(choice: &Choice) -> Result<Vec<LayoutCase>> {
     let unknown = |what: &str, name: &str, known: Vec<&str>| Error::Choice(format!("{what} `{name}`: expected {}", known.join(", ")));
     let series: Vec<&'static Series> = match choice.series.as_slice() {
         [] => series::SERIES.iter().collect(),
@@ -179,75 +213,37 @@ pub fn cells(choice: &Choice) -> Result<Vec<Cell>> {
         return Err(Error::Choice("MPI jobs must be started somehow: say how with --mpi-run".into()));
     }
     let part = &pattern::PATTERNS[0];
-    let mut cells = Vec::new();
-    let mut add = |series: &'static Series, pattern: &'static Pattern, via: Option<Via>, peer: Option<usize>, part_bytes: u64| {
-        let name = peer.map_or(series.name, |peer| choice.peers[peer].name.as_str());
-        let through = via.map_or(if peer.is_some() { "command" } else { "posix" }, Via::name);
+    let mut cases: Vec<LayoutCase> = Vec::new();
+    let mut add = |series: &str, via: &str, pattern: &Pattern, part_bytes: u64| {
         let transfer_bytes = choice.transfer_bytes.min(part_bytes);
-        let point = Point { series: name.into(), via: through.into(), pattern: pattern.name.into(), part_bytes, transfer_bytes };
-        cells.push(Cell { point, series, pattern, via, peer });
+        let point = Point { pattern: pattern.name.into(), part_bytes, transfer_bytes };
+        let case = Case { point, subject: Subject { series: series.into(), via: via.into() }, repeat: choice.repeat };
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    };
+    let mut add_series = |series: &Series, pattern: &Pattern, part_bytes: u64| match series.is_local() {
+        true => add(series.name, POSIX, pattern, part_bytes),
+        false => choice.vias.iter().for_each(|via| add(series.name, via.name(), pattern, part_bytes)),
     };
     for &size in &choice.sizes {
-        for series in &series {
-            match series.is_local() {
-                true => add(series, part, None, None, size),
-                false => choice.vias.iter().for_each(|via| add(series, part, Some(*via), None, size)),
-            }
-        }
-        (0..choice.peers.len()).for_each(|peer| add(&PEER, part, None, Some(peer), size));
+        series.iter().for_each(|series| add_series(series, part, size));
     }
     for pattern in patterns.into_iter().filter(|p| p.name != part.name) {
-        for series in series.iter().filter(|s| PATTERN_SERIES.contains(&s.name)) {
-            match series.is_local() {
-                true => add(series, pattern, None, None, choice.pattern_bytes),
-                false => choice.vias.iter().for_each(|via| add(series, pattern, Some(*via), None, choice.pattern_bytes)),
-            }
-        }
+        let some = series.iter().filter(|s| PATTERN_SERIES.contains(&s.name));
+        some.for_each(|series| add_series(series, pattern, choice.pattern_bytes));
     }
-    Ok(cells)
-}
-
-/// The order of runs: all cells, then all again the other way round, so that what one leaves behind does not always fall on the same.
-/// Each is a repetition, from 1, and a cell's place.
-pub fn order(cells: usize, repeat: usize) -> Vec<(usize, usize)> {
-    let one = |repetition: usize| (0..cells).map(move |at| (repetition, if repetition % 2 == 1 { at } else { cells - 1 - at }));
-    (1..=repeat).flat_map(one).collect()
-}
-
-/// The lines there are, the last of each kind: a run that was cut short was made again.
-#[derive(Debug, Default)]
-pub struct Known(BTreeMap<(Point, Way, usize, String), Line>);
-
-impl Known {
-    /// Of these lines.
-    pub fn new(lines: Vec<Line>) -> Known {
-        let mut known = Known::default();
-        lines.into_iter().for_each(|line| known.add(line));
-        known
+    for &size in &choice.sizes {
+        choice.peers.iter().for_each(|peer| add(&peer.name, COMMAND, part, size));
     }
-
-    /// One more.
-    pub fn add(&mut self, line: Line) {
-        self.0.insert((line.point.clone(), line.way, line.repeat, line.node.clone()), line);
-    }
-
-    /// Whether a cell has been measured in a repetition, on every node and in every way.
-    pub fn has(&self, cell: &Cell, repeat: usize, nodes: &[String]) -> bool {
-        let there = |way: &Way, node: &String| self.0.contains_key(&(cell.point.clone(), *way, repeat, node.clone()));
-        nodes.iter().all(|node| cell.ways().iter().all(|way| there(way, node)))
-    }
-
-    /// All of them, in the order of points, ways, repetitions and nodes.
-    pub fn lines(&self) -> impl Iterator<Item = &Line> {
-        self.0.values()
-    }
+    Ok(cases)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    pub(crate) fn choice() -> Choice {
+    fn choice() -> Choice {
         Choice {
             store: "127.0.0.1:1".into(),
             nodes: vec!["a".into(), "b".into()],
@@ -276,50 +272,34 @@ mod tests {
 
     #[test]
     fn every_series_is_measured_at_every_size_and_some_with_every_pattern() {
-        let cells = cells(&choice()).unwrap();
-        let part = cells.iter().filter(|c| c.pattern.name == "part").count();
+        let choice = choice();
+        let cases = cases(&choice).unwrap();
+        let part = cases.iter().filter(|c| c.point.pattern == "part").count();
         assert_eq!(part, series::SERIES.len() * 2);
-        assert_eq!(cells.len() - part, 2 * PATTERN_SERIES.len());
-        let beff = cells.iter().find(|c| c.pattern.name == "beff-shared").unwrap();
-        assert_eq!(beff.ways(), [Way::Write, Way::Rewrite, Way::Read]);
-        let wrong = Choice { series: vec!["x".into()], ..choice() };
-        assert!(super::cells(&wrong).unwrap_err().to_string().starts_with("series `x`: expected local, "));
+        assert_eq!(cases.len() - part, 2 * PATTERN_SERIES.len());
+        let beff = cases.iter().find(|c| c.point.pattern == "beff-shared").unwrap();
+        assert_eq!(Method::of(&choice, beff).unwrap().operations(), [Operation::Write, Operation::Rewrite, Operation::Read]);
+        let wrong = Choice { series: vec!["x".into()], ..choice };
+        assert!(super::cases(&wrong).unwrap_err().to_string().starts_with("series `x`: expected local, "));
     }
 
     #[test]
-    fn repetitions_are_interleaved_and_turn_round() {
-        assert_eq!(order(3, 2), [(1, 0), (1, 1), (1, 2), (2, 2), (2, 1), (2, 0)]);
-    }
-
-    #[test]
-    fn what_is_not_there_from_every_node_is_measured_again() {
-        let all = cells(&choice()).unwrap();
-        let nodes = choice().nodes;
-        let line = |node: &str, way| Line {
-            point: all[0].point.clone(),
-            way,
-            repeat: 1,
-            node: node.into(),
-            bytes: 1,
-            transfer_s: 1.0,
-            sync_s: None,
-            cache: None,
-            explanation: None,
-            at_unix_s: 0,
-        };
-        let mut known = Known::new(vec![line("a", Way::Write), line("a", Way::Read), line("b", Way::Write)]);
-        assert!(!known.has(&all[0], 1, &nodes));
-        known.add(line("b", Way::Read));
-        assert!(known.has(&all[0], 1, &nodes) && !known.has(&all[0], 2, &nodes) && !known.has(&all[1], 1, &nodes));
-        // The last one counts.
-        known.add(Line { transfer_s: 9.0, ..line("b", Way::Read) });
-        assert_eq!(known.lines().filter(|l| l.node == "b" && l.way == Way::Read).map(|l| l.transfer_s).collect::<Vec<_>>(), [9.0]);
+    fn a_peer_is_a_subject_by_its_name_whatever_series_has_it_too() {
+        let text = |word: &str| word.to_owned();
+        let peer = Peer { name: text("local"), node: text("a"), path: text("/{file}"), write: text("w"), read: text("r") };
+        let choice = Choice { peers: vec![peer], ..choice() };
+        let cases = cases(&choice).unwrap();
+        let of_peers: Vec<&LayoutCase> = cases.iter().filter(|case| Method::of(&choice, case).unwrap().peer.is_some()).collect();
+        assert_eq!(of_peers.len(), choice.sizes.len());
+        assert!(of_peers.iter().all(|case| case.subject.via == COMMAND && Method::of(&choice, case).unwrap().title() == "local"));
     }
 
     #[test]
     fn a_local_file_has_its_own_part_only() {
-        let cells = cells(&choice()).unwrap();
-        let local = cells.iter().find(|c| c.series.is_local() && c.pattern.name == "ior-strided").unwrap();
+        let choice = choice();
+        let cases = cases(&choice).unwrap();
+        let methods = cases.iter().map(|case| Method::of(&choice, case).unwrap());
+        let local = methods.into_iter().find(|m| m.series.is_local() && m.pattern.name == "ior-strided").unwrap();
         assert_eq!(local.access(2, 1).transfers()[0], (0, 1 << 20));
     }
 }

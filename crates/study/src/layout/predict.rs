@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a node's disk and link carry, in bytes per second; the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rates {
+pub(super) struct Rates {
     /// The disk.
     pub disk_bytes_per_s: f64,
     /// The link, in each direction; absent: nothing limits it.
@@ -20,7 +20,7 @@ pub struct Rates {
 
 /// Bytes of one rank on one node's disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Flow {
+pub(super) struct Flow {
     /// The rank, which is also its node.
     pub rank: usize,
     /// The node whose disk they are on.
@@ -31,7 +31,7 @@ pub struct Flow {
 
 /// Seconds that each of `ranks` ranks takes to move its flows, all beginning at once. Which way bytes go makes no difference:
 /// links carry the same both ways.
-pub fn seconds(ranks: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
+pub(super) fn seconds(ranks: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
     let mut done = vec![0.0; ranks];
     let mut left: Vec<Flow> = flows.iter().copied().filter(|flow| flow.bytes > 0.0).collect();
     let mut now = 0.0;

@@ -1,38 +1,12 @@
-//! The times of a layout study, one line each: see [`crate::log`].
+//! What is measured of a layout: points, the subjects that are compared there, and what one run of one gives.
 
-use crate::log::OfStudy;
+use crate::worker::explain::Digest;
 use serde::{Deserialize, Serialize};
 use thalweg_measure::CacheState;
 
-/// The version of the lines.
-pub const SCHEMA: &str = "thalweg.layout-study/1";
-
-/// What the lines belong to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// The store's identity.
-    pub store: String,
-    /// The nodes, in the order of ranks.
-    pub nodes: Vec<String>,
-    /// Where the disks and links can be told apart from others: what the user said of them.
-    pub label: String,
-}
-
-impl OfStudy for Header {
-    fn describe(&self) -> String {
-        format!("{}, nodes {}", self.label, self.nodes.join(", "))
-    }
-}
-
-/// What is measured: a point of a curve.
+/// What is varied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Point {
-    /// The series' name, or a peer's.
-    pub series: String,
-    /// Through what: `posix` (a local file), `library`, `mount`, `mpich`, `openmpi`, `command`.
-    pub via: String,
     /// The pattern's name.
     pub pattern: String,
     /// Bytes of each rank.
@@ -41,10 +15,19 @@ pub struct Point {
     pub transfer_bytes: u64,
 }
 
-/// Which way bytes went.
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Subject {
+    /// The series' name, or a peer's.
+    pub series: String,
+    /// Through what: `posix` (a local file), `library`, `mount`, `mpich`, `openmpi`, `command`.
+    pub via: String,
+}
+
+/// Bytes into a file, or out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Operation {
     /// Into a new file.
     Write,
     /// Over what is there.
@@ -53,64 +36,45 @@ pub enum Way {
     Read,
 }
 
-impl Way {
+impl Operation {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Write => "write",
-            Way::Rewrite => "rewrite",
-            Way::Read => "read",
+            Operation::Write => "write",
+            Operation::Rewrite => "rewrite",
+            Operation::Read => "read",
         }
     }
 }
 
-/// One node's run.
+/// What one run gives: each operation in turn, of each node in the order of ranks.
+pub(crate) type Sample = Vec<Moved>;
+
+/// One operation of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// The point.
-    #[serde(flatten)]
-    pub point: Point,
-    /// Which way.
-    pub way: Way,
-    /// Which repetition, from 1.
-    pub repeat: usize,
+pub(crate) struct Moved {
+    /// Which operation.
+    pub(crate) operation: Operation,
     /// Whose.
-    pub node: String,
+    pub(crate) node: String,
     /// Bytes it moved.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Time of the transfers alone.
-    pub transfer_s: f64,
+    pub(crate) transfer_s: f64,
     /// Time of the sync after them; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub sync_s: Option<f64>,
+    pub(crate) sync_s: Option<f64>,
     /// The state of the caches before a read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cache: Option<CacheState>,
-    /// What the run's recording says held it up.
+    pub(crate) cache: Option<CacheState>,
+    /// What the recording says held it up.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub explanation: Option<Digest>,
-    /// When it ended, seconds since 1970.
-    pub at_unix_s: u64,
+    pub(crate) explanation: Option<Digest>,
 }
 
-/// What an explanation says, in a few words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Digest {
-    /// The verdict's cause.
-    pub cause: String,
-    /// Where.
-    pub place: String,
-    /// Its share of the time.
-    pub share: f64,
-    /// The first charges: cause, place, share.
-    pub charges: Vec<(String, String, f64)>,
-    /// The verdict's sentence.
-    pub sentence: String,
-}
-
-impl Line {
+impl Moved {
     /// Transfers and sync together.
-    pub fn synced_s(&self) -> f64 {
+    pub(crate) fn synced_s(&self) -> f64 {
         self.transfer_s + self.sync_s.unwrap_or(0.0)
     }
 }

@@ -1,9 +1,9 @@
 //! The curves of a study: what a part is written to.
 //!
 //! Rank `r` runs on node `r`. A series that lays a file out needs to know the nodes' targets and how long each rank's contiguous
-//! blocks are: [`Ground`]. What it answers with is the choice a client gives when it makes the file.
+//! blocks are: [`Topology`]. What it answers with is the choice a client gives when it makes the file.
 
-use crate::access::{Access, Sharing};
+use super::access::{Access, Sharing};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use thalweg_layout::{Layout, Spec};
@@ -54,19 +54,19 @@ pub const SERIES: &[Series] = &[
 ];
 
 /// Another system, by the name the user gave it.
-pub const PEER: Series = Series { name: "peer", title: "peer", kind: Kind::Peer };
+pub(crate) const PEER: Series = Series { name: "peer", title: "peer", kind: Kind::Peer };
 
 /// The ceiling every other series is held against.
 pub const CEILING: &str = "local";
 
 /// The series of this name.
-pub fn named(name: &str) -> Option<&'static Series> {
+pub(crate) fn named(name: &str) -> Option<&'static Series> {
     SERIES.iter().find(|series| series.name == name)
 }
 
 /// Where ranks and targets are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ground {
+pub struct Topology {
     /// The node of each rank.
     pub nodes: Vec<String>,
     /// The targets on each rank's node.
@@ -75,12 +75,12 @@ pub struct Ground {
     pub all: Vec<u32>,
 }
 
-impl Ground {
+impl Topology {
     /// Finds the nodes' targets in a store's map.
     ///
     /// # Errors
     /// A node that has no target: nothing it writes could be local.
-    pub fn new(map: &StoreMap, nodes: &[String]) -> Result<Ground> {
+    pub fn new(map: &StoreMap, nodes: &[String]) -> Result<Topology> {
         let of = |node: &String| -> Vec<u32> {
             let here = |server: u32| map.servers.get(server as usize).is_some_and(|s| s.node == *node);
             map.targets.iter().filter(|t| here(t.server)).map(|t| t.target.0).collect()
@@ -93,7 +93,7 @@ impl Ground {
         }
         let most = own.iter().map(Vec::len).max().unwrap_or(0);
         let all = (0..most).flat_map(|n| own.iter().filter_map(move |targets| targets.get(n).copied())).collect();
-        Ok(Ground { nodes: nodes.to_vec(), own, all })
+        Ok(Topology { nodes: nodes.to_vec(), own, all })
     }
 
     /// The rank's node's target that is its own.
@@ -124,8 +124,8 @@ impl Series {
     }
 
     /// How the file that `access` (rank 0's) is made to is laid out; `None`: it is in no store.
-    pub fn layout(&self, ground: &Ground, access: &Access) -> Option<LayoutChoice> {
-        let ranks = ground.nodes.len();
+    pub fn layout(&self, topology: &Topology, access: &Access) -> Option<LayoutChoice> {
+        let ranks = topology.nodes.len();
         let on = |targets: &[u32]| Some(Placement::Targets(targets.iter().copied().map(TargetId).collect()));
         let choice = |spec: Spec, targets: &[u32]| {
             Some(LayoutChoice { spec: Some(spec), datafiles: Some(targets.len() as u32), placement: on(targets) })
@@ -133,21 +133,21 @@ impl Series {
         let striped = |strip: u64, targets: &[u32]| choice(Spec::new("simple_stripe").with("strip_size", strip), targets);
         match self.kind {
             Kind::Local | Kind::LocalCached | Kind::Peer => None,
-            Kind::OneServer => choice(Spec::new("basic_dist"), &ground.all[..1]),
-            Kind::Striped(strip) => striped(strip, &ground.all),
-            Kind::TwoD => choice(Spec::new("twod_stripe").with("num_groups", 2.min(ground.all.len())), &ground.all),
+            Kind::OneServer => choice(Spec::new("basic_dist"), &topology.all[..1]),
+            Kind::Striped(strip) => striped(strip, &topology.all),
+            Kind::TwoD => choice(Spec::new("twod_stripe").with("num_groups", 2.min(topology.all.len())), &topology.all),
             // Files of their own are laid out by whoever makes them.
             Kind::Fitted | Kind::Own if access.sharing == Sharing::PerRank => {
                 let rank = (access.rank as usize + usize::from(self.kind == Kind::Fitted)) % ranks;
-                choice(Spec::new("basic_dist"), &[ground.own_target(rank)])
+                choice(Spec::new("basic_dist"), &[topology.own_target(rank)])
             }
             Kind::Fitted => {
                 // Whoever is given no target starts at any: here, so that it is the same every time, at its neighbour's.
-                let targets: Vec<u32> = (0..ranks).map(|rank| ground.own_target((rank + 1) % ranks)).collect();
+                let targets: Vec<u32> = (0..ranks).map(|rank| topology.own_target((rank + 1) % ranks)).collect();
                 striped(access.block_bytes, &targets)
             }
             Kind::Own => {
-                let targets: Vec<u32> = (0..ranks).map(|rank| ground.own_target(rank)).collect();
+                let targets: Vec<u32> = (0..ranks).map(|rank| topology.own_target(rank)).collect();
                 let strips: Vec<String> = (0..ranks).map(|rank| format!("{rank}:{}", access.block_bytes)).collect();
                 choice(Spec::new("varstrip_dist").with("strips", strips.join(";")), &targets)
             }
@@ -156,7 +156,7 @@ impl Series {
 }
 
 /// A choice as the extended attribute of a mounted file takes it.
-pub fn as_attribute(choice: &LayoutChoice) -> String {
+pub(crate) fn as_attribute(choice: &LayoutChoice) -> String {
     let mut words: Vec<String> = choice.spec.iter().map(ToString::to_string).collect();
     words.extend(choice.datafiles.map(|many| format!("datafiles={many}")));
     words.extend(choice.placement.as_ref().map(|placement| match placement {
@@ -175,7 +175,7 @@ pub fn as_attribute(choice: &LayoutChoice) -> String {
 ///
 /// # Errors
 /// A choice that is no layout over these targets.
-pub fn bytes_on_targets(choice: &LayoutChoice, access: &Access) -> Result<Vec<(u32, u64)>> {
+pub(crate) fn bytes_on_targets(choice: &LayoutChoice, access: &Access) -> Result<Vec<(u32, u64)>> {
     let (Some(spec), Some(Placement::Targets(targets))) = (&choice.spec, &choice.placement) else {
         return Err(Error::Choice("a series names its distribution and its targets: a bug".into()));
     };
@@ -192,23 +192,23 @@ pub fn bytes_on_targets(choice: &LayoutChoice, access: &Access) -> Result<Vec<(u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern;
+    use crate::layout::pattern;
 
-    fn ground(nodes: usize, each: u32) -> Ground {
+    fn topology(nodes: usize, each: u32) -> Topology {
         let own: Vec<Vec<u32>> = (0..nodes as u32).map(|n| (0..each).map(|t| n * each + t).collect()).collect();
         let all = (0..each as usize).flat_map(|t| own.iter().map(move |targets| targets[t])).collect();
-        Ground { nodes: (0..nodes).map(|n| format!("n{n}")).collect(), own, all }
+        Topology { nodes: (0..nodes).map(|n| format!("n{n}")).collect(), own, all }
     }
 
     #[test]
     fn varstrip_local_puts_every_byte_on_its_writers_own_target() {
-        let ground = ground(3, 2);
+        let topology = topology(3, 2);
         for name in ["part", "ior-strided", "ior-random", "ior-file-per-process", "beff-scatter"] {
             for rank in 0..3 {
                 let access = pattern::named(name).unwrap().access(3, rank, 5 << 20, 1 << 20);
-                let choice = named("varstrip-local").unwrap().layout(&ground, &access).unwrap();
+                let choice = named("varstrip-local").unwrap().layout(&topology, &access).unwrap();
                 let on = bytes_on_targets(&choice, &access).unwrap();
-                let own: u64 = on.iter().filter(|(target, _)| ground.own[rank as usize].contains(target)).map(|t| t.1).sum();
+                let own: u64 = on.iter().filter(|(target, _)| topology.own[rank as usize].contains(target)).map(|t| t.1).sum();
                 assert_eq!(own, access.bytes(), "{name}, rank {rank}");
             }
         }
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn a_fitted_strip_is_on_no_writers_own_target() {
-        let ground = ground(4, 1);
+        let topology = topology(4, 1);
         for rank in 0..4 {
             let access = pattern::named("part").unwrap().access(4, rank, 1 << 20, 1 << 20);
-            let choice = named("stripe-fitted").unwrap().layout(&ground, &access).unwrap();
+            let choice = named("stripe-fitted").unwrap().layout(&topology, &access).unwrap();
             let on = bytes_on_targets(&choice, &access).unwrap();
             assert_eq!(on.iter().filter(|t| t.1 > 0).collect::<Vec<_>>(), [&((rank + 1) % 4, 1 << 20)]);
         }
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn every_layout_is_one_and_holds_every_byte() {
-        let ground = ground(4, 2);
+        let topology = topology(4, 2);
         for series in SERIES.iter().filter(|s| !s.is_local()) {
             for rank in 0..4 {
                 let access = pattern::named("part").unwrap().access(4, rank, 3 << 20, 1 << 20);
-                let choice = series.layout(&ground, &access).unwrap();
+                let choice = series.layout(&topology, &access).unwrap();
                 let bytes: u64 = bytes_on_targets(&choice, &access).unwrap().iter().map(|t| t.1).sum();
                 assert_eq!(bytes, 3 << 20, "{}", series.name);
             }
@@ -241,14 +241,14 @@ mod tests {
     #[test]
     fn a_choice_is_text_as_the_flags_take_it() {
         let access = pattern::named("part").unwrap().access(2, 0, 4096, 4096);
-        let choice = named("varstrip-local").unwrap().layout(&ground(2, 1), &access).unwrap();
+        let choice = named("varstrip-local").unwrap().layout(&topology(2, 1), &access).unwrap();
         assert_eq!(as_attribute(&choice), "varstrip_dist,strips=0:4096;1:4096 datafiles=2 place=targets:0,1");
     }
 
     #[test]
     fn a_node_without_targets_is_an_error_that_names_it() {
         let map = StoreMap { store: 1, servers: Vec::new(), targets: Vec::new() };
-        let error = Ground::new(&map, &["x".to_owned()]).unwrap_err().to_string();
+        let error = Topology::new(&map, &["x".to_owned()]).unwrap_err().to_string();
         assert!(error.starts_with("node x has no target"), "{error}");
     }
 }

@@ -1,217 +1,118 @@
-//! What is no listing: names made and removed, a crowd beside a writer, and trees copied.
+//! What is no listing: names made and removed, small writes beside listings, and trees copied.
 
-use super::{Conductor, LISTED, Notes, strange, text};
-use crate::ls::choice::Part;
-use crate::ls::protocol::{Answer, Order};
-use crate::ls::raw::{CopyLine, CrowdLine, Line, NamesLine, NamesPoint, Phase};
-use crate::ls::serving::{Serving, remove};
+use super::plan::OUR_COPY;
+use super::runs::{LISTED, Stage};
+use super::sample::{NamesSample, WritesSample};
+use super::serving::remove;
+use crate::worker::names::{NamesPoint, Phase};
+use crate::worker::protocol::{Answer, Order, strange};
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
-impl Conductor<'_> {
-    /// Copies, crowds and names, each on a store of its own.
-    pub(super) fn others(&mut self, notes: &mut Notes<'_>) -> Result<()> {
-        let wanted = |part: Part| self.choice.parts.is_empty() || self.choice.parts.contains(&part);
-        let parts: Vec<Part> = [Part::Copies, Part::Crowd, Part::Names].into_iter().filter(|part| wanted(*part)).collect();
-        for part in parts {
-            let scale = &self.choice.scale;
-            notes.doing(&format!("{}: starting a store", part.name()))?;
-            let done = match self.serve(scale.servers, scale.targets) {
-                Err(error) => Err(error),
-                Ok(serving) => match part {
-                    Part::Names => self.names(&serving, notes),
-                    Part::Crowd => self.crowded(&serving, notes),
-                    _ => self.copies(&serving, notes),
-                },
-            };
-            match done {
-                Ok(()) => {}
-                Err(Error::Stopped) => return Err(Error::Stopped),
-                Err(error) => {
-                    notes.observer.trouble(&format!("{}: {error}", part.name()));
-                    notes.broken.insert(part.name().into(), error.to_string());
-                    let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
-                    self.nodes.revive()?;
-                }
-            }
-        }
-        Ok(())
-    }
+/// Bytes of a small file that is written beside listings.
+const WRITTEN_BYTES: u64 = 4096;
 
-    fn names_points(&self) -> Vec<(usize, NamesPoint)> {
-        let (scale, near) = (&self.choice.scale, self.choice.stage.nearest());
-        let place = &self.choice.stage.places[near].name;
-        let mut points = Vec::new();
-        for shared in [false, true] {
-            for &workers in &scale.workers {
-                let point = |mounted, batch| NamesPoint { place: place.clone(), mounted, shared, workers, batch };
-                points.extend(scale.batches.iter().map(|batch| (near, point(false, *batch))));
-                points.push((near, point(true, 1)));
-            }
-        }
-        points
-    }
-
-    /// `mdtest`'s patterns: of each repetition all points, once forwards and once backwards.
-    fn names(&mut self, serving: &Serving, notes: &mut Notes<'_>) -> Result<()> {
-        let points = self.names_points();
-        let mount_point = self.mount_point();
+impl Stage<'_> {
+    /// `mdtest`'s patterns: all phases of one point, in a directory of their own.
+    pub(super) fn names(&mut self, point: &NamesPoint) -> Result<NamesSample> {
         let near = self.choice.stage.nearest();
-        let is_mounted = match self.took(near, Order::Mount { store: serving.address.clone(), mount_point: mount_point.clone() }) {
-            Ok(_) => true,
-            Err(error) => {
-                notes.keep("names through a mount", Err(error))?;
-                false
-            }
-        };
-        for repeat in 1..=self.choice.repeat.min(3) {
-            let mut order: Vec<&(usize, NamesPoint)> = points.iter().filter(|(_, point)| is_mounted || !point.mounted).collect();
-            if repeat % 2 == 0 {
-                order.reverse();
-            }
-            for (run, (at, point)) in order.into_iter().enumerate() {
-                let known = |line: &Line| matches!(line, Line::Names(l) if l.point == *point && l.repeat == repeat);
-                let what = names_of(point);
-                if notes.lines.iter().filter(|line| known(line)).count() >= Phase::ALL.len() || notes.is_broken(&what) {
-                    continue;
-                }
-                notes.doing(&format!("{what}, repetition {repeat}"))?;
-                // A directory of its own for each run: what one leaves behind is not the next one's.
-                let inside = format!("/names-{repeat}-{run}");
-                let below = if point.mounted { format!("{}{inside}", mount_point.display()) } else { inside };
-                // Single calls take longer each.
-                let each = if point.batch == 1 { (self.choice.scale.names_each / 4).max(8) } else { self.choice.scale.names_each };
-                for phase in Phase::ALL {
-                    let done = self.took(*at, Order::Names { point: point.clone(), phase, below: below.clone(), each });
-                    let line = |seconds| NamesLine { point: point.clone(), phase, repeat, names: each * u64::from(point.workers), seconds };
-                    notes.keep(&what, done.map(line).map(Line::Names))?;
-                    if notes.is_broken(&what) {
-                        break;
-                    }
-                }
-            }
+        if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
+            return Err(Error::Choice(format!("there is no mount: {problem}")));
         }
-        if is_mounted {
-            self.took(near, Order::Unmount)?;
+        let inside = format!("/names-{}", self.runs);
+        let below = if point.mounted { format!("{}{inside}", self.mount_point().display()) } else { inside };
+        // Single calls take longer each.
+        let each = if point.batch == 1 { (self.choice.scale.names_each / 4).max(8) } else { self.choice.scale.names_each };
+        let mut seconds = BTreeMap::new();
+        for phase in Phase::ALL {
+            let order = Order::Names { point: point.clone(), phase, below: below.clone(), each };
+            seconds.insert(phase, self.took(near, &order)?);
         }
-        Ok(())
+        Ok(NamesSample { names: each * u64::from(point.workers), seconds })
     }
 
-    /// Small writes, alone and beside listings, in turn.
-    fn crowded(&mut self, serving: &Serving, notes: &mut Notes<'_>) -> Result<()> {
-        let scale = self.choice.scale.clone();
-        let place = self.choice.stage.places[self.choice.stage.nearest()].name.clone();
+    /// The directory that the crowd lists.
+    pub(super) fn make_listed(&mut self) -> Result<()> {
+        let (writer, files) = (self.writer(), self.choice.scale.listed_files);
+        self.took(writer, &Order::Populate { directory: LISTED.into(), files, datafiles: 1 })?;
+        self.serving()?.settle()
+    }
+
+    /// Small writes, alone or beside listings.
+    pub(super) fn writes(&mut self, is_beside: bool) -> Result<WritesSample> {
         let (writer, crowd) = (self.writer(), self.crowd());
-        self.took(writer, Order::Populate { directory: LISTED.into(), files: scale.listed_files, datafiles: 1 })?;
-        serving.settle()?;
-        for repeat in 1..=self.choice.repeat {
-            for listings in [0, scale.listings] {
-                let known = |line: &Line| matches!(line, Line::Crowd(l) if l.listings == listings && l.repeat == repeat);
-                let what = format!("small writes beside {listings} listings");
-                if notes.lines.iter().any(known) || notes.is_broken(&what) {
-                    continue;
-                }
-                notes.doing(&format!("{what}, repetition {repeat}"))?;
-                if listings > 0 {
-                    self.took(crowd, Order::Begin { directory: LISTED.into(), listings })?;
-                }
-                let begun = Instant::now();
-                let order = Order::Write { directory: format!("/written-{repeat}-{listings}"), files: scale.writes, bytes: 4096 };
-                let wrote = self.ask(writer, order);
-                let seconds = begun.elapsed().as_secs_f64();
-                let listed = if listings == 0 { Ok(Answer::Listed(0)) } else { self.ask(crowd, Order::End) };
-                let line = (|| {
-                    let (Answer::Wrote(mut took), Answer::Listed(listed)) = (wrote?, listed?) else { return Err(strange()) };
-                    took.sort_unstable_by(f64::total_cmp);
-                    let at = |part: f64| took[((part * took.len() as f64) as usize).min(took.len() - 1)];
-                    let (p50_s, p99_s, most_s, writes) = (at(0.5), at(0.99), at(1.0), took.len() as u64);
-                    Ok(CrowdLine { place: place.clone(), listings, repeat, writes, p50_s, p99_s, most_s, listed, seconds })
-                })();
-                notes.keep(&what, line.map(Line::Crowd))?;
-            }
+        let listings = if is_beside { self.choice.scale.listings } else { 0 };
+        if is_beside {
+            self.took(crowd, &Order::BeginListings { directory: LISTED.into(), listings })?;
         }
-        Ok(())
+        let begun = Instant::now();
+        let directory = format!("/written-{}", self.runs);
+        let wrote = self.ask(writer, &Order::Write { directory, files: self.choice.scale.writes, bytes: WRITTEN_BYTES });
+        let seconds = begun.elapsed().as_secs_f64();
+        let listed = if is_beside { self.ask(crowd, &Order::EndListings) } else { Ok(Answer::Listed(0)) };
+        let (Answer::Wrote(mut took), Answer::Listed(listed)) = (wrote?, listed?) else { return Err(strange()) };
+        took.sort_unstable_by(f64::total_cmp);
+        let at = |part: f64| took[((part * took.len() as f64) as usize).min(took.len() - 1)];
+        Ok(WritesSample { listings, writes: took.len() as u64, p50_s: at(0.5), p99_s: at(0.99), most_s: at(1.0), listed, seconds })
     }
 
-    /// A tree of small files, copied in by our command and by the stock one through a mount, in turn.
-    fn copies(&mut self, serving: &Serving, notes: &mut Notes<'_>) -> Result<()> {
-        let scale = self.choice.scale.clone();
-        let near = self.choice.stage.nearest();
-        let place = self.choice.stage.places[near].name.clone();
-        let source = self.choice.directory.join(format!("thalweg-ls-tree-{}", std::process::id()));
-        let _removed = Removed(source.clone());
-        populate_tree(&source, scale.copied_files, scale.copied_bytes)?;
-        let mount_point = self.mount_point();
-        self.took(near, Order::Mount { store: serving.address.clone(), mount_point: mount_point.clone() })?;
-        let program = self.choice.program.to_string_lossy().into_owned();
-        for repeat in 1..=self.choice.repeat {
-            let ours = vec![
-                program.clone(),
-                "cp".into(),
-                "-r".into(),
-                "--quiet".into(),
-                text(&source),
-                format!("{}/ours-{repeat}", serving.address),
-            ];
-            let stock = vec!["cp".into(), "-r".into(), text(&source), text(&mount_point.join(format!("stock-{repeat}")))];
-            let mut arms = [("thalweg cp -r", ours), ("cp -r onto the mount", stock)];
-            if repeat % 2 == 0 {
-                arms.reverse();
-            }
-            for (how, argv) in arms {
-                let known = |line: &Line| matches!(line, Line::Copy(l) if l.how == how && l.repeat == repeat);
-                if notes.lines.iter().any(known) || notes.is_broken(how) {
-                    continue;
-                }
-                notes.doing(&format!("{} files of {} bytes by {how}, repetition {repeat}", scale.copied_files, scale.copied_bytes))?;
-                let line = match self.ask(near, Order::Run { argv, counted: false }) {
-                    Ok(Answer::Ran { seconds, .. }) => Ok(CopyLine {
-                        place: place.clone(),
-                        how: how.into(),
-                        repeat,
-                        files: scale.copied_files,
-                        bytes_each: scale.copied_bytes,
-                        seconds,
-                    }),
-                    Ok(_) => Err(strange()),
-                    Err(error) => Err(error),
-                };
-                notes.keep(how, line.map(Line::Copy))?;
-                serving.settle()?;
-            }
-        }
-        self.took(near, Order::Unmount).map(drop)
+    /// The tree that is copied, and the mount that it is copied onto.
+    pub(super) fn make_tree(&mut self) -> Result<()> {
+        let scale = &self.choice.scale;
+        self.tree = Some(Tree::make(&self.choice.directory, scale.copied_files, scale.copied_bytes)?);
+        self.mount(self.choice.stage.nearest())
+    }
+
+    /// The tree copied in, by our command or by the stock one through the mount; how long it took.
+    pub(super) fn copy(&mut self, subject: &str) -> Result<f64> {
+        let tree = self.tree.as_ref().ok_or_else(|| Error::Choice("a copy of no tree: a bug".into()))?;
+        let source = tree.0.display().to_string();
+        let argv = if subject == OUR_COPY {
+            let program = self.choice.program.to_string_lossy().into_owned();
+            let target = format!("{}/ours-{}", self.serving()?.address, self.runs);
+            vec![program, "cp".into(), "-r".into(), "--quiet".into(), source, target]
+        } else {
+            let target = self.mount_point().join(format!("stock-{}", self.runs));
+            vec!["cp".into(), "-r".into(), source, target.display().to_string()]
+        };
+        let answer = self.ask(self.choice.stage.nearest(), &Order::Run { argv, counted: false })?;
+        let Answer::Ran { seconds, .. } = answer else { return Err(strange()) };
+        self.serving()?.settle()?;
+        Ok(seconds)
     }
 }
 
-/// Removes a directory when it goes.
-struct Removed(PathBuf);
+/// A tree of small files, which is removed when it goes.
+pub(super) struct Tree(PathBuf);
 
-impl Drop for Removed {
+impl Drop for Tree {
     fn drop(&mut self) {
         remove(&self.0);
     }
 }
 
+impl Tree {
+    /// Makes it: a hundred in each directory.
+    fn make(below: &Path, files: u64, bytes: u64) -> Result<Tree> {
+        let tree = Tree(below.join(format!("thalweg-ls-tree-{}", std::process::id())));
+        let data = vec![b'x'; bytes as usize];
+        for number in 0..files {
+            let directory = tree.0.join(format!("directory-{:04}", number / 100));
+            if number % 100 == 0 {
+                std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making it"))?;
+            }
+            let path = directory.join(format!("file-{number:08}"));
+            std::fs::write(&path, &data).map_err(Error::file(&path, "writing it"))?;
+        }
+        Ok(tree)
+    }
+}
+
 /// What a run of names is called.
-fn names_of(point: &NamesPoint) -> String {
+pub(super) fn name_of_names(point: &NamesPoint) -> String {
     let through = if point.mounted { "the mount" } else { "the library" };
     let directory = if point.shared { "one directory" } else { "directories of their own" };
     format!("names by {} workers in {directory} through {through}, {} in a request", point.workers, point.batch)
-}
-
-/// A tree of small files: a hundred in each directory.
-fn populate_tree(directory: &Path, files: u64, bytes: u64) -> Result<()> {
-    let data = vec![b'x'; bytes as usize];
-    for number in 0..files {
-        let below = directory.join(format!("directory-{:04}", number / 100));
-        if number % 100 == 0 {
-            std::fs::create_dir_all(&below).map_err(Error::file(&below, "making it"))?;
-        }
-        let path = below.join(format!("file-{number:08}"));
-        std::fs::write(&path, &data).map_err(Error::file(&path, "writing it"))?;
-    }
-    Ok(())
 }

@@ -3,12 +3,13 @@
 //! Each listing is a client of its own, with its own connections, and begins again when it is at its end. The writer creates a
 //! file, writes it and closes it, one after the other, and each is timed.
 
-use super::{Store, name, owner};
-use crate::ls::protocol::Answer;
+use super::client::{Client, file_name, owner};
+use super::protocol::Answer;
 use crate::{Error, Result};
+use parking_lot::Mutex;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_store::client::walk::{WalkOptions, Walker};
@@ -22,20 +23,20 @@ const BATCH: usize = 256;
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Creates, writes and closes files; how long each took.
-pub(super) fn write(store: &Store, directory: &str, files: u32, bytes: u64) -> Result<Answer> {
-    store.make_directories(directory)?;
+pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) -> Result<Answer> {
+    client.make_directories(directory)?;
     let layout = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
     let data: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
     let mut tracer = Tracer::off();
     let mut took = Vec::with_capacity(files as usize);
     for number in 0..u64::from(files) {
-        let place = Place::at(format!("{directory}/{}", name(number)));
+        let place = Place::at(format!("{directory}/{}", file_name(number)));
         let begun = Instant::now();
-        let made = store.names.create(&mut tracer, &place, owner(), Existing::Replace, &layout)?;
-        let handle = FileHandle::from_attributes(name(number), &made.attributes)?;
-        StoreFile::new(Arc::clone(&store.data), handle).write_at(&data, 0)?;
+        let made = client.names.create(&mut tracer, &place, owner(0o755), Existing::Replace, &layout)?;
+        let handle = FileHandle::from_attributes(file_name(number), &made.attributes)?;
+        StoreFile::new(Arc::clone(&client.data), handle).write_at(&data, 0)?;
         made.ended(End::whole(bytes, false));
-        store.names.tell_closed(&mut tracer)?;
+        client.names.tell_closed(&mut tracer)?;
         took.push(begun.elapsed().as_secs_f64());
     }
     Ok(Answer::Wrote(took))
@@ -57,13 +58,13 @@ struct Shared {
 
 impl Crowd {
     /// Begins them; returns when each has listed some.
-    pub fn begin(store: &Store, directory: &str, listings: u32) -> Result<Crowd> {
+    pub(super) fn begin(client: &Client, directory: &str, listings: u32) -> Result<Crowd> {
         let mut crowd = Crowd { threads: Vec::new(), shared: Arc::default() };
         for number in 0..listings {
-            let (store, directory, shared) = (store.another()?, directory.to_owned(), Arc::clone(&crowd.shared));
+            let (client, directory, shared) = (client.another()?, directory.to_owned(), Arc::clone(&crowd.shared));
             let thread = std::thread::Builder::new().name(format!("listing {number}")).spawn(move || {
-                if let Err(error) = list(&store, &directory, &shared) {
-                    shared.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                if let Err(error) = list(&client, &directory, &shared) {
+                    shared.problem.lock().get_or_insert(error);
                 }
             });
             crowd.threads.push(thread.map_err(Error::file(Path::new("a thread for a listing"), "starting it"))?);
@@ -81,11 +82,11 @@ impl Crowd {
     }
 
     fn trouble(&self) -> Result<()> {
-        self.shared.problem.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.shared.problem.lock().take().map_or(Ok(()), Err)
     }
 
     /// Stops them; how many entries they have listed since all had begun.
-    pub fn end(mut self) -> Result<u64> {
+    pub(super) fn end(mut self) -> Result<u64> {
         let listed = self.shared.listed.load(Ordering::Acquire);
         self.stop();
         self.trouble().map(|()| listed)
@@ -103,8 +104,8 @@ impl Drop for Crowd {
     }
 }
 
-fn list(store: &Store, directory: &str, shared: &Shared) -> Result<()> {
-    let walker = Walker::new(store.names.clone(), Arc::clone(&store.data), WalkOptions::default());
+fn list(client: &Client, directory: &str, shared: &Shared) -> Result<()> {
+    let walker = Walker::new(client.names.clone(), Arc::clone(&client.data), WalkOptions::default());
     let mut tracer = Tracer::off();
     let mut has_begun = false;
     loop {

@@ -1,7 +1,7 @@
 //! The recording of a run through the client library, and what it says.
 
-use crate::raw::Digest;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use thalweg_explain::{Explanation, Options};
@@ -13,6 +13,21 @@ use thalweg_trace::{
 
 /// How many charges a digest keeps.
 const CHARGES: usize = 4;
+
+/// What an explanation says, in a few words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The verdict's cause.
+    pub cause: String,
+    /// Where.
+    pub place: String,
+    /// Its share of the time.
+    pub share: f64,
+    /// The first charges: cause, place, share.
+    pub charges: Vec<(String, String, f64)>,
+    /// The verdict's sentence.
+    pub sentence: String,
+}
 
 /// Makes a directory that only we may use, or finds that it is one: its name can be foreseen, and others may write beside it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
@@ -51,7 +66,7 @@ pub(super) struct Recorded {
 impl Recorded {
     /// Fetches the servers' part, explains, and throws the recording away. `None`: it cannot be explained, which is no reason to
     /// throw the time away.
-    pub fn explain(self) -> Option<Digest> {
+    pub(super) fn explain(self) -> Option<Digest> {
         let path = self.recorder.finish(self.end, 0, self.attributes).ok()?;
         let digest = explained(&path, self.start);
         let _ = std::fs::remove_dir_all(&path);
@@ -68,7 +83,7 @@ fn explained(path: &Path, start: Time) -> Option<Explanation> {
 }
 
 /// An explanation in a few words.
-pub fn digest_of(explanation: &Explanation) -> Digest {
+fn digest_of(explanation: &Explanation) -> Digest {
     let verdict = &explanation.verdict;
     let charges = explanation.critical_path.iter().take(CHARGES);
     Digest {

@@ -3,11 +3,11 @@
 //! A walk that stops early is timed from its first entry on, so that what begins it (connections, the first page) is not charged
 //! to the few files it lists. A whole one is timed from the call to its end.
 
-use super::Store;
-use crate::ls::protocol::Answer;
-use crate::ls::raw::Counters;
+use super::client::Client;
+use super::protocol::Answer;
 use crate::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::time::Instant;
 use thalweg_measure::{Process, cpu_time_of};
@@ -18,6 +18,27 @@ use thalweg_trace::Tracer;
 /// Entries that a reader takes at a time: what a line of output costs is not part of a walk.
 const BATCH: usize = 1024;
 
+/// What the library counts of a listing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Requests, to all servers.
+    pub requests: u64,
+    /// The longest chain of requests that needed one another.
+    pub round_trips: u64,
+    /// Datafiles whose sizes I/O servers were asked for.
+    pub glimpsed: u64,
+    /// Sizes that the metadata service proved.
+    pub from_metadata: u64,
+    /// Entries that were there when the reader wanted them.
+    pub hits: u64,
+    /// Entries that were not.
+    pub misses: u64,
+    /// Entries that were asked for, and that nobody read.
+    pub wasted: u64,
+    /// The window at the end.
+    pub window: u32,
+}
+
 /// Processor time of this process.
 fn own_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -25,10 +46,10 @@ fn own_cpu_s() -> f64 {
 }
 
 /// Walks a directory; every size is held against `bytes_each`.
-pub(super) fn walk(store: &Store, directory: &str, mode: &str, most: Option<u64>, bytes_each: u64) -> Result<Answer> {
+pub(super) fn walk(client: &Client, directory: &str, mode: &str, most: Option<u64>, bytes_each: u64) -> Result<Answer> {
     let mode = WalkMode::named(mode).ok_or_else(|| Error::Choice(format!("no walk is called `{mode}`: a bug")))?;
     let mut tracer = Tracer::off();
-    let walker = Walker::new(store.names.clone(), std::sync::Arc::clone(&store.data), WalkOptions { mode, ..WalkOptions::default() });
+    let walker = Walker::new(client.names.clone(), std::sync::Arc::clone(&client.data), WalkOptions { mode, ..WalkOptions::default() });
     let mut since = Since::now(&walker);
     let mut walk = walker.directory(&Place::at(directory));
     let (mut entries, mut skipped) = (0_u64, 0_u64);

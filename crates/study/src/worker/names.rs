@@ -5,22 +5,64 @@
 //! a close), asked for, and removed, each waiting for the one before. With batches the library's requests of many are used.
 //! Through a mount it is system calls.
 
-use super::{Store, name, owner};
-use crate::ls::protocol::Answer;
-use crate::ls::raw::{NamesPoint, Phase};
+use super::client::{Client, file_name, owner};
+use super::protocol::Answer;
 use crate::{Error, Result};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::Barrier;
 use std::time::Instant;
 use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
 use thalweg_trace::Tracer;
 
+/// What names were used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Files are made, and closed.
+    Create,
+    /// Their attributes are asked for.
+    Stat,
+    /// They are removed.
+    Remove,
+}
+
+impl Phase {
+    /// All, in the order in which they are done.
+    pub const ALL: [Phase; 3] = [Phase::Create, Phase::Stat, Phase::Remove];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Create => "create",
+            Phase::Stat => "stat",
+            Phase::Remove => "remove",
+        }
+    }
+}
+
+/// How names are used: one curve's point of `mdtest`'s patterns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NamesPoint {
+    /// From where.
+    pub location: String,
+    /// Through a mount (with system calls), or by the library.
+    pub mounted: bool,
+    /// Whether all workers use one directory.
+    pub shared: bool,
+    /// Workers at a time.
+    pub workers: u32,
+    /// Operations in one request.
+    pub batch: u32,
+}
+
 /// One phase, by all workers at once; how long from the first one's beginning to the last one's end.
-pub(super) fn phase(store: &Store, point: &NamesPoint, phase: Phase, below: &str, each: u64) -> Result<Answer> {
+pub(super) fn phase(client: &Client, point: &NamesPoint, phase: Phase, below: &str, each: u64) -> Result<Answer> {
     let workers = point.workers;
     let barrier = Barrier::new(workers as usize);
     let times: Mutex<Vec<(Instant, Instant)>> = Mutex::default();
-    let prepared = (0..workers).map(|rank| Rank::new(store, point, phase, below, rank, each)).collect::<Result<Vec<Rank>>>()?;
+    let prepared = (0..workers).map(|rank| Rank::new(client, point, phase, below, rank, each)).collect::<Result<Vec<Rank>>>()?;
     std::thread::scope(|scope| {
         let start = |rank: Rank| {
             let (barrier, times) = (&barrier, &times);
@@ -28,46 +70,46 @@ pub(super) fn phase(store: &Store, point: &NamesPoint, phase: Phase, below: &str
                 barrier.wait();
                 let begun = Instant::now();
                 let done = rank.go(phase);
-                times.lock().unwrap_or_else(PoisonError::into_inner).push((begun, Instant::now()));
+                times.lock().push((begun, Instant::now()));
                 done
             })
         };
         let started: Vec<_> = prepared.into_iter().map(start).collect();
         started.into_iter().try_for_each(|rank| rank.join().map_err(|_| Error::Choice("a worker panicked: a bug".into()))?)
     })?;
-    let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let times = times.into_inner();
     let (first, last) = (times.iter().map(|t| t.0).min(), times.iter().map(|t| t.1).max());
     Ok(Answer::Took(first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64())))
 }
 
 /// One worker.
 struct Rank {
-    store: Option<Store>,
+    client: Option<Client>,
     directory: String,
     names: Vec<String>,
     batch: usize,
 }
 
 impl Rank {
-    fn new(store: &Store, point: &NamesPoint, phase: Phase, below: &str, rank: u32, each: u64) -> Result<Rank> {
+    fn new(client: &Client, point: &NamesPoint, phase: Phase, below: &str, rank: u32, each: u64) -> Result<Rank> {
         let directory = if point.shared { format!("{below}/all") } else { format!("{below}/rank-{rank}") };
         let first = u64::from(rank) * each;
-        let names = (first..first + each).map(name).collect();
-        let store = if point.mounted { None } else { Some(store.another()?) };
+        let names = (first..first + each).map(file_name).collect();
+        let client = if point.mounted { None } else { Some(client.another()?) };
         if phase == Phase::Create {
-            match &store {
-                Some(store) => drop(store.make_directories(&directory)?),
+            match &client {
+                Some(client) => drop(client.make_directories(&directory)?),
                 None => std::fs::create_dir_all(&directory).map_err(Error::file(Path::new(&directory), "making it"))?,
             }
         }
-        Ok(Rank { store, directory, names, batch: point.batch as usize })
+        Ok(Rank { client, directory, names, batch: point.batch as usize })
     }
 
     fn go(self, phase: Phase) -> Result<()> {
-        match &self.store {
+        match &self.client {
             None => self.names.iter().try_for_each(|name| self.by_path(name, phase)),
-            Some(store) if self.batch <= 1 => self.names.iter().try_for_each(|name| self.single(store, name, phase)),
-            Some(store) => self.names.chunks(self.batch).try_for_each(|names| self.many(store, names, phase)),
+            Some(client) if self.batch <= 1 => self.names.iter().try_for_each(|name| self.single(client, name, phase)),
+            Some(client) => self.names.chunks(self.batch).try_for_each(|names| self.many(client, names, phase)),
         }
     }
 
@@ -85,33 +127,33 @@ impl Rank {
         Place::at(format!("{}/{name}", self.directory))
     }
 
-    fn single(&self, store: &Store, name: &str, phase: Phase) -> Result<()> {
+    fn single(&self, client: &Client, name: &str, phase: Phase) -> Result<()> {
         let (place, mut tracer) = (self.place(name), Tracer::off());
         match phase {
             Phase::Create => {
-                let made = store.names.create(&mut tracer, &place, owner(), Existing::Refuse, &LayoutChoice::default())?;
+                let made = client.names.create(&mut tracer, &place, owner(0o755), Existing::Refuse, &LayoutChoice::default())?;
                 made.ended(End::whole(0, false));
             }
-            Phase::Stat => drop(store.names.stat(&mut tracer, &place)?),
-            Phase::Remove => store.names.unlink(&mut tracer, &place)?,
+            Phase::Stat => drop(client.names.stat(&mut tracer, &place)?),
+            Phase::Remove => client.names.unlink(&mut tracer, &place)?,
         }
         Ok(())
     }
 
-    fn many(&self, store: &Store, names: &[String], phase: Phase) -> Result<()> {
+    fn many(&self, client: &Client, names: &[String], phase: Phase) -> Result<()> {
         let mut tracer = Tracer::off();
         let places = names.iter().map(|name| self.place(name));
         if phase == Phase::Stat {
-            let found = store.names.stat_many(&mut tracer, &places.collect::<Vec<_>>(), false)?;
+            let found = client.names.stat_many(&mut tracer, &places.collect::<Vec<_>>(), false)?;
             found.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
             return Ok(());
         }
         let operation = |place: Place| match phase {
-            Phase::Create => Small::MakeFile(store.names.new_file(place, owner(), Existing::Refuse, &LayoutChoice::default())),
+            Phase::Create => Small::MakeFile(client.names.new_file(place, owner(0o755), Existing::Refuse, &LayoutChoice::default())),
             _ => Small::Unlink { place, only: None },
         };
         let operations: Vec<Small> = places.map(operation).collect();
-        let done = store.names.many(&mut tracer, &operations, Vec::new());
+        let done = client.names.many(&mut tracer, &operations, Vec::new());
         done.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
         Ok(())
     }

@@ -4,8 +4,8 @@
 //! the file is as long as it has datafiles: a size that is wrong, or of another file, is noticed. Files are closed as written, so
 //! the service knows their sizes, as it would of files that programs have written.
 
-use super::{Store, name, owner};
-use crate::ls::protocol::Answer;
+use super::client::{Client, file_name, owner};
+use super::protocol::Answer;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,14 +30,14 @@ fn layout(datafiles: u32) -> LayoutChoice {
 }
 
 /// Makes them.
-pub(super) fn populate(store: &Store, directory: &str, files: u64, datafiles: u32) -> Result<Answer> {
+pub(super) fn populate(client: &Client, directory: &str, files: u64, datafiles: u32) -> Result<Answer> {
     let begun = Instant::now();
-    let directory = store.make_directories(directory)?;
+    let directory = client.make_directories(directory)?;
     let batch = (BATCH_DATAFILES / u64::from(datafiles.max(1))).clamp(1, BATCH_FILES);
     let next = AtomicU64::new(0);
-    let clients = (0..THREADS).map(|_| store.another()).collect::<Result<Vec<Store>>>()?;
+    let clients = (0..THREADS).map(|_| client.another()).collect::<Result<Vec<Client>>>()?;
     std::thread::scope(|scope| {
-        let work = |store: Store| {
+        let work = |client: Client| {
             let next = &next;
             scope.spawn(move || {
                 let mut written = Vec::new();
@@ -45,10 +45,10 @@ pub(super) fn populate(store: &Store, directory: &str, files: u64, datafiles: u3
                     let first = next.fetch_add(batch, Ordering::Relaxed);
                     if first >= files {
                         // What was written last is told too.
-                        return each_done(store.names.many(&mut Tracer::off(), &[], written)).and_then(|_| tell(&store));
+                        return each_done(client.names.many(&mut Tracer::off(), &[], written)).and_then(|_| tell(&client));
                     }
                     let numbers = first..(first + batch).min(files);
-                    written = one_batch(&store, directory, numbers, datafiles, written)
+                    written = one_batch(&client, directory, numbers, datafiles, written)
                         .inspect_err(|_| next.store(u64::MAX / 2, Ordering::Relaxed))?;
                 }
             })
@@ -61,8 +61,8 @@ pub(super) fn populate(store: &Store, directory: &str, files: u64, datafiles: u3
     Ok(Answer::Took(begun.elapsed().as_secs_f64()))
 }
 
-fn tell(store: &Store) -> Result<()> {
-    store.names.tell_closed(&mut Tracer::off())?;
+fn tell(client: &Client) -> Result<()> {
+    client.names.tell_closed(&mut Tracer::off())?;
     Ok(())
 }
 
@@ -72,7 +72,7 @@ fn each_done(each: Vec<thalweg_store::Result<SmallDone>>) -> Result<Vec<SmallDon
 
 /// One batch; what is to be said to be written with the next.
 fn one_batch(
-    store: &Store,
+    client: &Client,
     directory: FileId,
     numbers: std::ops::Range<u64>,
     datafiles: u32,
@@ -81,24 +81,24 @@ fn one_batch(
     let layout = layout(datafiles);
     let operations: Vec<Small> = numbers
         .map(|number| {
-            let place = Place { from: directory, path: name(number).into_bytes() };
-            let new = store.names.new_file(place, owner(), Existing::Refuse, &layout);
+            let place = Place { from: directory, path: file_name(number).into_bytes() };
+            let new = client.names.new_file(place, owner(0o755), Existing::Refuse, &layout);
             if datafiles == 0 { Small::MakeFile(new) } else { Small::Create(new) }
         })
         .collect();
-    let made = each_done(store.names.many(&mut Tracer::off(), &operations, written))?;
+    let made = each_done(client.names.many(&mut Tracer::off(), &operations, written))?;
     let files: Vec<OpenFile> =
         made.into_iter().filter_map(|done| if let SmallDone::Opened(file) = done { Some(file) } else { None }).collect();
     let mut by_server: BTreeMap<usize, Vec<(DatafileId, u64, u64)>> = BTreeMap::new();
     for file in &files {
         for id in FileHandle::from_attributes("a new file", &file.attributes)?.datafiles() {
-            by_server.entry(store.data.server_of(id.target)?).or_default().push((id, 0, 1));
+            by_server.entry(client.data.server_of(id.target)?).or_default().push((id, 0, 1));
         }
     }
     for (server, writes) in by_server {
         let payload = vec![b'x'; writes.len()];
         let request = IoRequest::WriteMany { writes, durability: Durability::Returned };
-        match store.data.links()[server].call(&mut Tracer::off(), &request, &payload)?.0 {
+        match client.data.links()[server].call(&mut Tracer::off(), &request, &payload)?.0 {
             IoReply::WrittenMany { each, .. } => {
                 if let Some(refusal) = each.into_iter().find_map(std::result::Result::err) {
                     return Err(Error::Choice(format!("a byte of a new file was not written: {}", refusal.message)));

@@ -1,10 +1,13 @@
-//! What the process on a node is told and answers: one line of JSON each, over its standard input and output.
+//! What a worker of a study is told, and answers. How it is started, how messages travel and what silence means is
+//! [`thalweg_measure::Workers`]'s; here are the kinds of work.
 //!
-//! A pipe is all that is needed, so a node is reached by whatever starts a command on it: `ssh`, `ip netns exec`, `srun`. Each order
-//! has one answer; between `Prepare` and `Go` stands the barrier.
+//! Between `Prepare` and `Go` stands the barrier: all are ready before any is told to go.
 
-use crate::access::Access;
-use crate::raw::Digest;
+use super::explain::Digest;
+use super::listing::Counters;
+use super::names::{NamesPoint, Phase};
+use crate::layout::access::Access;
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use thalweg_measure::CacheState;
@@ -13,7 +16,7 @@ use thalweg_store::protocol::metadata::{LayoutChoice, StoreMap};
 /// A file, as a node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum At {
+pub(crate) enum At {
     /// A path of the node: its own disk, or a mount.
     Path(PathBuf),
     /// A path in the store, through the client library.
@@ -23,8 +26,8 @@ pub enum At {
 /// What is timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// The node's process moves bytes itself.
+pub(crate) enum Work {
+    /// The worker moves bytes itself.
     Move {
         /// The file.
         at: At,
@@ -46,10 +49,10 @@ pub enum Work {
     },
 }
 
-/// What a node's process is told.
+/// What a worker is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub(crate) enum Order {
     /// Connect to a store; the label of the node.
     Connect {
         /// `HOST:PORT` of the metadata service.
@@ -59,6 +62,15 @@ pub enum Order {
         /// Silence after which a server is given up.
         timeout_s: f64,
     },
+    /// Mount the store there, by a process of our own.
+    Mount {
+        /// `thal://HOST:PORT`.
+        store: String,
+        /// An empty directory, made if it is not there.
+        mount_point: PathBuf,
+    },
+    /// Take the mount down.
+    Unmount,
     /// Make an empty file with this layout, in place of what has its name.
     Make {
         /// Where.
@@ -76,22 +88,13 @@ pub enum Order {
     Evict(Vec<PathBuf>),
     /// Get the machine to rest before a run.
     Settle {
-        /// Everything on their file systems is to be on media, so that disks are idle.
+        /// Everything on their file systems is to be durable, so that disks are idle.
         directories: Vec<PathBuf>,
         /// So much memory is to be at hand.
         memory_bytes: u64,
     },
     /// Remove a file, if it is there.
     Remove(At),
-    /// Mount the store there.
-    Mount {
-        /// `thal://HOST:PORT`.
-        store: String,
-        /// An empty directory, made if it is not there.
-        mount_point: PathBuf,
-    },
-    /// Take a mount down.
-    Unmount(PathBuf),
     /// Listen on this address, and take what is sent to nowhere.
     Listen(String),
     /// Send to that address for so long.
@@ -101,26 +104,80 @@ pub enum Order {
         /// Seconds.
         seconds: f64,
     },
-    /// About listings.
-    Ls(crate::ls::protocol::Order),
+    /// How long a request takes that costs nothing.
+    RoundTrip,
+    /// Make a directory with files in it, each with one byte on each of its datafiles.
+    Populate {
+        /// Which, from the store's root.
+        directory: String,
+        /// How many files.
+        files: u64,
+        /// Datafiles of each; 0: never written.
+        datafiles: u32,
+    },
+    /// Walk a directory by the client library.
+    Walk {
+        /// Which.
+        directory: String,
+        /// The mechanism's name.
+        mode: String,
+        /// Entries that are read at most.
+        most: Option<u64>,
+        /// Bytes of each file: what every size is held against.
+        bytes_each: u64,
+    },
+    /// Run a command and time it as a whole.
+    Run {
+        /// With its arguments.
+        argv: Vec<String>,
+        /// Whether lines of its output are to be counted.
+        counted: bool,
+    },
+    /// One phase of `mdtest`'s patterns.
+    Names {
+        /// How.
+        point: NamesPoint,
+        /// What.
+        phase: Phase,
+        /// Below which directory: of the store, or of the mount.
+        below: String,
+        /// Names of each worker.
+        each: u64,
+    },
+    /// Create, write and close small files, one after the other.
+    Write {
+        /// Into which directory, which is there.
+        directory: String,
+        /// How many.
+        files: u32,
+        /// Bytes of each.
+        bytes: u64,
+    },
+    /// Begin to list a directory, again and again, so many times at once; answered when each has listed some of it.
+    BeginListings {
+        /// Which.
+        directory: String,
+        /// How many.
+        listings: u32,
+    },
+    /// Stop that.
+    EndListings,
 }
 
 /// What it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub(crate) enum Answer {
     /// It is done.
     Done,
+    /// It is done, and took so long.
+    Took(f64),
     /// Connected to a store; who is who in it.
     Connected(StoreMap),
-    /// It is not; why.
-    Failed(String),
     /// A file was made; its number in the store, if it is in one.
     Made(Option<u64>),
-    /// Ready to go.
-    Ready,
-    /// It went.
-    Ran {
+    /// Bytes were moved.
+    Moved {
         /// Time of the transfers alone.
         transfer_s: f64,
         /// Time of the sync after them.
@@ -138,6 +195,46 @@ pub enum Answer {
     Listening(String),
     /// Bytes per second that arrived.
     Streamed(f64),
-    /// About listings.
-    Ls(crate::ls::protocol::Answer),
+    /// A directory was listed.
+    Walked {
+        /// Entries.
+        entries: u64,
+        /// Time.
+        seconds: f64,
+        /// Processor time of this process.
+        cpu_s: f64,
+        /// Bytes over the network, both ways.
+        bytes: u64,
+        /// What the library counted.
+        counters: Counters,
+    },
+    /// A command ran.
+    Ran {
+        /// Time.
+        seconds: f64,
+        /// Processor time of it, and of the mount's process.
+        cpu_s: f64,
+        /// Bytes over the network, both ways.
+        bytes: u64,
+        /// Lines that it wrote.
+        lines: u64,
+        /// The last of them.
+        last: String,
+    },
+    /// Small files were written: how long each took.
+    Wrote(Vec<f64>),
+    /// Listings were made: how many entries in all.
+    Listed(u64),
+}
+
+impl Answer {
+    /// How long it took.
+    pub(crate) fn seconds(self) -> Result<f64> {
+        if let Answer::Took(seconds) = self { Ok(seconds) } else { Err(strange()) }
+    }
+}
+
+/// An answer to something else.
+pub(crate) fn strange() -> Error {
+    Error::Choice("an answer that does not belong to the order: a bug".into())
 }

@@ -1,21 +1,11 @@
 //! A layout study as a page of plots: which figures go into which picture.
 
+use super::results::{Picture, promises};
 use std::fmt::Write;
 use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_study::document::{Document, PointResult};
-use thalweg_study::markdown::{rate, size};
-use thalweg_study::raw::Way;
-use thalweg_study::series::{CEILING, SERIES};
+use thalweg_study::layout::{CEILING, Document, Operation, PointResult, SERIES, promised, rate, ratio, size};
 
 const MIB: f64 = (1 << 20) as f64;
-
-/// A picture and the name of its file.
-pub struct Picture {
-    /// Without the ending.
-    pub name: String,
-    /// What is drawn.
-    pub plot: Plot,
-}
 
 /// Which figure of a point a picture shows.
 #[derive(Clone, Copy, PartialEq)]
@@ -25,30 +15,30 @@ enum Figure {
 }
 
 /// All pictures of a study.
-pub fn pictures(document: &Document) -> Vec<Picture> {
+pub(super) fn pictures(document: &Document) -> Vec<Picture> {
     let mut vias: Vec<&str> =
-        document.points.iter().map(|p| p.point.via.as_str()).filter(|via| *via != "posix" && *via != "command").collect();
+        document.points.iter().map(|p| p.subject.via.as_str()).filter(|via| *via != "posix" && *via != "command").collect();
     vias.sort_unstable();
     vias.dedup();
     let mut pictures = Vec::new();
     for via in vias {
         let kinds = [
-            ("write", "Writing, sync included", Way::Write, Figure::Synced),
-            ("write-alone", "Writing, before the sync", Way::Write, Figure::Alone),
-            ("read", "Reading, caches emptied", Way::Read, Figure::Synced),
+            ("write", "Writing, sync included", Operation::Write, Figure::Synced),
+            ("write-alone", "Writing, before the sync", Operation::Write, Figure::Alone),
+            ("read", "Reading, caches emptied", Operation::Read, Figure::Synced),
         ];
-        for (name, title, way, figure) in kinds {
+        for (name, title, operation, figure) in kinds {
             let plot = Plot {
                 title: format!("{title}: one node's bandwidth, through the {via}"),
-                curves: curves(document, via, way, figure),
+                curves: curves(document, via, operation, figure),
                 y_is_log: figure == Figure::Alone,
                 ..frame(document)
             };
             pictures.push(Picture { name: format!("layout-{via}-{name}"), plot });
         }
     }
-    for (name, title, way) in [("write", "Writing", Way::Write), ("read", "Reading", Way::Read)] {
-        let of = |series: &'static str| curve(document, series, "posix", way, Figure::Synced);
+    for (name, title, operation) in [("write", "Writing", Operation::Write), ("read", "Reading", Operation::Read)] {
+        let of = |series: &'static str| curve(document, series, "posix", operation, Figure::Synced);
         let curves: Vec<Curve> = [of("local-cached"), of(CEILING)].into_iter().flatten().collect();
         if curves.len() == 2 {
             let title = format!("{title} a local file: where caches end");
@@ -73,20 +63,21 @@ fn frame(document: &Document) -> Plot {
 }
 
 /// Every layout and peer, and the local disk over them.
-fn curves(document: &Document, via: &str, way: Way, figure: Figure) -> Vec<Curve> {
+fn curves(document: &Document, via: &str, operation: Operation, figure: Figure) -> Vec<Curve> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for p in &document.points {
-        let kind = (p.point.series.as_str(), p.point.via.as_str());
+        let kind = (p.subject.series.as_str(), p.subject.via.as_str());
         if (kind.1 == via || kind.1 == "command") && !names.contains(&kind) {
             names.push(kind);
         }
     }
     names.push((CEILING, "posix"));
-    names.into_iter().filter_map(|(series, via)| curve(document, series, via, way, figure)).collect()
+    names.into_iter().filter_map(|(series, via)| curve(document, series, via, operation, figure)).collect()
 }
 
-fn curve(document: &Document, series: &str, via: &str, way: Way, figure: Figure) -> Option<Curve> {
-    let chosen = |p: &&PointResult| p.point.series == series && p.point.via == via && p.way == way && p.point.pattern == "part";
+fn curve(document: &Document, series: &str, via: &str, operation: Operation, figure: Figure) -> Option<Curve> {
+    let chosen =
+        |p: &&PointResult| p.subject.series == series && p.subject.via == via && p.operation == operation && p.point.pattern == "part";
     let mut points: Vec<&PointResult> = document.points.iter().filter(chosen).collect();
     points.sort_by_key(|p| p.point.part_bytes);
     let dots: Vec<Dot> = points.iter().filter_map(|p| dot(p, figure)).collect();
@@ -115,8 +106,8 @@ fn hint(p: &PointResult) -> String {
     let mut text = format!(
         "{} through {}, {} of {}: {} MiB/s ({} – {}), {} runs",
         p.title,
-        p.point.via,
-        p.way.name(),
+        p.subject.via,
+        p.operation.name(),
         size(p.point.part_bytes),
         rate(e.median),
         rate(e.low),
@@ -140,29 +131,20 @@ fn hint(p: &PointResult) -> String {
 }
 
 /// The whole study on one page.
-pub fn page(document: &Document) -> Page {
-    let mut sections = Vec::new();
-    if !document.bars.is_empty() {
-        sections.push(Section::Heading("What was promised".into()));
-        let rows = document.bars.iter().map(|bar| {
-            let promised = bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least));
-            let found = format!("{:.3} ({:.3} – {:.3})", bar.found.median, bar.found.low, bar.found.high);
-            vec![bar.what.clone(), found, promised, if bar.kept { "kept" } else { "missed" }.to_owned()]
-        });
-        sections.push(Section::Table(["what", "found", "promised", ""].map(String::from).to_vec(), rows.collect()));
-    }
+pub(super) fn page(document: &Document) -> Page {
+    let mut sections = promises(&document.bars, ratio, promised);
     sections.push(Section::Heading("Bandwidth against the size of the part".into()));
     sections.extend(pictures(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
     sections.push(Section::Heading("Every point".into()));
-    let heads = ["series", "through", "pattern", "part", "way", "MiB/s", "allowed", "of local", "held up by", "where"];
+    let heads = ["series", "through", "pattern", "part", "operation", "MiB/s", "allowed", "of local", "held up by", "where"];
     let rows = document.points.iter().map(|p| {
         let e = &p.rate_bytes_per_s;
         vec![
             p.title.clone(),
-            p.point.via.clone(),
+            p.subject.via.clone(),
             p.point.pattern.clone(),
             size(p.point.part_bytes),
-            p.way.name().to_owned(),
+            p.operation.name().to_owned(),
             format!("{} ({} – {})", rate(e.median), rate(e.low), rate(e.high)),
             p.predicted_bytes_per_s.map_or_else(String::new, rate),
             p.of_local.as_ref().map_or_else(String::new, |of| format!("{:.3}", of.median)),

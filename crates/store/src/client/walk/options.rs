@@ -23,7 +23,7 @@ impl WalkMode {
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
-            WalkMode::Synchronous => "sync",
+            WalkMode::Synchronous => "none",
             WalkMode::Statahead => "statahead",
             WalkMode::GlimpseAhead => "glimpse-ahead",
             WalkMode::SizesFromMetadata => "metadata",
