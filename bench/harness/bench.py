@@ -4,32 +4,26 @@ Everything it makes is under one temporary directory, and everything it starts e
 """
 
 import contextlib
-import hashlib
 import os
 import shutil
 import sys
 import tempfile
 
-from harness import files, pairs, statistics
-from harness.command import CommandFailed
-from harness.store import Store
-from servers import SERVERS
-from servers.process import Unavailable
+from bench.harness import pairs, statistics
+from testbed import files
+from testbed.errors import Broken, NotRun
+from testbed.servers import SERVERS
+from testbed.store import Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FINALISTS = 3
 
 
-class NotRun(Exception):
-    """A case cannot run here; the message says why."""
-
-
 class Bench:
     """What a case may use. Servers and stores live until the bench is closed."""
 
-    def __init__(self, repository, target_directory, work_parent, quick):
-        self.repository = repository
-        self.binaries = target_directory
+    def __init__(self, binaries, work_parent, quick):
+        self.binaries = binaries
         self.quick = quick
         self.work = tempfile.mkdtemp(prefix="thalweg-bench-", dir=work_parent)
         self.closing = contextlib.ExitStack()
@@ -73,14 +67,14 @@ class Bench:
         return lambda: files.use_memory(self.path("memory"), 6 * size_bytes if size_bytes < GIB else 2 * size_bytes)
 
     def server(self, name):
-        """A started peer, or `Unavailable`; asked again, it gives the same answer."""
+        """A started peer, or `NotRun`; asked again, it gives the same answer."""
         if name not in self.kept:
             self.note(f"starting {name}")
             try:
                 self.kept[name] = self.closing.enter_context(SERVERS[name](self.path(name)))
-            except Unavailable as reason:
+            except NotRun as reason:
                 self.kept[name] = reason
-        if isinstance(self.kept[name], Unavailable):
+        if isinstance(self.kept[name], NotRun):
             raise self.kept[name]
         return self.kept[name]
 
@@ -88,18 +82,19 @@ class Bench:
         """A started store of so many servers, all in one process as `thalweg up` runs it."""
         key = f"store-{servers}"
         if key not in self.kept:
-            self.kept[key] = self.closing.enter_context(Store(self.program("thalweg"), self.path(key), servers))
+            directory = self.path(key)
+            store = Store(self.program("thalweg"), [directory], directory + ".log", flags=["--servers", servers])
+            self.kept[key] = self.closing.enter_context(store)
         return self.kept[key]
 
     def forget_the_dead(self):
         """One sentence for each store that has ended by itself; the next case that wants it gets a new one."""
         told = []
         for key, store in list(self.kept.items()):
-            code = store.server.process.poll() if isinstance(store, Store) else None
-            if code is not None:
-                told.append(f"{key} ended with code {code}: {store.server.last_words()}")
+            if isinstance(store, Store) and not store.process.is_running:
+                told.append(f"{key} ended with code {store.process.process.returncode}: {store.process.last_line()}")
                 self.kept = {known: value for known, value in self.kept.items() if known != key and store.address not in known}
-                files.remove(store.directory)
+                files.remove(store.directories[0])
         return told
 
     def fastest(self, family, sync, candidates):
@@ -132,15 +127,9 @@ class Bench:
         return left[0]
 
 
-def digest(path):
-    """SHA-256 of a file: says which build was measured."""
-    with open(path, "rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
-
-
 def whole(path, source, number):
-    """`CommandFailed` unless `path` has the source's size, and, in the run before the first round, its bytes."""
+    """`Broken` unless `path` has the source's size, and, in the run before the first round, its bytes."""
     if not os.path.exists(path) or os.path.getsize(path) != os.path.getsize(source):
-        raise CommandFailed(f"{path} is not a whole copy of {source}")
+        raise Broken(f"{path} is not a whole copy of {source}")
     if number == 0 and not files.same_bytes(path, source):
-        raise CommandFailed(f"{path} differs from {source}")
+        raise Broken(f"{path} differs from {source}")

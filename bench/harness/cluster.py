@@ -1,27 +1,19 @@
 """A small cluster on one machine: nodes with a disk and a link of known rates, and a store over all of them.
 
 A node is a network namespace on a bridge, an ext4 over a loop device that serves each request for exactly as long as its rate
-says, one I/O server over it, and whatever client is started there. The disks and links are the laboratory's. What is made has our
-process number in its name, and is removed when the cluster is left, also after Ctrl-C; what one that was killed has left is
-removed when the next one begins, where its marker is locked by nobody.
+says, one I/O server over it, and whatever client is started there.
 """
 
-import glob
 import os
-import re
-import shutil
 import signal
-import subprocess
 from contextlib import ExitStack
 
-from laboratory import claim, shell
-from laboratory.bridge import Bridge
-from laboratory.disks import Disk
-from servers.process import Server
+from testbed.disks import Disk
+from testbed.links import Bridge
+from testbed.processes import Process
+from testbed.scratch import Scratch
 
-BASE = "/dev/shm"
 PREFIX = "thalweg-layout"
-KIND = "the layout bench"
 # So that times taken before a kill belong to the store that is set up after it: its disks and links are alike.
 STORE = "1a7e000000000001"
 METADATA_PORT = 7400
@@ -47,19 +39,18 @@ targets = ["{disk}/target"]
 class Cluster:
     """Entered, a store runs on `nodes` nodes; `disk` and `link` are in bytes per second (`link` None: as fast as the machine)."""
 
-    def __init__(self, program, slowdisk, nodes, disk, link, image_bytes):
+    def __init__(self, program, nodes, disk, link, image_bytes):
         self.program = program
-        self.prefix = f"{PREFIX}-{os.getpid()}"
-        self.directory = os.path.join(BASE, self.prefix)
+        self.scratch = Scratch(PREFIX)
+        self.directory = self.scratch.directory
         self.store = os.path.join(self.directory, "store.toml")
         self.disk_rate = disk
         names = [f"n{number}" for number in range(nodes)]
-        self.bridge = Bridge(self.prefix, names, link * 8 if link else None)
-        self.disks = [Disk(name, self.directory, [], slowdisk, image_bytes) for name in names]
+        self.bridge = Bridge(self.scratch.name, names, link * 8 if link else None)
+        self.disks = [Disk(name, self.directory, image_bytes=image_bytes) for name in names]
         self.undo = ExitStack()
 
     def __enter__(self):
-        remove_leftovers()
         try:
             self._set_up()
         except BaseException:
@@ -68,9 +59,7 @@ class Cluster:
         return self
 
     def _set_up(self):
-        self.undo.callback(claim.Claim(self.directory, KIND).release)
-        os.chmod(self.directory, 0o755)
-        self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self.undo.enter_context(self.scratch)
         self.undo.enter_context(self.bridge)
         for disk in self.disks:
             self.undo.callback(disk.remove)
@@ -90,7 +79,7 @@ class Cluster:
     @property
     def run_on(self):
         """What starts a command on the node `{node}`."""
-        return f"nsenter --net=/run/netns/{self.prefix}-{{node}}"
+        return f"nsenter --net=/run/netns/{self.scratch.name}-{{node}}"
 
     def _write_store(self):
         first = self.hosts[0]
@@ -101,11 +90,10 @@ class Cluster:
             out.write(text)
 
     def _serve(self, name, host):
-        log = os.path.join(self.directory, f"{name}.log")
         argv = [self.program, "serve", "--initialise", "--store", self.store, "--name", name, "--beyond-loopback"]
-        server = Server(host.raw(argv), log)
+        server = Process(argv, os.path.join(self.directory, f"{name}.log"), host)
         self.undo.callback(server.stop)
-        server.wait_until(f"server {name}", lambda: name in (shell.read(log) or ""))
+        server.wait_for_word(f"server {name}", name)
 
     def __exit__(self, *_):
         # A second Ctrl-C must not keep us from taking down what is up.
@@ -117,41 +105,3 @@ class Cluster:
             self.undo.close()
         finally:
             signal.signal(signal.SIGINT, before)
-
-
-class InNetwork:
-    """A host whose commands are started in its network, and nothing else about them."""
-
-    def __init__(self, host):
-        self.address = host.address
-        self.argv = host.raw
-        self.listens = host.listens
-
-
-def remove_leftovers():
-    """Remove what clusters whose process is gone have left."""
-
-    abandoned = [directory for directory in glob.glob(f"{BASE}/{PREFIX}-*") if claim.abandoned(directory, KIND)]
-    names = {os.path.basename(directory) for directory in abandoned}
-
-    def is_dead(name):
-        found = re.search(rf"{PREFIX}-\d+", name)
-        return found is not None and found.group(0) in names
-
-    def number(name):
-        return re.search(rf"{PREFIX}-(\d+)", name).group(1)
-
-    for path in filter(is_dead, glob.glob(f"/run/netns/{PREFIX}-*")):
-        namespace = os.path.basename(path)
-        for pid in shell.run("ip", "netns", "pids", namespace, check=False).split():
-            subprocess.run(["kill", "-KILL", pid], capture_output=True, check=False)
-        shell.run("ip", "netns", "delete", namespace, check=False)
-        shell.run("ip", "link", "delete", f"b{number(namespace)}", check=False)
-    for directory in abandoned:
-        for line in reversed((shell.read("/proc/self/mounts") or "").splitlines()):
-            device, mount_point = line.split()[:2]
-            if mount_point.startswith(f"{directory}/"):
-                shell.run("umount", "--lazy", mount_point, check=False)
-                if device.startswith("/dev/loop"):
-                    shell.run("losetup", "--detach", device, check=False)
-        shutil.rmtree(directory, ignore_errors=True)

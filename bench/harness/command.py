@@ -11,11 +11,10 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+from testbed import shell
+from testbed.errors import Broken
+
 TIMEOUT_S = 300
-
-
-class CommandFailed(Exception):
-    """A command under measurement failed: nothing it did may be counted."""
 
 
 @dataclass
@@ -29,10 +28,10 @@ class Sample:
 
 
 def timed(argv):
-    """Run a command to its end and measure it; `CommandFailed` with its last words if it does not exit with 0."""
+    """Run a command to its end and measure it; `Broken` with its last words if it does not exit with 0."""
     program = shutil.which(argv[0])
     if program is None:
-        raise CommandFailed(f"{argv[0]}: there is no such command")
+        raise Broken(f"{argv[0]}: there is no such command")
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull) as nothing:
         actions = [
             (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
@@ -45,7 +44,7 @@ def timed(argv):
         wall_s = time.perf_counter() - start
         code = os.waitstatus_to_exitcode(status)
         if code != 0:
-            raise CommandFailed(f"{' '.join(argv)}: exit code {code}: {_last_line(err) or _last_line(out)}")
+            raise Broken(f"{' '.join(argv)}: exit code {code}: {_last_line(out, err)}")
         out.seek(0)
         text = out.read().decode(errors="replace")
     return Sample(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text)
@@ -64,14 +63,14 @@ def _wait(pid, argv):
         os.kill(pid, signal.SIGKILL)
         os.wait4(pid, 0)
         if isinstance(reason, TimeoutError):
-            raise CommandFailed(f"{' '.join(argv)}: still running after {TIMEOUT_S} s") from None
+            raise Broken(f"{' '.join(argv)}: still running after {TIMEOUT_S} s") from None
         raise
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, previous)
 
 
-def _last_line(stream):
-    stream.seek(0)
-    lines = [line for line in stream.read().decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+def _last_line(*streams):
+    for stream in streams:
+        stream.seek(0)
+    return shell.last_line("\n".join(stream.read().decode(errors="replace") for stream in streams))

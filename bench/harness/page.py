@@ -1,7 +1,7 @@
 """docs/BENCH.md from the result files: what was asked, what was reached, on which machine, every case's table."""
 
-from harness import result
-from harness.cases import CASES
+from bench.harness import result
+from bench.harness.cases import CASES
 
 INTRODUCTION = """# How fast it is, beside what
 

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from harness import machine, statistics
-from harness.command import CommandFailed, timed
+from bench.harness import statistics
+from bench.harness.command import timed
+from testbed import machine
+from testbed.errors import Broken
 
 
 def _nothing(_run):
@@ -24,7 +26,7 @@ def _nothing(_run):
 class Subject:
     """One way of doing the work of a case.
 
-    `command` gives the argv of run number N; `before` and `after` run untimed around it: `after` must raise `CommandFailed` if the
+    `command` gives the argv of run number N; `before` and `after` run untimed around it: `after` must raise `Broken` if the
     copy is not whole, and removes it. `own` turns the command's stdout into what it said about itself, kept beside our time.
     """
 
@@ -91,7 +93,7 @@ def one(subject, number):
     os.sync()
     try:
         sample = timed([str(word) for word in subject.command(number)])
-    except CommandFailed:
+    except Broken:
         subject_cleanup(subject, number)
         raise
     subject.after(number)
@@ -107,7 +109,7 @@ def subject_cleanup(subject, number):
     """Remove what a failed run left; its own complaint that the copy is not whole adds nothing."""
     try:
         subject.after(number)
-    except (CommandFailed, OSError):
+    except (Broken, OSError):
         pass
 
 

@@ -8,9 +8,10 @@ import json
 import os
 import subprocess
 
-from harness import files, subjects
-from harness.pairs import Subject
-from servers.process import Unavailable
+from bench.harness import subjects
+from bench.harness.pairs import Subject
+from testbed import files
+from testbed.errors import NotRun
 
 PROGRAM = "thalweg-raw"
 CONNECTIONS = [1, 2, 4]
@@ -22,7 +23,7 @@ def variants(bench, source, sync, checksums):
     """One subject per way to stream the file, with or without CRC-32C at both ends."""
     program = os.path.join(bench.binaries, PROGRAM)
     if not os.access(program, os.X_OK):
-        raise Unavailable(f"not built: cargo build --release -p {PROGRAM}")
+        raise NotRun(f"not built: cargo build --release -p {PROGRAM}")
     listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in listed if ("-crc" in name) == checksums]
     connections, units, parts = ([2], [1 << 20], [128 << 10]) if bench.quick else (CONNECTIONS, UNIT_BYTES, PART_BYTES)

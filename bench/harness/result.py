@@ -3,11 +3,10 @@
 The page is made from these files alone; nothing is measured while it is written.
 """
 
-import json
-import os
 from dataclasses import dataclass
 
-from harness import statistics
+from bench.harness import statistics
+from testbed import results
 
 SCHEMA = "thalweg.bench/1"
 
@@ -91,27 +90,11 @@ def absolute_bar(what, wanted, summary, met):
     return {"to": None, "what": what, "wanted": wanted, "aim": False, "met": met, **summary}
 
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+def read(directory, case_name):
+    """A case's file, or None."""
+    return results.read(directory, case_name, SCHEMA)
 
 
 def write(directory, case_name, document):
-    """Write a case's file, whole or not at all."""
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, f"{case_name}.json")
-    text = json.dumps({"schema": SCHEMA, "case": case_name, **document}, indent=1, ensure_ascii=False)
-    # Commands as they are in any checkout, wherever this one lies.
-    text = text.replace(REPOSITORY + os.sep, "")
-    with open(path + ".partial", "w") as out:
-        out.write(text + "\n")
-    os.replace(path + ".partial", path)
-    return path
-
-
-def read(directory, case_name):
-    """A case's file, or None."""
-    try:
-        with open(os.path.join(directory, f"{case_name}.json")) as source:
-            document = json.load(source)
-    except FileNotFoundError:
-        return None
-    return document if document.get("schema") == SCHEMA else None
+    """Write a case's file."""
+    results.write(directory, case_name, {"schema": SCHEMA, "case": case_name, **document})

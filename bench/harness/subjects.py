@@ -10,10 +10,10 @@ import json
 import os
 import shlex
 
-from harness import files
-from harness.bench import whole
-from harness.command import CommandFailed
-from harness.pairs import Subject
+from bench.harness.bench import whole
+from bench.harness.pairs import Subject
+from testbed import files
+from testbed.errors import Broken
 
 GRIDFTP_SETTINGS = {
     1: {"stream": [], "p1": ["-p", "1"], "p1-bs1M": ["-p", "1", "-tcp-bs", "1048576"]},
@@ -32,7 +32,7 @@ def thalweg(bench, store, direction, source, sync, name="thalweg", label=None, e
         def check(run):
             try:
                 if store.size_bytes(target(run)) != size_bytes:
-                    raise CommandFailed(f"{store.url(target(run))} is not a whole copy of {source}")
+                    raise Broken(f"{store.url(target(run))} is not a whole copy of {source}")
                 if run == 0:
                     back = bench.path("check", name)
                     store.run("cp", "--force", store.url(target(run)), back)
@@ -55,7 +55,7 @@ def thalweg(bench, store, direction, source, sync, name="thalweg", label=None, e
         name,
         label,
         command=lambda run: [store.program, "cp", *flags, *extra(run), store.url(inside), target(run)],
-        before=lambda run: warm(*files.files_under(store.directory, at_least_bytes=1 << 16)),
+        before=lambda run: warm(*files.files_under(store.directories[0], at_least_bytes=1 << 16)),
         after=lambda run: check_and_remove(target(run), source, run),
         own=own_document,
     )
@@ -114,7 +114,7 @@ def nfs_cp(bench, direction, source, sync):
 
         def check(run):
             try:
-                whole(os.path.join(server.export, name(run)), source, run)
+                whole(os.path.join(server.root, name(run)), source, run)
             finally:
                 server.remove(name(run))
 
@@ -126,8 +126,8 @@ def nfs_cp(bench, direction, source, sync):
             after=check,
         )
     exported = os.path.basename(source)
-    if not os.path.exists(os.path.join(server.export, exported)):
-        os.link(source, os.path.join(server.export, exported))
+    if not os.path.exists(os.path.join(server.root, exported)):
+        os.link(source, os.path.join(server.root, exported))
     target = lambda run: bench.path("out", f"nfs-{run}")  # noqa: E731
     return Subject(
         "nfs-cp",
@@ -149,7 +149,7 @@ def warm(*paths):
     """The source in the page cache; a case whose source is not there is not the case it claims to be."""
     share = files.warm(list(paths))
     if share is not None and share < 0.98:
-        raise CommandFailed(f"only {share:.1%} of the source stays in the page cache: {paths[0]}")
+        raise Broken(f"only {share:.1%} of the source stays in the page cache: {paths[0]}")
 
 
 def check_and_remove(path, source, run):

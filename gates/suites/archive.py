@@ -9,24 +9,25 @@ import os
 import random
 import stat
 
-from gatehouse.case import Wrong, attempt
+from gates.harness.case import attempt
+from testbed.errors import Broken
 
 TITLE = "trees that go in and come out again"
-SHORT = False
+SHORT_S = 0
 ORDER = 65
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each way in and out."""
-    visit.debian(tar="tar", rsync="rsync")
-    source = os.path.join(visit.scratch, "tree")
-    make_tree(source, random.Random(visit.seed), 300)
+    fixture.debian(tar="tar", rsync="rsync")
+    source = os.path.join(fixture.scratch, "tree")
+    make_tree(source, random.Random(fixture.seed), 300)
     wanted = describe(source)
-    yield attempt("rsync -aHAX in, back from the other client", _rsync, visit, source, wanted)
-    yield attempt("rsync again moves nothing", _again, visit, source)
-    yield attempt("rsync --inplace over changed files", _inplace, visit, source)
-    yield attempt("tar in, tar out on the other client", _tar, visit, source, wanted)
-    yield attempt("cp -a there and back", _copy, visit, source, wanted)
+    yield attempt("rsync -aHAX in, back from the other client", _rsync, fixture, source, wanted)
+    yield attempt("rsync again moves nothing", _again, fixture, source)
+    yield attempt("rsync --inplace over changed files", _inplace, fixture, source)
+    yield attempt("tar in, tar out on the other client", _tar, fixture, source, wanted)
+    yield attempt("cp -a there and back", _copy, fixture, source, wanted)
 
 
 def make_tree(root, chance, count):
@@ -94,41 +95,41 @@ def describe(root, sub_second=True, attributes=True):
 
 def _hold(found, wanted):
     if found.keys() != wanted.keys():
-        raise Wrong(f"names differ: {sorted(found.keys() ^ wanted.keys())[:5]}")
+        raise Broken(f"names differ: {sorted(found.keys() ^ wanted.keys())[:5]}")
     for name, parts in wanted.items():
         if found[name] != parts:
-            raise Wrong(f"{name[:60]!r} is {str(found[name])[:200]}, not {str(parts)[:200]}")
+            raise Broken(f"{name[:60]!r} is {str(found[name])[:200]}, not {str(parts)[:200]}")
     return len(wanted)
 
 
 def _ok(done):
     if done.code != 0:
-        raise Wrong(f"{done.argv[0]}: exit code {done.code}: {done.last_words()}")
+        raise Broken(f"{done.argv[0]}: exit code {done.code}: {done.last_lines()}")
     return done
 
 
-def _rsync(visit, source, wanted):
-    _ok(visit.run(["rsync", "-aHAXS", source + "/", os.path.join(visit.path, "synced")], 300))
-    checks = _hold(describe(os.path.join(visit.second, "synced")), wanted)
-    used = os.stat(os.path.join(visit.second, "synced/sparse")).st_blocks * 512
+def _rsync(fixture, source, wanted):
+    _ok(fixture.run(["rsync", "-aHAXS", source + "/", os.path.join(fixture.path, "synced")], 300))
+    checks = _hold(describe(os.path.join(fixture.second, "synced")), wanted)
+    used = os.stat(os.path.join(fixture.second, "synced/sparse")).st_blocks * 512
     if used > 4 << 20:
-        raise Wrong(f"a file of 64 MiB with 6 kB in it takes {used} bytes")
-    back = os.path.join(visit.scratch, "synced-back")
-    _ok(visit.run(["rsync", "-aHAXS", os.path.join(visit.second, "synced") + "/", back], 300))
+        raise Broken(f"a file of 64 MiB with 6 kB in it takes {used} bytes")
+    back = os.path.join(fixture.scratch, "synced-back")
+    _ok(fixture.run(["rsync", "-aHAXS", os.path.join(fixture.second, "synced") + "/", back], 300))
     return checks + _hold(describe(back), wanted)
 
 
-def _again(visit, source):
-    done = _ok(visit.run(["rsync", "-aHAXc", "-i", source + "/", os.path.join(visit.path, "synced")], 300))
+def _again(fixture, source):
+    done = _ok(fixture.run(["rsync", "-aHAXc", "-i", source + "/", os.path.join(fixture.path, "synced")], 300))
     moved = [line for line in done.output.splitlines()[1:] if line.strip()]
     if moved:
-        raise Wrong(f"{len(moved)} things differ: {moved[0]}")
+        raise Broken(f"{len(moved)} things differ: {moved[0]}")
     return 1
 
 
-def _inplace(visit, source):
-    changed = os.path.join(visit.scratch, "changed")
-    _ok(visit.run(["cp", "-a", source, changed], 300))
+def _inplace(fixture, source):
+    changed = os.path.join(fixture.scratch, "changed")
+    _ok(fixture.run(["cp", "-a", source, changed], 300))
     for directory, _, names in os.walk(changed):
         for number, name in enumerate(names):
             path = os.path.join(directory, name)
@@ -137,22 +138,22 @@ def _inplace(visit, source):
                     out.truncate(os.path.getsize(path) // 2)
                     out.seek(os.path.getsize(path) // 4)
                     out.write(b"changed")
-    target = os.path.join(visit.second, "synced")
-    _ok(visit.run(["rsync", "-aHAX", "--inplace", "--no-whole-file", changed + "/", target], 300))
-    return _hold(describe(os.path.join(visit.path, "synced")), describe(changed))
+    target = os.path.join(fixture.second, "synced")
+    _ok(fixture.run(["rsync", "-aHAX", "--inplace", "--no-whole-file", changed + "/", target], 300))
+    return _hold(describe(os.path.join(fixture.path, "synced")), describe(changed))
 
 
-def _tar(visit, source, wanted):
-    archive = os.path.join(visit.path, "tree.tar")
-    _ok(visit.run(["tar", "--xattrs", "--format=posix", "-S", "-C", source, "-cf", archive, "."], 300))
-    os.mkdir(os.path.join(visit.path, "out"))
-    there = os.path.join(visit.second, "out")
-    _ok(visit.run(["tar", "--xattrs", "-C", there, "-xpf", os.path.join(visit.second, "tree.tar")], 300))
-    _ok(visit.run(["tar", "--xattrs", "-C", os.path.join(visit.path, "out"), "--compare", "-f", archive], 300))
-    return _hold(describe(os.path.join(visit.path, "out")), wanted)
+def _tar(fixture, source, wanted):
+    archive = os.path.join(fixture.path, "tree.tar")
+    _ok(fixture.run(["tar", "--xattrs", "--format=posix", "-S", "-C", source, "-cf", archive, "."], 300))
+    os.mkdir(os.path.join(fixture.path, "out"))
+    there = os.path.join(fixture.second, "out")
+    _ok(fixture.run(["tar", "--xattrs", "-C", there, "-xpf", os.path.join(fixture.second, "tree.tar")], 300))
+    _ok(fixture.run(["tar", "--xattrs", "-C", os.path.join(fixture.path, "out"), "--compare", "-f", archive], 300))
+    return _hold(describe(os.path.join(fixture.path, "out")), wanted)
 
 
-def _copy(visit, source, wanted):
-    _ok(visit.run(["cp", "-a", source, os.path.join(visit.path, "copied")], 300))
-    _ok(visit.run(["cp", "-a", os.path.join(visit.second, "copied"), os.path.join(visit.second, "copied again")], 300))
-    return _hold(describe(os.path.join(visit.path, "copied again")), wanted)
+def _copy(fixture, source, wanted):
+    _ok(fixture.run(["cp", "-a", source, os.path.join(fixture.path, "copied")], 300))
+    _ok(fixture.run(["cp", "-a", os.path.join(fixture.second, "copied"), os.path.join(fixture.second, "copied again")], 300))
+    return _hold(describe(os.path.join(fixture.path, "copied again")), wanted)

@@ -6,10 +6,11 @@ import fcntl
 import os
 import stat
 
-from gatehouse.case import NotRun, Wrong, attempt
+from gates.harness.case import attempt
+from testbed.errors import Broken, NotRun
 
 TITLE = "extended attributes, links, holes, limits"
-SHORT = True
+SHORT_S = 10
 ORDER = 15
 
 KEEP_SIZE, PUNCH_HOLE, COLLAPSE, ZERO_RANGE = 1, 2, 8, 16
@@ -17,7 +18,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each thing."""
     checks = [
         ("extended attributes are set, listed, replaced and removed", _extended),
@@ -46,7 +47,7 @@ def cases(visit):
         ("O_TMPFILE is linked into place or refused", _temporary),
     ]
     for number, (name, function) in enumerate(checks):
-        directory, _ = visit.inside(f"a{number}")
+        directory, _ = fixture.inside(f"a{number}")
         yield attempt(name, function, directory)
 
 
@@ -58,13 +59,13 @@ def _refused(wanted, function, *arguments, **named):
     except OSError as why:
         if why.errno in wanted:
             return
-        raise Wrong(f"{function.__name__} fails with {errno.errorcode[why.errno]}, not {errno.errorcode[wanted[0]]}") from None
-    raise Wrong(f"{function.__name__} works, and must fail with {errno.errorcode[wanted[0]]}")
+        raise Broken(f"{function.__name__} fails with {errno.errorcode[why.errno]}, not {errno.errorcode[wanted[0]]}") from None
+    raise Broken(f"{function.__name__} works, and must fail with {errno.errorcode[wanted[0]]}")
 
 
 def _equal(what, found, wanted):
     if found != wanted:
-        raise Wrong(f"{what} is {str(found)[:120]}, not {str(wanted)[:120]}")
+        raise Broken(f"{what} is {str(found)[:120]}, not {str(wanted)[:120]}")
 
 
 def _file(directory, name="file", data=b""):
@@ -233,15 +234,15 @@ def _holes(directory):
     _equal("the byte before", os.pread(descriptor, 1, (1 << 20) - 1), b"x")
     _equal("the byte behind", os.pread(descriptor, 1, 3 << 20), b"x")
     if os.fstat(descriptor).st_blocks >= before:
-        raise Wrong(f"the file takes {os.fstat(descriptor).st_blocks} blocks, as many as before the hole ({before})")
+        raise Broken(f"the file takes {os.fstat(descriptor).st_blocks} blocks, as many as before the hole ({before})")
     # A file system may report a hole later or not at all, but never data as a hole.
     hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
     if not 1 << 20 <= hole <= 4 << 20:
-        raise Wrong(f"the first hole is said to begin at {hole}")
+        raise Broken(f"the first hole is said to begin at {hole}")
     if hole < 4 << 20:
         data = os.lseek(descriptor, hole, os.SEEK_DATA)
         if data > 3 << 20:
-            raise Wrong(f"data after the hole is said to begin at {data}")
+            raise Broken(f"data after the hole is said to begin at {data}")
     _equal("data at 0", os.lseek(descriptor, 0, os.SEEK_DATA), 0)
     _refused(errno.ENXIO, os.lseek, descriptor, 4 << 20, os.SEEK_DATA)
     _refused(errno.ENXIO, os.lseek, descriptor, 4 << 20, os.SEEK_HOLE)
@@ -254,7 +255,7 @@ def _holes(directory):
         out.seek((1 << 30) - 1)
         out.write(b"e")
     if os.stat(sparse).st_blocks * 512 > 1 << 20:
-        raise Wrong(f"a file of 1 GiB with one byte takes {os.stat(sparse).st_blocks * 512} bytes")
+        raise Broken(f"a file of 1 GiB with one byte takes {os.stat(sparse).st_blocks * 512} bytes")
     with open(sparse, "rb") as source:
         source.seek(500 << 20)
         _equal("the middle of a hole", source.read(1 << 20), bytes(1 << 20))
@@ -267,7 +268,7 @@ def _preallocation(directory):
     _equal("the size", os.fstat(descriptor).st_size, 1 << 20)
     _equal("the bytes", os.pread(descriptor, 1 << 20, 0), bytes(1 << 20))
     if os.fstat(descriptor).st_blocks * 512 < 1 << 20:
-        raise Wrong(f"{os.fstat(descriptor).st_blocks} blocks are taken: nothing is reserved")
+        raise Broken(f"{os.fstat(descriptor).st_blocks} blocks are taken: nothing is reserved")
     _fallocate(descriptor, KEEP_SIZE, 1 << 20, 1 << 20)
     _equal("the size after reserving beyond the end", os.fstat(descriptor).st_size, 1 << 20)
     os.pwrite(descriptor, b"y" * 1000, 5000)
@@ -387,7 +388,7 @@ def _socket(directory):
 def _room(directory):
     told = os.statvfs(directory)
     if told.f_blocks == 0 or told.f_bfree > told.f_blocks or told.f_bavail > told.f_bfree:
-        raise Wrong(f"{told.f_blocks} blocks, {told.f_bfree} free, {told.f_bavail} available")
+        raise Broken(f"{told.f_blocks} blocks, {told.f_bfree} free, {told.f_bavail} available")
     _equal("the longest name", told.f_namemax, 255)
     return 2
 
@@ -473,7 +474,7 @@ def _times(directory):
         for field in ("st_mtime_ns", "st_ctime_ns"):
             moved = getattr(now, field) > getattr(before, field)
             if moved != (field in fields):
-                raise Wrong(f"{what}: {field} {'moves' if moved else 'stays'}")
+                raise Broken(f"{what}: {field} {'moves' if moved else 'stays'}")
         before = now
 
     def write():

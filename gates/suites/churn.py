@@ -8,26 +8,27 @@ import os
 import threading
 import time
 
-from gatehouse import together
-from gatehouse.case import Wrong, attempt
+from gates.harness import workers
+from gates.harness.case import attempt
+from testbed.errors import Broken
 
 TITLE = "many names, made and removed by two clients"
-SHORT = True
+SHORT_S = 6
 ORDER = 55
 
 WORKERS = 4
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each pattern."""
-    count = 150 if visit.short else 2000
-    yield attempt("a shared directory", _patterns, visit, count, True)
-    yield attempt("a directory for each process", _patterns, visit, count, False)
-    yield attempt("listed while others change it", _listed, visit, count)
+    count = 150 if fixture.short else 2000
+    yield attempt("a shared directory", _patterns, fixture, count, True)
+    yield attempt("a directory for each process", _patterns, fixture, count, False)
+    yield attempt("listed while others change it", _listed, fixture, count)
 
 
-def _patterns(visit, count, shared):
-    views = visit.inside("shared" if shared else "own")
+def _patterns(fixture, count, shared):
+    views = fixture.inside("shared" if shared else "own")
     if not shared:
         for number in range(WORKERS):
             os.mkdir(os.path.join(views[number % 2], str(number)))
@@ -39,14 +40,14 @@ def _patterns(visit, count, shared):
             number = (worker + shift) % WORKERS
             directory = views[worker % 2] if shared else os.path.join(views[worker % 2], str(number))
             argvs.append([directory, str(number), str(count), what])
-        together.run(visit, [[visit.worker("maker.py"), *argv] for argv in argvs])
+        workers.run(fixture, [[fixture.worker("maker.py"), *argv] for argv in argvs])
 
     def expect(prefix, how_many):
         for view in views:
             directories = [view] if shared else [os.path.join(view, str(number)) for number in range(WORKERS)]
             found = [name for directory in directories for name in os.listdir(directory) if name.startswith(prefix)]
             if len(found) != how_many or len(set(found)) != how_many:
-                raise Wrong(f"{len(found)} names with {prefix} are listed ({len(set(found))} different ones), not {how_many}")
+                raise Broken(f"{len(found)} names with {prefix} are listed ({len(set(found))} different ones), not {how_many}")
 
     everybody("create", 0)
     expect("f.", WORKERS * count)
@@ -58,12 +59,12 @@ def _patterns(visit, count, shared):
     for view in views:
         left = [name for _, _, names in os.walk(view) for name in names]
         if left:
-            raise Wrong(f"{len(left)} names are left, such as {left[0]}")
+            raise Broken(f"{len(left)} names are left, such as {left[0]}")
     return WORKERS * count * 4
 
 
-def _listed(visit, count):
-    here, there = visit.inside("listed")
+def _listed(fixture, count):
+    here, there = fixture.inside("listed")
     stay = {f"stay-{number:05}" for number in range(count)}
     for name in stay:
         os.close(os.open(os.path.join(here, name), os.O_CREAT | os.O_WRONLY))
@@ -82,15 +83,15 @@ def _listed(visit, count):
     changer.start()
     seen = 0
     try:
-        deadline = time.monotonic() + (2 if visit.short else 15)
+        deadline = time.monotonic() + (2 if fixture.short else 15)
         while time.monotonic() < deadline:
             for view in (here, there):
                 found = os.listdir(view)
                 seen += len(found)
                 if len(found) != len(set(found)):
-                    raise Wrong("a name is listed twice")
+                    raise Broken("a name is listed twice")
                 if not stay.issubset(found):
-                    raise Wrong(f"{len(stay - set(found))} names that were there all along are not listed")
+                    raise Broken(f"{len(stay - set(found))} names that were there all along are not listed")
     finally:
         over.set()
         changer.join()

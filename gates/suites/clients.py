@@ -13,47 +13,48 @@ import stat
 import struct
 import time
 
-from gatehouse import together
-from gatehouse.case import Wrong, attempt
+from gates.harness import workers
+from gates.harness.case import attempt
+from testbed.errors import Broken
 
 TITLE = "two clients, one truth"
-SHORT = True
+SHORT_S = 12
 ORDER = 50
 
 NAMES_S = 5.0
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each promise."""
-    times = 1 if visit.short else 8
-    strict = _strict(visit)
-    for number in range(1 if visit.short else 5):
-        seed = visit.seed + number
-        yield attempt(f"random operations, seed {seed}", _model, visit.inside(f"model-{seed}"), seed, 40 * times, False)
+    times = 1 if fixture.short else 8
+    strict = _strict(fixture)
+    for number in range(1 if fixture.short else 5):
+        seed = fixture.seed + number
+        yield attempt(f"random operations, seed {seed}", _model, fixture.inside(f"model-{seed}"), seed, 40 * times, False)
         views = [os.path.join(view, f"strict-{seed}") for view in strict]
         os.mkdir(views[0])
         yield attempt(f"random operations of strict clients, seed {seed}", _model, views, seed, 200 * times, True)
     for length in (17, 4096, 100_003):
-        yield attempt(f"appends of {length} bytes", _appends, visit, length, 25 * times)
+        yield attempt(f"appends of {length} bytes", _appends, fixture, length, 25 * times)
     # Reading and writing under a lock file would need the file to be opened again: only the locks promise more than close-to-open.
     for how in ("flock", "fcntl", "range"):
-        yield attempt(f"a counter under {how}", _counter, visit, how, 40 * times)
+        yield attempt(f"a counter under {how}", _counter, fixture, how, 40 * times)
     for how in ("excl", "link"):
-        yield attempt(f"one creator by {how}", _creators, visit, how, 20 * times)
-    yield attempt("a file removed under an open descriptor", _removed_while_open, visit)
-    yield attempt("names that move", _moves, visit.inside("moves"), 2 * times, False)
+        yield attempt(f"one creator by {how}", _creators, fixture, how, 20 * times)
+    yield attempt("a file removed under an open descriptor", _removed_while_open, fixture)
+    yield attempt("names that move", _moves, fixture.inside("moves"), 2 * times, False)
     os.mkdir(os.path.join(strict[0], "moves-strict"))
     yield attempt("names that move under strict clients", _moves, [os.path.join(view, "moves-strict") for view in strict], 40 * times, True)
-    yield attempt("a size that grows is seen at every open", _grows, visit, 40 * times)
-    yield attempt("a file made shorter by the other", _shorter, visit, 20 * times)
-    yield attempt("modes, owners and times", _attributes, visit)
+    yield attempt("a size that grows is seen at every open", _grows, fixture, 40 * times)
+    yield attempt("a file made shorter by the other", _shorter, fixture, 20 * times)
+    yield attempt("modes, owners and times", _attributes, fixture)
 
 
-def _strict(visit):
+def _strict(fixture):
     """The gate's directory as two strict clients see it."""
-    if not visit.place.is_store:
-        return [visit.path, visit.second]
-    return [os.path.join(visit.place.another("--strict").path, os.path.basename(visit.path)) for _ in range(2)]
+    if not fixture.filesystem.is_store:
+        return [fixture.path, fixture.second]
+    return [os.path.join(fixture.filesystem.another("--strict").path, os.path.basename(fixture.path)) for _ in range(2)]
 
 
 def _seen(what, strict, look):
@@ -61,7 +62,7 @@ def _seen(what, strict, look):
     deadline = time.monotonic() + (0 if strict else NAMES_S)
     while not look():
         if time.monotonic() > deadline:
-            raise Wrong(f"{what}" + ("" if strict else f", {NAMES_S:.0f} s later"))
+            raise Broken(f"{what}" + ("" if strict else f", {NAMES_S:.0f} s later"))
         time.sleep(0.02)
 
 
@@ -129,61 +130,61 @@ def _step(chance, view, name, model):
 def _compare(view, model, where):
     names = sorted(os.listdir(view))
     if names != sorted(model):
-        raise Wrong(f"{where}: the directory has {names}, not {sorted(model)}")
+        raise Broken(f"{where}: the directory has {names}, not {sorted(model)}")
     for name, held in model.items():
         with open(os.path.join(view, name), "rb") as source:
             size = os.fstat(source.fileno()).st_size
             data = source.read()
         if size != len(held):
-            raise Wrong(f"{where}: {name} is {size} bytes long, not {len(held)}")
+            raise Broken(f"{where}: {name} is {size} bytes long, not {len(held)}")
         if data != held:
             at = next((i for i, pair in enumerate(zip(data, held)) if pair[0] != pair[1]), min(len(data), len(held)))
-            raise Wrong(f"{where}: {name} ({len(held)} bytes, {len(data)} read) differs at byte {at}")
+            raise Broken(f"{where}: {name} ({len(held)} bytes, {len(data)} read) differs at byte {at}")
 
 
-def _appends(visit, length, count):
-    views = visit.inside(f"append-{length}")
+def _appends(fixture, length, count):
+    views = fixture.inside(f"append-{length}")
     writers = 6
-    together.run(visit, [[visit.worker("appender.py"), os.path.join(views[n % 2], "log"), str(n), str(count), str(length)] for n in range(writers)])
+    workers.run(fixture, [[fixture.worker("appender.py"), os.path.join(views[n % 2], "log"), str(n), str(count), str(length)] for n in range(writers)])
     for view in views:
         with open(os.path.join(view, "log"), "rb") as source:
             lines = source.read().split(b"\n")
         if lines.pop() != b"":
-            raise Wrong("the last record is not whole")
+            raise Broken("the last record is not whole")
         seen = {}
         for place, line in enumerate(lines):
             number, step, rest = (line.split(b":", 2) + [b"", b""])[:3]
             if len(line) != length - 1 or not number.isdigit() or set(rest) != {97 + int(number)}:
-                raise Wrong(f"record {place} of {len(lines)} is torn: {line[:40]!r}, {len(line) + 1} bytes")
+                raise Broken(f"record {place} of {len(lines)} is torn: {line[:40]!r}, {len(line) + 1} bytes")
             if int(step) != seen.get(number, -1) + 1:
-                raise Wrong(f"writer {number.decode()}: step {step.decode()} comes after {seen.get(number, -1)}")
+                raise Broken(f"writer {number.decode()}: step {step.decode()} comes after {seen.get(number, -1)}")
             seen[number] = int(step)
         if len(lines) != writers * count:
-            raise Wrong(f"{len(lines)} records, not {writers * count}")
+            raise Broken(f"{len(lines)} records, not {writers * count}")
     return writers * count
 
 
-def _counter(visit, how, count):
-    views = visit.inside(f"counter-{how}")
+def _counter(fixture, how, count):
+    views = fixture.inside(f"counter-{how}")
     with open(os.path.join(views[0], "n"), "wb") as out:
         out.write(struct.pack("<Q", 0))
-    together.run(visit, [[visit.worker("counter.py"), how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    workers.run(fixture, [[fixture.worker("counter.py"), how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
     for view in views:
         with open(os.path.join(view, "n"), "rb") as source:
             told = struct.unpack("<Q", source.read())[0]
         if told != 4 * count:
-            raise Wrong(f"the counter is {told}, not {4 * count}: {4 * count - told} additions were lost")
+            raise Broken(f"the counter is {told}, not {4 * count}: {4 * count - told} additions were lost")
     return 4 * count
 
 
-def _creators(visit, how, count):
+def _creators(fixture, how, count):
     """Four processes add one to numbers in files that are opened under a lock file: the next holder opens what the last has closed."""
-    views = visit.inside(f"creators-{how}")
-    program = os.path.join(visit.scratch, "under_lock_file.py")
+    views = fixture.inside(f"creators-{how}")
+    program = os.path.join(fixture.scratch, "under_lock_file.py")
     with open(program, "w") as out:
         out.write(
             "import os, struct, sys\n"
-            f"sys.path.insert(0, {os.path.dirname(visit.worker('x'))!r})\nsys.dont_write_bytecode = True\nimport counter\n"
+            f"sys.path.insert(0, {os.path.dirname(fixture.worker('x'))!r})\nsys.dont_write_bytecode = True\nimport counter\n"
             "how, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])\n"
             "for _ in range(count):\n"
             "    counter.take(how, path, None)\n"
@@ -194,33 +195,33 @@ def _creators(visit, how, count):
         )
     with open(os.path.join(views[0], "n"), "wb") as out:
         out.write(struct.pack("<Q", 0))
-    together.run(visit, [[program, how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
+    workers.run(fixture, [[program, how, os.path.join(views[n % 2], "n"), str(count)] for n in range(4)])
     with open(os.path.join(views[1], "n"), "rb") as source:
         told = struct.unpack("<Q", source.read())[0]
     if told != 4 * count:
-        raise Wrong(f"the number is {told}, not {4 * count}: two were sure to be the only one")
+        raise Broken(f"the number is {told}, not {4 * count}: two were sure to be the only one")
     return 4 * count
 
 
-def _removed_while_open(visit):
-    here, there = visit.inside("orphan")
+def _removed_while_open(fixture):
+    here, there = fixture.inside("orphan")
     with open(os.path.join(here, "file"), "w+b", buffering=0) as held:
         held.write(b"before")
         os.fsync(held.fileno())
         os.unlink(os.path.join(there, "file"))
         if os.path.exists(os.path.join(there, "file")):
-            raise Wrong("the name is still there for the one who removed it")
+            raise Broken("the name is still there for the one who removed it")
         held.write(b" and after")
         os.ftruncate(held.fileno(), 12)
         told = os.pread(held.fileno(), 100, 0)
         if told != b"before and a":
-            raise Wrong(f"the open file reads {told!r}")
+            raise Broken(f"the open file reads {told!r}")
         if os.fstat(held.fileno()).st_size != 12:
-            raise Wrong(f"the open file is {os.fstat(held.fileno()).st_size} bytes long")
+            raise Broken(f"the open file is {os.fstat(held.fileno()).st_size} bytes long")
         with open(os.path.join(there, "file"), "xb") as out:
             out.write(b"another")
         if os.pread(held.fileno(), 100, 0) != b"before and a":
-            raise Wrong("a new file of the same name changed the open one")
+            raise Broken("a new file of the same name changed the open one")
     return 5
 
 
@@ -236,7 +237,7 @@ def _moves(views, rounds, strict):
     os.makedirs(os.path.join(here, "d/e"))
     os.rename(os.path.join(there, "d"), os.path.join(there, "g"))
     if os.listdir(os.path.join(here, "g")) != ["e"]:
-        raise Wrong("a directory that the other moved does not hold what it held")
+        raise Broken("a directory that the other moved does not hold what it held")
     return rounds
 
 
@@ -245,8 +246,8 @@ def _text(path):
         return source.read()
 
 
-def _grows(visit, rounds):
-    here, there = visit.inside("grows")
+def _grows(fixture, rounds):
+    here, there = fixture.inside("grows")
     paths = [os.path.join(view, "log") for view in (here, there)]
     held = b""
     for number in range(rounds):
@@ -256,14 +257,14 @@ def _grows(visit, rounds):
         held += piece
         with open(paths[1 - number % 2], "rb") as source:
             if source.read() != held:
-                raise Wrong(f"round {number}: the other does not read what was closed before it opened")
+                raise Broken(f"round {number}: the other does not read what was closed before it opened")
         if os.stat(paths[1 - number % 2]).st_size != len(held):
-            raise Wrong(f"round {number}: size {os.stat(paths[1 - number % 2]).st_size}, not {len(held)}")
+            raise Broken(f"round {number}: size {os.stat(paths[1 - number % 2]).st_size}, not {len(held)}")
     return rounds
 
 
-def _shorter(visit, rounds):
-    here, there = visit.inside("shorter")
+def _shorter(fixture, rounds):
+    here, there = fixture.inside("shorter")
     paths = [os.path.join(view, "file") for view in (here, there)]
     for number in range(rounds):
         with open(paths[0], "wb") as out:
@@ -275,12 +276,12 @@ def _shorter(visit, rounds):
         with open(paths[1], "rb") as source:
             told = source.read()
         if told != b"x" * (1000 + number) + bytes(199_000 - number):
-            raise Wrong(f"round {number}: bytes that were cut off are read again by the other")
+            raise Broken(f"round {number}: bytes that were cut off are read again by the other")
     return rounds
 
 
-def _attributes(visit):
-    here, there = visit.inside("attributes")
+def _attributes(fixture):
+    here, there = fixture.inside("attributes")
     one, other = os.path.join(here, "file"), os.path.join(there, "file")
     with open(one, "wb") as out:
         out.write(b"12345")
@@ -296,9 +297,9 @@ def _attributes(visit):
         ("inode", told.st_ino, os.stat(one).st_ino),
     ):
         if found != wanted:
-            raise Wrong(f"{what} is {found} for the other, not {wanted}")
+            raise Broken(f"{what} is {found} for the other, not {wanted}")
     os.link(other, other + "2")
     with open(one, "rb"):
         if os.stat(one).st_nlink != 2:
-            raise Wrong(f"{os.stat(one).st_nlink} links after the other made a second")
+            raise Broken(f"{os.stat(one).st_nlink} links after the other made a second")
     return 6

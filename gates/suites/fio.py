@@ -7,10 +7,11 @@ page cache and around it; one file each and one file for all; written by one cli
 import json
 import os
 
-from gatehouse.case import NotRun, Wrong, attempt
+from gates.harness.case import attempt
+from testbed.errors import Broken, NotRun
 
 TITLE = "blocks with checksums, through every engine"
-SHORT = True
+SHORT_S = 6
 ORDER = 30
 
 DIRECT = {"direct": 1, "iodepth": 16}
@@ -39,19 +40,19 @@ SHORT_MIB = 16
 LONG_MIB = 256
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each job, and those in which the other client verifies."""
-    visit.debian(fio="fio")
-    for name in SHORT_ONES if visit.short else JOBS:
-        yield attempt(name, _verified, visit, name)
-    for engine, options in (("psync", {}), ("libaio", DIRECT), ("mmap", {})) if not visit.short else (("psync", {}),):
-        yield attempt(f"{engine}, written here and verified there", _verified_there, visit, engine, options)
+    fixture.debian(fio="fio")
+    for name in SHORT_ONES if fixture.short else JOBS:
+        yield attempt(name, _verified, fixture, name)
+    for engine, options in (("psync", {}), ("libaio", DIRECT), ("mmap", {})) if not fixture.short else (("psync", {}),):
+        yield attempt(f"{engine}, written here and verified there", _verified_there, fixture, engine, options)
 
 
-def _arguments(visit, job, directory, mib):
+def _arguments(fixture, job, directory, mib):
     job = dict(job)
     shared = job.pop("shared", 0)
-    told = {"name": "gate", "directory": directory, "verify": "crc32c", "verify_fatal": 1, "verify_state_save": 0, "randseed": visit.seed}
+    told = {"name": "gate", "directory": directory, "verify": "crc32c", "verify_fatal": 1, "verify_state_save": 0, "randseed": fixture.seed}
     told["size"] = f"{mib}m"
     if shared:
         told |= {"filename": "shared", "numjobs": shared, "size": f"{mib // shared}m", "offset_increment": f"{mib // shared}m"}
@@ -59,35 +60,35 @@ def _arguments(visit, job, directory, mib):
     return ["fio", "--output-format=json", "--group_reporting", *(f"--{key}={value}" for key, value in told.items())]
 
 
-def _verified(visit, name):
-    mib = SHORT_MIB if visit.short else LONG_MIB
+def _verified(fixture, name):
+    mib = SHORT_MIB if fixture.short else LONG_MIB
     if "small files" in name:
         mib = min(mib, 8)
-    directory, _ = visit.inside(name.replace(" ", "-").replace(",", ""))
-    return _run(visit, _arguments(visit, JOBS[name], directory, mib) + ["--do_verify=1"])
+    directory, _ = fixture.inside(name.replace(" ", "-").replace(",", ""))
+    return _run(fixture, _arguments(fixture, JOBS[name], directory, mib) + ["--do_verify=1"])
 
 
-def _verified_there(visit, engine, options):
-    mib = SHORT_MIB if visit.short else LONG_MIB
-    here, there = visit.inside(f"across-{engine}")
+def _verified_there(fixture, engine, options):
+    mib = SHORT_MIB if fixture.short else LONG_MIB
+    here, there = fixture.inside(f"across-{engine}")
     job = {"ioengine": engine, "rw": "randwrite", "bs": "16k", **options}
-    _run(visit, _arguments(visit, job, here, mib) + ["--do_verify=0"])
-    return _run(visit, _arguments(visit, job, there, mib) + ["--verify_only"])
+    _run(fixture, _arguments(fixture, job, here, mib) + ["--do_verify=0"])
+    return _run(fixture, _arguments(fixture, job, there, mib) + ["--verify_only"])
 
 
-def _run(visit, argv):
-    """Blocks that were verified; `Wrong` if one was not as written."""
-    done = visit.run(argv, 900, cwd=visit.scratch)
+def _run(fixture, argv):
+    """Blocks that were verified; `Broken` if one was not as written."""
+    done = fixture.run(argv, 900, cwd=fixture.scratch)
     if done.code is None:
-        raise Wrong(f"not done after 900 s: {done.last_words()}")
+        raise Broken(f"not done after 900 s: {done.last_lines()}")
     if "engine" in done.output and ("not loadable" in done.output or "Operation not permitted" in done.output and "io_uring" in done.output):
-        raise NotRun(done.last_words(1))
+        raise NotRun(done.last_lines(1))
     if done.code != 0 or "verify: bad" in done.output:
         told = [line for line in done.output.splitlines() if "fio:" in line or "verify" in line and "bad" in line]
-        raise Wrong(f"exit code {done.code}: {' | '.join(line.strip() for line in told[:3])[:500] or done.last_words()}")
+        raise Broken(f"exit code {done.code}: {' | '.join(line.strip() for line in told[:3])[:500] or done.last_lines()}")
     text = done.output
     document = json.loads(text[text.index("\n{") :].rsplit("}", 1)[0] + "}")
     for job in document["jobs"]:
         if job["error"]:
-            raise Wrong(f"error {job['error']} ({os.strerror(job['error'])})")
+            raise Broken(f"error {job['error']} ({os.strerror(job['error'])})")
     return sum(job["read"]["total_ios"] for job in document["jobs"])

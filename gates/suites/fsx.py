@@ -2,17 +2,19 @@
 
 Every kind of operation is on: reads, writes, mapped reads and writes, truncation both ways, preallocation, holes, sendfile,
 copy_file_range, advice, syncs, closing and opening. Configurations differ in the size of file and operations, in alignment, and in
-what the kernel may keep; none is empty, since preallocating nothing is an error. A run is a case, its operations are the checks. The seed is in the name: the same seed gives the same run.
+what the kernel may keep; none is empty, since preallocating nothing is an error. A run is a case, its operations are the checks. The
+seed is in the name: the same seed gives the same run.
 """
 
 import os
 import re
 import time
 
-from gatehouse.case import Wrong, attempt
+from gates.harness.case import Done, attempt
+from testbed.errors import Broken
 
 TITLE = "random operations on a file, each read verified"
-SHORT = True
+SHORT_S = 50
 ORDER = 20
 
 ALL = {
@@ -50,48 +52,48 @@ EMPTY = re.compile(r"does not support posix_fallocate[^$]*POSIX_FALLOCATE.*\(\s*
 STEP = re.compile(r"^\[\w+\s+fsx\]\s+(\d+)", re.MULTILINE)
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each run."""
-    program = visit.crate("fsx")
-    if visit.short:
+    program = fixture.crate("fsx")
+    if fixture.short:
         for number, (name, operations) in enumerate(SHORT_ONES.items()):
-            yield _case(visit, program, name, operations, visit.seed + number, 120)
+            yield _case(fixture, program, name, operations, fixture.seed + number, 120)
         return
     deadline = time.monotonic() + float(os.environ.get("FSX_SECONDS", "600"))
     number = 0
     while number < len(CONFIGURATIONS) or time.monotonic() < deadline:
         name = list(CONFIGURATIONS)[number % len(CONFIGURATIONS)]
-        yield _case(visit, program, name, BATCH // 10 if name == "large" else BATCH, visit.seed + number, 1800)
+        yield _case(fixture, program, name, BATCH // 10 if name == "large" else BATCH, fixture.seed + number, 1800)
         number += 1
 
 
-def _case(visit, program, name, operations, seed, timeout_s):
-    return attempt(f"{name}, seed {seed}", _run, visit, program, name, operations, seed, timeout_s)
+def _case(fixture, program, name, operations, seed, timeout_s):
+    return attempt(f"{name}, seed {seed}", _run, fixture, program, name, operations, seed, timeout_s)
 
 
-def _run(visit, program, name, operations, seed, timeout_s):
+def _run(fixture, program, name, operations, seed, timeout_s, retries=0):
     length, least, most, align, changes = CONFIGURATIONS[name]
     weights = "".join(f"{key} = {value}\n" for key, value in {**ALL, **changes}.items())
-    configuration = os.path.join(visit.scratch, "fsx.toml")
+    configuration = os.path.join(fixture.scratch, "fsx.toml")
     with open(configuration, "w") as out:
         out.write(f"flen = {length}\n[opsize]\nmin = {least}\nmax = {most}\nalign = {align}\n[weights]\n{weights}")
-    file = os.path.join(visit.path, f"fsx-{seed}")
-    argv = [program, "-f", configuration, "-N", str(operations), "-S", str(seed), "-P", visit.scratch, file]
-    done = visit.run(argv, timeout_s)
+    file = os.path.join(fixture.path, f"fsx-{seed}")
+    argv = [program, "-f", configuration, "-N", str(operations), "-S", str(seed), "-P", fixture.scratch, file]
+    done = fixture.run(argv, timeout_s)
     if done.code is None:
-        raise Wrong(f"not done after {timeout_s} s: {done.last_words()}")
+        raise Broken(f"not done after {timeout_s} s: {done.last_lines()}")
     if done.code != 0 and EMPTY.search(done.output):
         os.remove(file)
-        return _run(visit, program, name, operations, seed + (1 << 32), timeout_s)
+        return _run(fixture, program, name, operations, seed + (1 << 32), timeout_s, retries + 1)
     if done.code != 0:
         steps = STEP.findall(done.output)
-        raise Wrong(f"exit code {done.code} at operation {steps[-1] if steps else '?'}: {_what(done)}")
+        raise Broken(f"exit code {done.code} at operation {steps[-1] if steps else '?'}: {_what(done)}")
     os.remove(file)
-    return operations
+    return Done(operations, retries)
 
 
 def _what(done):
     """The lines that say what was wrong, without the log of operations."""
     lines = [line for line in done.output.splitlines()[1:] if line.strip() and not STEP.match(line)]
     told = [line.strip() for line in done.output.splitlines() if re.search(r"ERROR|mismatch|unexpected|panicked|failed", line)]
-    return " | ".join((told or lines)[:4])[:500] or done.last_words()
+    return " | ".join((told or lines)[:4])[:500] or done.last_lines()

@@ -7,10 +7,11 @@ whether the bytes are those that were written.
 import filecmp
 import os
 
-from gatehouse.case import NotRun, Wrong, attempt
+from gates.harness.case import attempt
+from testbed.errors import Broken, NotRun
 
 TITLE = "a repository cloned, changed, packed, cloned back"
-SHORT = True
+SHORT_S = 30
 ORDER = 60
 
 TIMEOUT_S = 600
@@ -27,92 +28,92 @@ WHO = {
 }
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each thing done with the repository, each on the one before."""
-    visit.debian(git="git")
-    source = visit.repository
-    if _git(visit, source, "rev-parse", "HEAD", check=False).code != 0:
-        source = _of_files(visit)
-    clone, there = os.path.join(visit.path, "clone"), os.path.join(visit.second, "clone")
+    fixture.debian(git="git")
+    source = fixture.repository
+    if _git(fixture, source, "rev-parse", "HEAD", check=False).code != 0:
+        source = _of_files(fixture)
+    clone, there = os.path.join(fixture.path, "clone"), os.path.join(fixture.second, "clone")
     # What others commit meanwhile is not looked at.
-    head = _git(visit, source, "rev-parse", "HEAD").output.splitlines()[-1]
-    yield attempt("clone", _clone, visit, source, clone, head)
+    head = _git(fixture, source, "rev-parse", "HEAD").output.splitlines()[-1]
+    yield attempt("clone", _clone, fixture, source, clone, head)
     if not os.path.isdir(os.path.join(clone, ".git")):
         return
-    yield attempt("every object's hash", _git, visit, clone, "fsck", "--full", "--strict", "--no-dangling")
-    yield attempt("the other client sees a clean tree", _clean, visit, there)
-    yield attempt("the files are those of a local clone", _same, visit, source, clone, head)
-    yield attempt("branches, commits, merges", _work, visit, clone)
-    if not visit.short:
-        yield attempt("packed anew by the other client", _git, visit, there, "gc", "--aggressive", "--prune=now")
-        yield attempt("every object's hash after that", _git, visit, clone, "fsck", "--full", "--strict", "--no-dangling")
-        yield attempt("a clone with hard links", _git, visit, visit.path, "clone", "--quiet", "--local", clone, "linked")
-        yield attempt("a second working tree", _git, visit, clone, "worktree", "add", "--quiet", "../tree", "-b", "tree")
-        yield attempt("clean in the end", _clean, visit, clone)
-    yield attempt("cloned back out", _back, visit, clone)
+    yield attempt("every object's hash", _git, fixture, clone, "fsck", "--full", "--strict", "--no-dangling")
+    yield attempt("the other client sees a clean tree", _clean, fixture, there)
+    yield attempt("the files are those of a local clone", _same, fixture, source, clone, head)
+    yield attempt("branches, commits, merges", _work, fixture, clone)
+    if not fixture.short:
+        yield attempt("packed anew by the other client", _git, fixture, there, "gc", "--aggressive", "--prune=now")
+        yield attempt("every object's hash after that", _git, fixture, clone, "fsck", "--full", "--strict", "--no-dangling")
+        yield attempt("a clone with hard links", _git, fixture, fixture.path, "clone", "--quiet", "--local", clone, "linked")
+        yield attempt("a second working tree", _git, fixture, clone, "worktree", "add", "--quiet", "../tree", "-b", "tree")
+        yield attempt("clean in the end", _clean, fixture, clone)
+    yield attempt("cloned back out", _back, fixture, clone)
 
 
-def _git(visit, where, *arguments, check=True):
-    done = visit.run(["git", "-C", where, *arguments], TIMEOUT_S, env=WHO)
+def _git(fixture, where, *arguments, check=True):
+    done = fixture.run(["git", "-C", where, *arguments], TIMEOUT_S, env=WHO)
     if check and done.code != 0:
-        raise Wrong(f"git {arguments[0]}: exit code {done.code}: {done.last_words()}")
+        raise Broken(f"git {arguments[0]}: exit code {done.code}: {done.last_lines()}")
     return done
 
 
-def _of_files(visit):
+def _of_files(fixture):
     """A repository of these sources, where they are not one."""
-    made = os.path.join(visit.scratch, "source")
+    made = os.path.join(fixture.scratch, "source")
     os.makedirs(made)
-    visit.run(["cp", "-r", *(os.path.join(visit.repository, name) for name in ("crates", "docs", "gates", "bench")), made], TIMEOUT_S)
-    if _git(visit, made, "init", "--quiet", check=False).code != 0:
+    fixture.run(["cp", "-r", *(os.path.join(fixture.repository, name) for name in ("crates", "docs", "gates", "bench")), made], TIMEOUT_S)
+    if _git(fixture, made, "init", "--quiet", check=False).code != 0:
         raise NotRun("git init fails on a local directory")
-    _git(visit, made, "add", ".")
-    _git(visit, made, "commit", "--quiet", "-m", "all")
+    _git(fixture, made, "add", ".")
+    _git(fixture, made, "commit", "--quiet", "-m", "all")
     return made
 
 
-def _clone(visit, source, clone, head):
-    _git(visit, visit.path, "clone", "--quiet", "--no-local", "--no-checkout", source, clone)
-    _git(visit, clone, "checkout", "--quiet", "-B", "gate", head)
-    return len(_git(visit, clone, "ls-files").output.splitlines())
+def _clone(fixture, source, clone, head):
+    _git(fixture, fixture.path, "clone", "--quiet", "--no-local", "--no-checkout", source, clone)
+    _git(fixture, clone, "checkout", "--quiet", "-B", "gate", head)
+    return len(_git(fixture, clone, "ls-files").output.splitlines())
 
 
-def _clean(visit, clone):
-    told = _git(visit, clone, "status", "--porcelain").output.splitlines()[1:]
+def _clean(fixture, clone):
+    told = _git(fixture, clone, "status", "--porcelain").output.splitlines()[1:]
     if told:
-        raise Wrong(f"git status names {len(told)} files: {', '.join(told[:3])}")
+        raise Broken(f"git status names {len(told)} files: {', '.join(told[:3])}")
     return 1
 
 
-def _same(visit, source, clone, head):
-    local = os.path.join(visit.scratch, "local")
-    _git(visit, visit.scratch, "clone", "--quiet", "--no-checkout", source, local)
-    _git(visit, local, "checkout", "--quiet", "-B", "gate", head)
-    names = [line for line in _git(visit, local, "ls-files").output.splitlines()[1:] if line and not line.startswith('"')]
+def _same(fixture, source, clone, head):
+    local = os.path.join(fixture.scratch, "local")
+    _git(fixture, fixture.scratch, "clone", "--quiet", "--no-checkout", source, local)
+    _git(fixture, local, "checkout", "--quiet", "-B", "gate", head)
+    names = [line for line in _git(fixture, local, "ls-files").output.splitlines()[1:] if line and not line.startswith('"')]
     _, wrong, missing = filecmp.cmpfiles(local, clone, names, shallow=False)
     if wrong or missing:
-        raise Wrong(f"{len(wrong)} files differ, {len(missing)} cannot be read: {', '.join((wrong + missing)[:3])}")
+        raise Broken(f"{len(wrong)} files differ, {len(missing)} cannot be read: {', '.join((wrong + missing)[:3])}")
     return len(names)
 
 
-def _work(visit, clone):
-    for number in range(5 if visit.short else 30):
+def _work(fixture, clone):
+    for number in range(5 if fixture.short else 30):
         with open(os.path.join(clone, f"new-{number % 3}.txt"), "a") as out:
             out.write(f"{number}\n" * 100)
-        _git(visit, clone, "add", ".")
-        _git(visit, clone, "commit", "--quiet", "-m", f"commit {number}")
-    _git(visit, clone, "checkout", "--quiet", "-b", "side", "HEAD~2")
+        _git(fixture, clone, "add", ".")
+        _git(fixture, clone, "commit", "--quiet", "-m", f"commit {number}")
+    _git(fixture, clone, "checkout", "--quiet", "-b", "side", "HEAD~2")
     with open(os.path.join(clone, "side.txt"), "w") as out:
         out.write("side\n")
-    _git(visit, clone, "add", ".")
-    _git(visit, clone, "commit", "--quiet", "-m", "side")
-    _git(visit, clone, "checkout", "--quiet", "gate")
-    _git(visit, clone, "merge", "--quiet", "-m", "merge", "side")
-    return _clean(visit, clone)
+    _git(fixture, clone, "add", ".")
+    _git(fixture, clone, "commit", "--quiet", "-m", "side")
+    _git(fixture, clone, "checkout", "--quiet", "gate")
+    _git(fixture, clone, "merge", "--quiet", "-m", "merge", "side")
+    return _clean(fixture, clone)
 
 
-def _back(visit, clone):
-    back = os.path.join(visit.scratch, "back")
-    _git(visit, visit.scratch, "clone", "--quiet", "--no-local", clone, back)
-    _git(visit, back, "fsck", "--full", "--no-dangling")
-    return _clean(visit, back)
+def _back(fixture, clone):
+    back = os.path.join(fixture.scratch, "back")
+    _git(fixture, fixture.scratch, "clone", "--quiet", "--no-local", clone, back)
+    _git(fixture, back, "fsck", "--full", "--no-dangling")
+    return _clean(fixture, back)

@@ -8,10 +8,11 @@ import os
 import re
 import tempfile
 
-from gatehouse.case import Case, NotRun
+from gates.harness.case import Case
+from testbed.errors import NotRun
 
 TITLE = "POSIX, call by call"
-SHORT = True
+SHORT_S = 60
 ORDER = 10
 
 RESULT = re.compile(r"^(\S+)\s+(ok|FAILED|skipped)\s*$")
@@ -32,21 +33,21 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 """
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each test of the suite."""
-    program = visit.crate("pjdfstest")
-    os.chmod(visit.path, 0o755)
+    program = fixture.crate("pjdfstest")
+    os.chmod(fixture.path, 0o755)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as secondary:
-        configuration = os.path.join(visit.scratch, "pjdfstest.toml")
+        configuration = os.path.join(fixture.scratch, "pjdfstest.toml")
         with open(configuration, "w") as out:
             out.write(CONFIGURATION.format(secondary=secondary))
-        done = visit.run([program, "-c", configuration, "-p", visit.path], 600, env={"NO_COLOR": "1"})
+        done = fixture.run([program, "-c", configuration, "-p", fixture.path], 600, env={"NO_COLOR": "1"})
     found = list(read(done.output))
     if not found:
-        raise NotRun(f"pjdfstest said nothing: {done.last_words()}") if os.geteuid() else RuntimeError(done.last_words())
+        raise NotRun(f"pjdfstest said nothing: {done.last_lines()}") if os.geteuid() else RuntimeError(done.last_lines())
     yield from (case for case in found if not (case.state == "skipped" and NOT_OF_LINUX.search(case.reason)))
     if done.code is None or "Summary" not in done.output:
-        yield Case("the suite comes to its end", "failed", f"{len(found)} tests, then: {done.last_words()}")
+        yield Case("the suite comes to its end", "failed", f"{len(found)} tests, then: {done.last_lines()}")
 
 
 def read(output):

@@ -2,10 +2,11 @@
 
 import re
 
-from gatehouse.case import NotRun, Wrong, attempt
+from gates.harness.case import attempt
+from testbed.errors import Broken, NotRun
 
 TITLE = "stressors of every system call on files"
-SHORT = False
+SHORT_S = 0
 ORDER = 85
 
 # Those that use the directory they are given; not those of one kernel file system, of /proc, or of the memory; not io-uring, which
@@ -26,23 +27,23 @@ OPTIONS = {
 }
 
 
-def cases(visit):
+def cases(fixture):
     """One case for each stressor."""
-    visit.debian(**{"stress-ng": "stress-ng"})
+    fixture.debian(**{"stress-ng": "stress-ng"})
     for name in STRESSORS:
-        yield attempt(name, _run, visit, name)
+        yield attempt(name, _run, fixture, name)
 
 
-def _run(visit, name):
-    directory, _ = visit.inside(name)
+def _run(fixture, name):
+    directory, _ = fixture.inside(name)
     argv = ["stress-ng", "--temp-path", directory, "--timeout", "4s", "--verify", "--metrics-brief", f"--{name}", "2"]
     argv += OPTIONS.get(name, [])
-    done = visit.run(argv, 180)
+    done = fixture.run(argv, 180)
     text = done.output
     if "unrecognized option" in text or "not implemented" in text or "skipping stressor" in text or done.code in (3, 4):
-        raise NotRun(done.last_words(2))
+        raise NotRun(done.last_lines(2))
     wrong = [line.strip() for line in text.splitlines() if re.search(r"fail:|error:|FAIL|aborted", line)]
     if done.code != 0 or wrong:
-        raise Wrong(f"exit code {done.code}: {' | '.join(wrong[:3])[:500] or done.last_words()}")
+        raise Broken(f"exit code {done.code}: {' | '.join(wrong[:3])[:500] or done.last_lines()}")
     told = re.search(rf"\] {re.escape(name)}\s+(\d+)\s", text)
     return int(told[1]) if told else 1

@@ -5,21 +5,21 @@ set something around a run (`applied`), act while the run goes on (`during`), ch
 recorder is (`record_flags`). What it sets it takes back, also when the run fails. `NotRun` says why a machine cannot do it.
 """
 
-from faults.base import Fault
-from faults.command import Command, ServerCommand
-from faults.cpu_quota import CpuQuota
-from faults.dirty import DirtyLimit
-from faults.held_lock import HeldLock
-from faults.hog import Hog
-from faults.link import LinkRate
-from faults.loss import Loss
-from faults.netem import Netem
-from faults.recorder_spin import RecorderSpin
-from faults.relay import Relay
-from faults.slow_disk import SlowDisk
-from faults.stop import Stop
-from faults.throttled_disk import ThrottledDisk
-from faults.window import Window
+from lab.faults.base import Fault
+from lab.faults.command import Command, ServerCommand
+from lab.faults.cpu_quota import CpuQuota
+from lab.faults.dirty import DirtyLimit
+from lab.faults.held_lock import HeldLock
+from lab.faults.hog import Hog
+from lab.faults.link import LinkRate
+from lab.faults.loss import Loss
+from lab.faults.netem import Netem
+from lab.faults.recorder_spin import RecorderSpin
+from lab.faults.relay import Relay
+from lab.faults.slow_disk import SlowDisk
+from lab.faults.stop import Stop
+from lab.faults.throttled_disk import ThrottledDisk
+from lab.faults.window import Window
 
 FAULTS = {
     "command": Command,

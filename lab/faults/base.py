@@ -7,11 +7,11 @@ class Fault:
     """Nothing is wrong. Others override what they need."""
 
     @contextmanager
-    def applied(self, _stage):
+    def applied(self, _fixture):
         """Set what is wrong before the command is started, and take it back when it has ended."""
         yield
 
-    def during(self, _stage, _run):
+    def during(self, _fixture, _run):
         """Act while the command runs, in a thread of its own; returns at the latest when `run.over` is set."""
 
     def relay(self):

@@ -1,10 +1,10 @@
 """The fault is in the command itself (its own options), or in the server program's: the scenario gives the words."""
 
-from faults.base import Fault
+from lab.faults.base import Fault
 
 
 class Command(Fault):
-    """The client is started with other words than its twin's; `Scenario` puts them in."""
+    """The client is started with other words than its baseline's; `Scenario` puts them in."""
 
     def __init__(self, command):
         self.command = command

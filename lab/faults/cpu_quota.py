@@ -2,8 +2,8 @@
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory.units import seconds
+from lab.faults.base import Fault
+from testbed.units import seconds
 
 
 class CpuQuota(Fault):
@@ -15,8 +15,8 @@ class CpuQuota(Fault):
         self.period_us = int(seconds(period) * 1e6)
 
     @contextmanager
-    def applied(self, stage):
-        group = stage.group(self.who)
+    def applied(self, fixture):
+        group = fixture.group(self.who)
         group.set_quota(self.processors, self.period_us)
         try:
             yield

@@ -7,9 +7,9 @@ machine (vm.dirty_bytes), and restored.
 import os
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory import shell
-from laboratory.units import size_bytes
+from lab.faults.base import Fault
+from testbed import shell
+from testbed.units import size_bytes
 
 
 class DirtyLimit(Fault):
@@ -20,8 +20,8 @@ class DirtyLimit(Fault):
         self.limit = size_bytes(limit)
 
     @contextmanager
-    def applied(self, stage):
-        device = f"/sys/class/bdi/{stage.disk(self.disk).number}"
+    def applied(self, fixture):
+        device = f"/sys/class/bdi/{fixture.disk(self.disk).number}"
         if os.path.exists(f"{device}/strict_limit"):
             settings = [(f"{device}/strict_limit", 1), (f"{device}/max_bytes", self.limit)]
             restored = [(f"{device}/max_ratio", 100), (f"{device}/strict_limit", 0)]

@@ -1,12 +1,12 @@
-"""A lock that somebody else has: it is held on a second mount of the same store, by the laboratory itself."""
+"""A lock that somebody else has: it is held on a second mount of the same store, by the lab itself."""
 
 import fcntl
 import os
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory import shell
-from laboratory.units import seconds
+from lab.faults.base import Fault
+from testbed import shell
+from testbed.units import seconds
 
 
 class HeldLock(Fault):
@@ -21,8 +21,8 @@ class HeldLock(Fault):
         self.descriptor = None
 
     @contextmanager
-    def applied(self, stage):
-        path = os.path.join(stage.server.words()["other_mount"], self.file)
+    def applied(self, fixture):
+        path = os.path.join(fixture.server.words()["other_mount"], self.file)
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX)
@@ -30,7 +30,7 @@ class HeldLock(Fault):
         finally:
             os.close(self.descriptor)
 
-    def during(self, _stage, run):
+    def during(self, _fixture, run):
         while not any((shell.read(f"/proc/{pid}/comm") or "").strip() == self.program for pid in run.client_pids()):
             if run.over.wait(self.POLL_S):
                 return

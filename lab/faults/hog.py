@@ -3,9 +3,10 @@
 import os
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory.errors import NotRun
-from servers.process import Server
+from lab.faults.base import Fault
+from testbed.errors import NotRun
+from testbed.paths import PROGRAMS
+from testbed.processes import Process
 
 
 class Hog(Fault):
@@ -16,15 +17,15 @@ class Hog(Fault):
         self.count = count
 
     @contextmanager
-    def applied(self, stage):
-        program = os.path.join(stage.lab_programs, "hog")
+    def applied(self, fixture):
+        program = os.path.join(PROGRAMS, "hog")
         if not os.access(program, os.X_OK):
             raise NotRun("the hog is not built: make -C lab")
         hogs = []
         try:
             for number in range(self.count):
-                log = os.path.join(stage.directory, f"hog-{number}.log")
-                hogs.append(Server([program, "--cpu", str(self.cpu)], log))
+                log = os.path.join(fixture.directory, f"hog-{number}.log")
+                hogs.append(Process([program, "--cpu", str(self.cpu)], log))
             yield
         finally:
             for hog in hogs:

@@ -2,19 +2,9 @@
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory import shell
-from laboratory.units import bits_per_s, seconds
-
-DEVICE = "eth0"
-
-
-def token_bucket(bits, queue_s):
-    """The words of `tc` for a link of so many bits per second that holds what waits for so long at the most."""
-    # A bucket of 2 ms: small beside what is measured, and never below one large packet.
-    burst = max(int(bits / 8 * 0.002), 70_000)
-    limit = burst + int(bits / 8 * queue_s)
-    return ["tbf", "rate", f"{int(bits)}bit", "burst", str(burst), "limit", str(limit)]
+from lab.faults.base import Fault
+from testbed.links import shape, token_bucket, unshape
+from testbed.units import bits_per_s, seconds
 
 
 class LinkRate(Fault):
@@ -25,13 +15,12 @@ class LinkRate(Fault):
         self.queue_s = seconds(queue)
 
     @contextmanager
-    def applied(self, stage):
-        shape = token_bucket(self.bits, self.queue_s)
-        ends = stage.network.hosts
+    def applied(self, fixture):
+        ends = fixture.network.hosts
         try:
             for host in ends:
-                shell.run(*host.raw(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape]))
+                shape(host, token_bucket(self.bits, self.queue_s))
             yield
         finally:
             for host in ends:
-                shell.run(*host.raw(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)
+                unshape(host)

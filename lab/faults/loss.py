@@ -2,8 +2,7 @@
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory import shell
+from lab.faults.base import Fault
 
 TABLE = "thalweg_lab"
 
@@ -16,14 +15,14 @@ class Loss(Fault):
         self.one_in = one_in
 
     @contextmanager
-    def applied(self, stage):
-        host = stage.host(self.at)
+    def applied(self, fixture):
+        host = fixture.host(self.at)
         chain = "{ type filter hook input priority 0; }"
         try:
-            shell.run(*host.raw(["nft", "add", "table", "inet", TABLE]))
-            shell.run(*host.raw(["nft", "add", "chain", "inet", TABLE, "input", chain]))
+            host.run("nft", "add", "table", "inet", TABLE)
+            host.run("nft", "add", "chain", "inet", TABLE, "input", chain)
             rule = f"add rule inet {TABLE} input tcp flags & syn == 0 meta length > 1000 numgen random mod {self.one_in} == 0 drop"
-            shell.run(*host.raw(["nft", *rule.split()]))
+            host.run("nft", *rule.split())
             yield
         finally:
-            shell.run(*host.raw(["nft", "delete", "table", "inet", TABLE]), check=False)
+            host.run("nft", "delete", "table", "inet", TABLE, check=False)

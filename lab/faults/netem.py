@@ -2,10 +2,9 @@
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from faults.link import DEVICE
-from laboratory import shell
-from laboratory.errors import NotRun
+from lab.faults.base import Fault
+from testbed.errors import NotRun
+from testbed.links import netem, shape, unshape
 
 
 class Netem(Fault):
@@ -15,14 +14,15 @@ class Netem(Fault):
         self.delay = delay
 
     @contextmanager
-    def applied(self, stage):
+    def applied(self, fixture):
+        ends = fixture.network.hosts
         try:
-            for host in stage.network.hosts:
+            for host in ends:
                 try:
-                    shell.run(*host.raw(["tc", "qdisc", "replace", "dev", DEVICE, "root", "netem", "delay", self.delay, "limit", "20000"]))
+                    shape(host, netem(self.delay))
                 except NotRun as reason:
                     raise NotRun(f"this kernel has no netem ({reason})") from None
             yield
         finally:
-            for host in stage.network.hosts:
-                shell.run(*host.raw(["tc", "qdisc", "del", "dev", DEVICE, "root"]), check=False)
+            for host in ends:
+                unshape(host)

@@ -1,6 +1,6 @@
 """An intrusive recorder: it looks for events without a pause and so takes a whole processor."""
 
-from faults.base import Fault
+from lab.faults.base import Fault
 
 
 class RecorderSpin(Fault):

@@ -1,6 +1,6 @@
 """A long or lossy path: other parameters of the relay between the hosts."""
 
-from faults.base import Fault
+from lab.faults.base import Fault
 
 
 class Relay(Fault):

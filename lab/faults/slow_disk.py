@@ -1,9 +1,9 @@
-"""A slow disk: one of the laboratory's own, given a rate and a latency."""
+"""A slow disk: one of the lab's own, given a rate and a latency."""
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory.units import seconds, size_bytes
+from lab.faults.base import Fault
+from testbed.units import seconds, size_bytes
 
 
 class SlowDisk(Fault):
@@ -15,8 +15,8 @@ class SlowDisk(Fault):
         self.speed = {**dict.fromkeys(operations, size_bytes(rate)), "latency": int(seconds(latency) * 1e9)}
 
     @contextmanager
-    def applied(self, stage):
-        disk = stage.disk(self.disk)
+    def applied(self, fixture):
+        disk = fixture.disk(self.disk)
         try:
             disk.slow(**self.speed)
             yield

@@ -4,8 +4,8 @@ import os
 import signal
 import time
 
-from faults.base import Fault
-from laboratory.units import seconds
+from lab.faults.base import Fault
+from testbed.units import seconds
 
 
 class Stop(Fault):
@@ -19,13 +19,13 @@ class Stop(Fault):
         self.after = after
         self.times = times
 
-    def during(self, stage, run):
+    def during(self, fixture, run):
         for number in range(1, self.times + 1):
-            wanted = self.after * number / self.times * stage.scenario.size
+            wanted = self.after * number / self.times * fixture.scenario.size
             while run.progress_bytes() < wanted:
                 if run.over.wait(self.POLL_S):
                     return
-            pids = stage.server_pids() if self.who == "server" else run.client_pids()
+            pids = fixture.server_pids() if self.who == "server" else run.client_pids()
             self._stop(pids)
             run.notes.append(f"stopped {len(pids)} for {self.seconds} s")
 

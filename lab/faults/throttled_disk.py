@@ -2,8 +2,8 @@
 
 from contextlib import ExitStack, contextmanager
 
-from faults.base import Fault
-from laboratory.units import size_bytes
+from lab.faults.base import Fault
+from testbed.units import size_bytes
 
 
 class ThrottledDisk(Fault):
@@ -15,8 +15,8 @@ class ThrottledDisk(Fault):
         self.rate = size_bytes(rate)
 
     @contextmanager
-    def applied(self, stage):
-        disk = stage.disk(self.disk)
+    def applied(self, fixture):
+        disk = fixture.disk(self.disk)
         with ExitStack() as undo:
             for operation in self.operations:
                 undo.callback(disk.throttle, operation, None)

@@ -2,8 +2,8 @@
 
 from contextlib import contextmanager
 
-from faults.base import Fault
-from laboratory.units import size_bytes
+from lab.faults.base import Fault
+from testbed.units import size_bytes
 
 SETTINGS = {"receive": "net.ipv4.tcp_rmem", "send": "net.ipv4.tcp_wmem"}
 
@@ -17,8 +17,8 @@ class Window(Fault):
         self.size = size_bytes(size)
 
     @contextmanager
-    def applied(self, stage):
-        host = stage.host(self.at)
+    def applied(self, fixture):
+        host = fixture.host(self.at)
         before = host.sysctl(self.setting)
         host.sysctl(self.setting, f"4096 {self.size} {self.size}")
         try:

@@ -4,13 +4,13 @@
  *   nfs-client walk URL [OPTION]...            every file below a directory
  *   URL: nfs://HOST/EXPORT/NAME?version=3&nfsport=PORT&mountport=PORT
  *
- * It is the patient for what kernel clients do and cannot be told to do: pending queues that fill and drain, windows that collapse at
+ * It is the workload for what kernel clients do and cannot be told to do: pending queues that fill and drain, windows that collapse at
  * timeouts, walks of many small files. It prints what it measured about itself as one JSON line, the truth that an explanation of it and
  * `rpcstat` are held against. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 #include "jobs.h"
 
 static struct transfer_settings transfer = { .block = 1 << 20 };

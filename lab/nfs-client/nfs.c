@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 
 struct nfs_fh3 nfs_handle3(struct handle *handle)
 {

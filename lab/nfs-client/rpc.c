@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 
 #define NFS_PROGRAM_NUMBER 100003
 #define NFS_VERSION 3

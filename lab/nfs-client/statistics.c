@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 
 #define PROCEDURES 22
 /* A series longer than this is thinned: every second point goes and the interval doubles. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 
 #define PAGE_BYTES 4096
 

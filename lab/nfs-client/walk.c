@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../patients/patient.h"
+#include "../workloads/workload.h"
 
 enum task { LIST, LOOK_UP, GET_ATTRIBUTES };
 

@@ -1,6 +1,6 @@
 """The cases, in the order in which they run. A new case is one function and one line here.
 
-A case's function takes the bench and returns its document (see `harness.result`); it raises `NotRun` with the reason when it
+A case's function takes the bench and returns its document (see `bench.harness.result`); it raises `NotRun` with the reason when it
 cannot run here. `quick` says whether `--quick` includes it.
 """
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from harness.bench import GIB, MIB
-from harness.cases.captured import captured
-from harness.cases.copies import copies
-from harness.cases.explaining import explaining
-from harness.cases.mounted import mounted
-from harness.cases.recording import recording
-from harness.cases.servers import server_counts
-from harness.cases.small import small_files
-from harness.cases.watching import untracked, watching
+from bench.harness.bench import GIB, MIB
+from bench.harness.cases.captured import captured
+from bench.harness.cases.copies import copies
+from bench.harness.cases.explaining import explaining
+from bench.harness.cases.mounted import mounted
+from bench.harness.cases.recording import recording
+from bench.harness.cases.servers import server_counts
+from bench.harness.cases.small import small_files
+from bench.harness.cases.watching import untracked, watching
 
 
 @dataclass

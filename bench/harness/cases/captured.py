@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 
-from harness import files, pairs, result, statistics, subjects
-from harness.bench import GIB, MIB, NotRun
-from harness.command import CommandFailed, timed
-from harness.pairs import Plan, Subject
-from harness.result import Amount
-from servers.process import Unavailable
+from bench.harness import pairs, result, statistics, subjects
+from bench.harness.bench import GIB, MIB
+from bench.harness.command import timed
+from bench.harness.pairs import Plan, Subject
+from bench.harness.result import Amount
+from testbed import files
+from testbed.errors import Broken, NotRun
 
 BYTES_PER_S = 1e9
 WRITE_BYTES = MIB
@@ -31,7 +32,7 @@ def captured(snaplen, bench):
         document = json.loads(text)
         written = sum(p["answered"] for p in document["procedures"] if p["name"] == "WRITE")
         if written != calls:
-            raise CommandFailed(f"{written} WRITEs were found, and {calls} were made")
+            raise Broken(f"{written} WRITEs were found, and {calls} were made")
         return {"writes": written, "sentence": document["sentence"]}
 
     rpcstat = Subject(
@@ -52,7 +53,7 @@ def captured(snaplen, bench):
     try:
         plan = Plan(least=3, most=3) if bench.quick else Plan(least=7, most=7)
         outcome = pairs.run([rpcstat, tshark], plan, "rpcstat", bench.note)
-    except CommandFailed as failure:
+    except Broken as failure:
         raise NotRun(str(failure)) from None
     finally:
         files.remove(path)
@@ -66,14 +67,11 @@ def captured(snaplen, bench):
 
 def capture(bench, snaplen, size_bytes):
     """The capture of one `nfs-cp` on the loopback interface; nothing of it may be lost."""
-    try:
-        server = bench.server("nfs")
-    except Unavailable as reason:
-        raise NotRun(str(reason)) from None
+    server = bench.server("nfs")
     source = bench.source(size_bytes)
     path = bench.path("captures", f"nfs-{size_bytes // MIB}Mi-{snaplen}.pcapng")
     # A ring that holds what comes while the disk is slow.
-    argv = ["dumpcap", "-q", "-i", "lo", "-s", str(snaplen), "-B", "512", "-f", f"tcp port {server.nfs_port}", "-w", path]
+    argv = ["dumpcap", "-q", "-i", "lo", "-s", str(snaplen), "-B", "512", "-f", f"tcp port {server.port}", "-w", path]
     dumpcap = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     try:
         while "File:" not in (line := dumpcap.stderr.readline()):

@@ -1,9 +1,9 @@
 """One large file in or out: the store beside the raw stream and beside other people's programs."""
 
-from harness import pairs, raw, result, subjects
-from harness.pairs import Plan
-from harness.result import Amount, Bar
-from servers.process import Unavailable
+from bench.harness import pairs, raw, result, subjects
+from bench.harness.pairs import Plan
+from bench.harness.result import Amount, Bar
+from testbed.errors import NotRun
 
 BARS = [
     Bar("raw-crc", median=0.90),
@@ -26,18 +26,18 @@ def copies(direction, size_bytes, bench, sync):
         try:
             variants = raw.variants(bench, source, sync, checksums)
             cast.append(renamed(bench.fastest(family, sync, variants), family))
-        except Unavailable as reason:
+        except NotRun as reason:
             absent.append({"name": family, "label": raw.label(checksums), "reason": str(reason)})
     for streams in (1, 4):
         family = f"gridftp-{streams}"
         try:
             settings = subjects.gridftp(bench, direction, source, sync, streams)
             cast.append(renamed(bench.fastest(f"{family}-{direction}", sync, settings), family))
-        except Unavailable as reason:
+        except NotRun as reason:
             absent.append({"name": family, "label": f"GridFTP, {streams} stream(s)", "reason": str(reason)})
     try:
         cast.append(subjects.nfs_cp(bench, direction, source, sync))
-    except Unavailable as reason:
+    except NotRun as reason:
         absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
     outcome = pairs.run(cast, plan(bench, size_bytes), "thalweg", bench.note, bench.memory(size_bytes))
     bars = SYNC_BARS if sync else BARS

@@ -3,11 +3,13 @@
 import json
 import os
 
-from harness import files, pairs, result, statistics, subjects
-from harness.bench import GIB, NotRun
-from harness.command import CommandFailed, timed
-from harness.pairs import Plan, Subject
-from harness.result import Amount
+from bench.harness import pairs, result, statistics, subjects
+from bench.harness.bench import GIB
+from bench.harness.command import timed
+from bench.harness.pairs import Plan, Subject
+from bench.harness.result import Amount
+from testbed import files
+from testbed.errors import Broken, NotRun
 
 SPANS_PER_S = 5e6
 PEAK_BYTES = GIB
@@ -30,7 +32,7 @@ def explaining(bench):
     )
     try:
         outcome = pairs.run([explain], Plan(least=3, most=3) if bench.quick else Plan(least=5, most=5), "explain", bench.note)
-    except CommandFailed as failure:
+    except Broken as failure:
         raise NotRun(str(failure)) from None
     finally:
         recording_bytes = sum(os.path.getsize(file) for file in files.files_under(path))
@@ -50,5 +52,5 @@ def explained(text):
     """The verdict and the model's error: an explanation that says nothing would be fast, too."""
     document = json.loads(text)
     if not document.get("critical_path"):
-        raise CommandFailed("the explanation has no critical path")
+        raise Broken("the explanation has no critical path")
     return {key: document.get(key) for key in ("verdict", "model", "wall_s")}

@@ -7,12 +7,14 @@ are in the page cache; writing, the copy has ended when `close` has: all bytes a
 import os
 import subprocess
 
-from harness import pairs, result, subjects
-from harness.cases.copies import plan
-from harness.command import CommandFailed
-from harness.pairs import Subject
-from harness.result import Amount, Bar
-from servers.process import Unavailable
+from bench.harness import pairs, result, subjects
+from bench.harness.bench import whole
+from bench.harness.cases.copies import plan
+from bench.harness.pairs import Subject
+from bench.harness.result import Amount, Bar
+from testbed import files
+from testbed.errors import Broken, NotRun
+from testbed.store import Mount
 
 BARS = [Bar("thalweg", median=0.60), Bar("sshfs", median=1.0), Bar("nfs-cp", median=1.0)]
 
@@ -22,17 +24,17 @@ def mounted(direction, size_bytes, bench):
     source = bench.source(size_bytes)
     store = bench.store()
     here = mount_of(bench, store)
-    cast = [through(bench, "mount", "mounted store", here, direction, source, files_of=store.directory)]
+    cast = [through(bench, "mount", "mounted store", here, direction, source, files_of=store.directories[0])]
     cast.append(subjects.thalweg(bench, store, direction, source, sync=False))
     absent = []
     try:
         there = bench.server("sshfs")
         cast.append(through(bench, "sshfs", "sshfs", there.mounted, direction, source, files_of=there.root))
-    except Unavailable as reason:
+    except NotRun as reason:
         absent.append({"name": "sshfs", "label": "sshfs", "reason": str(reason)})
     try:
         cast.append(subjects.nfs_cp(bench, direction, source, sync=False))
-    except Unavailable as reason:
+    except NotRun as reason:
         absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
     outcome = pairs.run(cast, plan(bench, size_bytes), "mount", bench.note, bench.memory(size_bytes))
     document = result.of_pairs(outcome, cast, "mount", Amount(size_bytes, "bytes"), BARS)
@@ -43,12 +45,9 @@ def mount_of(bench, store):
     """The store's mount, which is taken away with the bench."""
     key = (store.address, "mount")
     if key not in bench.kept:
-        place = bench.path("mount", "place")
-        os.makedirs(place, exist_ok=True)
-        store.run("mount", store.address, place)
-        bench.closing.callback(subprocess.run, [store.program, "umount", "--lazy", place], capture_output=True, check=False)
-        bench.kept[key] = place
-    return bench.kept[key]
+        mount = Mount(store.program, store.address, bench.path("mount", "place"), bench.path("mount", "log"))
+        bench.kept[key] = bench.closing.enter_context(mount)
+    return bench.kept[key].path
 
 
 def through(bench, name, label, place, direction, source, files_of):
@@ -60,10 +59,10 @@ def through(bench, name, label, place, direction, source, files_of):
         def check(run):
             try:
                 if os.path.getsize(target(run)) != size_bytes:
-                    raise CommandFailed(f"{target(run)} is not a whole copy of {source}")
+                    raise Broken(f"{target(run)} is not a whole copy of {source}")
                 if run == 0:
-                    drop(target(run))
-                    subjects.whole(target(run), source, run)
+                    files.drop(target(run))
+                    whole(target(run), source, run)
             finally:
                 os.remove(target(run))
 
@@ -75,8 +74,8 @@ def through(bench, name, label, place, direction, source, files_of):
     target = lambda run: bench.path("out", f"{name}-{run}")  # noqa: E731
 
     def before(_run):
-        drop(inside)
-        subjects.warm(*subjects.files.files_under(files_of, at_least_bytes=1 << 16))
+        files.drop(inside)
+        subjects.warm(*files.files_under(files_of, at_least_bytes=1 << 16))
 
     return Subject(
         name,
@@ -85,12 +84,3 @@ def through(bench, name, label, place, direction, source, files_of):
         before=before,
         after=lambda run: subjects.check_and_remove(target(run), source, run),
     )
-
-
-def drop(path):
-    """What the kernel kept of a file's bytes goes."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)

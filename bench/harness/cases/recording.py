@@ -1,8 +1,9 @@
 """The same copy with and without its recording: what being able to explain it costs."""
 
-from harness import files, pairs, result, statistics, subjects
-from harness.pairs import Plan
-from harness.result import Amount, Bar
+from bench.harness import pairs, result, statistics, subjects
+from bench.harness.pairs import Plan
+from bench.harness.result import Amount, Bar
+from testbed import files
 
 
 def recording(direction, size_bytes, bench):

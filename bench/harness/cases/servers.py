@@ -1,10 +1,10 @@
 """One copy over stores of 1, 2, 4 and 8 servers on one machine: what striping itself costs or gives where nothing is added."""
 
-from harness import pairs, raw, result, subjects
-from harness.cases.copies import renamed
-from harness.pairs import Plan
-from harness.result import Amount, Bar
-from servers.process import Unavailable
+from bench.harness import pairs, raw, result, subjects
+from bench.harness.cases.copies import renamed
+from bench.harness.pairs import Plan
+from bench.harness.result import Amount, Bar
+from testbed.errors import NotRun
 
 COUNTS = [1, 2, 4, 8]
 
@@ -22,7 +22,7 @@ def server_counts(direction, size_bytes, bench):
     try:
         variants = raw.variants(bench, source, sync=False, checksums=True)
         cast.append(renamed(bench.fastest("raw-crc", False, variants), "raw-crc"))
-    except Unavailable as reason:
+    except NotRun as reason:
         absent.append({"name": "raw-crc", "label": raw.label(True), "reason": str(reason)})
     plan = Plan(least=3, most=4, seconds=8) if bench.quick else Plan(least=10, most=20, seconds=25)
     outcome = pairs.run(cast, plan, "servers-4", bench.note, bench.memory(size_bytes))

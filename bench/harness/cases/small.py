@@ -6,10 +6,11 @@ and steps over each of them when it makes a file, so that removing one round's f
 
 import os
 
-from harness import files, pairs, result, subjects
-from harness.command import CommandFailed
-from harness.pairs import Plan, Subject
-from harness.result import Amount, Bar
+from bench.harness import pairs, result, subjects
+from bench.harness.pairs import Plan, Subject
+from bench.harness.result import Amount, Bar
+from testbed import files
+from testbed.errors import Broken
 
 SIZE_BYTES = 4096
 
@@ -67,8 +68,8 @@ def check_tree(copy, tree, run):
     found = {os.path.relpath(path, copy) for path in files.files_under(copy)}
     wanted = {os.path.relpath(path, tree) for path in files.files_under(tree)}
     if found != wanted:
-        raise CommandFailed(f"{copy}: {len(found)} files, {len(wanted)} were copied")
+        raise Broken(f"{copy}: {len(found)} files, {len(wanted)} were copied")
     if run == 0:
         for name in wanted:
             if not files.same_bytes(os.path.join(copy, name), os.path.join(tree, name)):
-                raise CommandFailed(f"{os.path.join(copy, name)} differs from its source")
+                raise Broken(f"{os.path.join(copy, name)} differs from its source")

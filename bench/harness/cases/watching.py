@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 
-from harness import files, pairs, result, statistics
-from harness.bench import GIB, MIB, NotRun, whole
-from harness.command import CommandFailed, timed
-from harness.pairs import Plan, Subject
-from harness.result import Amount
+from bench.harness import pairs, result, statistics
+from bench.harness.bench import GIB, MIB, whole
+from bench.harness.command import timed
+from bench.harness.pairs import Plan, Subject
+from bench.harness.result import Amount
+from testbed import files, shell
+from testbed.errors import Broken, NotRun
 
 LOOPS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "loops")
 LAP = os.path.join(LOOPS, "lap")
@@ -54,7 +56,7 @@ def loop(name, bench):
         program = bench.path("loops", "readwrite")
         done = subprocess.run(["cc", "-O2", "-o", program, os.path.join(LOOPS, "readwrite.c")], capture_output=True, check=False, text=True)
         if done.returncode != 0:
-            raise NotRun(f"cc: {done.stderr.strip().splitlines()[-1] if done.stderr else 'failed'}")
+            raise NotRun(f"cc: {shell.last_line(done.stderr)}")
         words = [program]
     else:
         words = [sys.executable, os.path.join(LOOPS, "readwrite.py")]
@@ -78,12 +80,12 @@ def nfs(bench):
 
     def after(run):
         while made:
-            path = os.path.join(server.export, made[-1])
+            path = os.path.join(server.root, made[-1])
             if os.path.exists(path):
                 server.remove(made[-1])
             made.pop()
 
-    return Work("nfs", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(server.servers[-1].pid)])
+    return Work("nfs", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(server.process.pid)])
 
 
 def gridftp(bench):
@@ -99,7 +101,7 @@ def gridftp(bench):
             files.remove(target(run))
 
     command = lambda run, part=1: ["globus-url-copy", "file://" + source, server.address(target(run))]  # noqa: E731
-    return Work("gridftp", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(server.server.pid)])
+    return Work("gridftp", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(server.process.pid)])
 
 
 def store(bench):
@@ -111,7 +113,7 @@ def store(bench):
     def after(run):
         try:
             running.remove(target(run))
-        except CommandFailed:
+        except Broken:
             pass
 
     return Work("store", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(running.server.pid)])
@@ -245,7 +247,7 @@ def other_tools(bench, work):
     try:
         with tracefs():
             outcome = pairs.run(subjects, Plan(least=rounds, most=rounds, seconds=600), "alone", bench.note)
-    except CommandFailed as reason:
+    except Broken as reason:
         bench.note(f"other tools: {reason}")
         return []
     own = {one.name: [done["samples"][one.name]["own"]["elapsed_s"] for done in outcome.rounds] for one in subjects}
@@ -280,7 +282,7 @@ def last_line(text):
             return json.loads(line)
         except ValueError:
             continue
-    raise CommandFailed("the command's own time is missing from its output")
+    raise Broken("the command's own time is missing from its output")
 
 
 def untracked(bench):

@@ -1,0 +1,137 @@
+"""One scenario's experiment: all variants, interleaved, as often as asked, and the document of what came out."""
+
+import os
+import shutil
+import time
+import traceback
+
+from lab.harness import score
+from lab.harness.fixture import Fixture
+from testbed import machine, paths
+from testbed.errors import Broken, NotRun
+
+SCHEMA = "thalweg.lab/2"
+# The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
+RE_RUNS = 3
+# For how long to look at how busy the machine is with other work before a scenario.
+BUSY_S = 0.3
+
+
+class Experiment:
+    """What all scenarios of one call have in common: the program, the machine, how often, recorded or not."""
+
+    def __init__(self, resources, arguments):
+        self.resources = resources
+        self.recorded = not arguments.timing
+        self.short = arguments.short
+        self.repeat = 1 if arguments.short else arguments.repeat
+        self.keep = arguments.keep
+        self.keep_all = arguments.keep_all
+        self.begun = time.monotonic()
+        self.common = None
+
+    def seconds(self):
+        """Since the lab was started."""
+        return int(time.monotonic() - self.begun)
+
+    def is_done(self, document):
+        """Whether a document is a whole result of this very program."""
+        return document.get("state") in ("passed", "failed") and document.get("build") == self._common()["build"]
+
+    def of(self, scenario):
+        """Run a scenario; its document, whatever happened to it."""
+        begun = time.monotonic()
+        document = {**self._head(scenario), "busy_before": machine.busy_share(BUSY_S)}
+        raw = {"walls": {}, "explanations": [], "runs": []}
+        try:
+            with Fixture(self.resources, scenario) as fixture:
+                self._repeat(fixture, scenario, raw)
+            state = {}
+        except NotRun as reason:
+            state = {"state": "not run", "reason": str(reason)}
+        except Broken as reason:
+            state = {"state": "failed", "reason": str(reason)}
+        except Exception as reason:
+            traceback.print_exc()
+            state = {"state": "failed", "reason": f"the lab itself: {reason!r}"}
+        told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
+        found = score.checks(scenario, told, self.short)
+        if not state:
+            wrong = [words for _, met, words in found if not met]
+            state = {"state": "failed", "reason": "; ".join(wrong)} if wrong else {"state": "passed"}
+        self._keep(scenario, raw, state["state"])
+        took = round(time.monotonic() - begun, 1)
+        return {**document, **state, "took_s": took, "figures": told, "checks": found, "runs": raw["runs"]}
+
+    def not_run(self, scenario, reason):
+        """The document of a scenario that nothing was tried of."""
+        return {**self._head(scenario), "state": "not run", "reason": reason, "figures": {}, "checks": [], "runs": []}
+
+    def _repeat(self, fixture, scenario, raw):
+        variants = scenario.variants()
+        if self.short:
+            variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
+        # The first run of all warms up servers, disks and memory, and is not counted.
+        fixture.run(variants[-1], recorded=False)
+        for number in range(self.repeat):
+            if number == RE_RUNS:
+                variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
+            for variant in variants if number % 2 == 0 else reversed(variants):
+                # A recording costs the fault's run at most 1 %; the others need none, but where it is the recorder that is on trial.
+                run = fixture.run(variant, self.recorded and (variant.name == "fault" or scenario.record.get("all", False)))
+                if self.recorded and variant.name == "fault":
+                    fixture.explain(run)
+                    raw["explanations"].append(run.explanation)
+                    raw.setdefault("recordings", []).append(run.recording)
+                elif run.recording:
+                    shutil.rmtree(run.recording, ignore_errors=True)
+                raw["walls"].setdefault(variant.name, []).append(run.wall_s)
+                raw["runs"].append(_told(variant, run))
+
+    def _keep(self, scenario, raw, state):
+        recordings = raw.get("recordings", [])
+        if self.keep and recordings and (self.keep_all or state == "failed"):
+            os.makedirs(self.keep, exist_ok=True)
+            target = os.path.join(self.keep, f"{scenario.name}.thw")
+            # An earlier recording of the scenario, and nothing else of that name, is replaced.
+            if os.path.isfile(os.path.join(target, "meta.json")):
+                shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(recordings[-1], target)
+        for recording in recordings:
+            shutil.rmtree(recording, ignore_errors=True)
+
+    def _head(self, scenario):
+        injected = [dict(fault) for fault in scenario.faults]
+        return {
+            "schema": SCHEMA,
+            "scenario": scenario.name,
+            "title": scenario.title,
+            "story": scenario.story.strip(),
+            "injected": injected,
+            "causes": [" or ".join(sorted(causes)) for causes in scenario.causes],
+            "serial": scenario.expect.get("serial", False),
+            "predicts": "id" in scenario.predict,
+            "command": scenario.copy["command"],
+            **self._common(),
+        }
+
+    def _common(self):
+        if self.common is None:
+            self.common = {
+                "machine": machine.describe("/dev/shm"),
+                "build": paths.build(self.resources.thalweg),
+                "recorded": self.recorded,
+                "repeat": self.repeat,
+            }
+        return self.common
+
+
+def _told(variant, run):
+    told = {"variant": variant.name, "wall_s": run.wall_s, "notes": run.notes}
+    if run.explanation:
+        told["explained_in_s"] = run.explained_in_s
+        document = run.explanation
+        kept = ("wall_s", "dropped_events", "verdict", "critical_path", "what_if", "model", "notes")
+        told["explanation"] = {key: document[key] for key in kept if key in document}
+    return told
+

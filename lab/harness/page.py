@@ -1,0 +1,139 @@
+"""docs/LAB.md, and the line on the terminal: the table of what was injected and what was named."""
+
+import os
+from statistics import median
+
+from lab.harness import score
+from lab.harness.experiment import SCHEMA
+from testbed import results
+from testbed.paths import REPOSITORY
+
+HEADER = """# The lab: faults with known causes, and what `thalweg explain` named
+
+`make lab` writes this page from [lab/results](../lab/results), where every raw figure is. Each scenario
+([lab/scenarios](../lab/scenarios)) runs a real client and, where there is one, a real server, with a fault of known size.
+
+- *Truth*: the share of the time that goes away with the fault, (T_fault − T_baseline) / T_fault, from medians of interleaved runs. The
+  *baseline* is the same run without the fault.
+- *Share*: what the explanation charged to that cause. It must be within 5 points of the truth where the fault is serial with everything
+  else (marked =).
+- *Unknown*: the most that any repetition left unexplained.
+- *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
+"""
+
+STATES = {"passed": "passed ", "failed": "FAILED ", "not run": "NOT RUN"}
+LABELS = {
+    "named": "the injected cause is named first, in every repetition",
+    "share": "its share within 5 points of the truth, where it is serial",
+    "unknown": "unknown ≤ 2 %, with both ends recorded",
+    "dropped": "no events dropped",
+    "predictions made": "predictions, in ≥ 90 % of the scenarios",
+    "predictions, median error": "predictions, median error ≤ 5 %",
+    "predictions, worst error": "predictions, worst error ≤ 15 %",
+}
+
+
+def counts(documents):
+    """How many passed, failed and were not run, and how many of them were run more than once."""
+    made = {state: sum(document["state"] == state for document in documents) for state in STATES}
+    return {**made, "retried": sum(document.get("retries", 0) > 0 for document in documents)}
+
+
+def line(document):
+    """One line on the terminal."""
+    told = document.get("figures", {})
+    walls = told.get("wall_s", {})
+    times = "  ".join(f"{name} {wall:.3f} s" for name, wall in walls.items())
+    truths = ", ".join(f"{truth:.0%}" for truth in told.get("truths", []))
+    reason = f"\n          {document['reason']}" if document.get("reason") else ""
+    reason += f"\n          at the first try: {document['first']}" if document.get("retries") else ""
+    tail = f" | {_named(told)}" if "named" in told else ""
+    return f"{STATES[document['state']]} {document['scenario']:34} {times} (truth {truths or '-'}){tail}{reason}"
+
+
+def write(path, directory, scenarios):
+    """The page from the results there are."""
+    documents = [(one, results.read(directory, one.name, SCHEMA)) for one in scenarios]
+    there = [document for _, document in documents if document]
+    parts = [HEADER, _machine(there), _overall(there), _table(documents), _reasons(documents), _known()]
+    results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
+
+
+def _known():
+    """What is written by hand: why bars are missed."""
+    with open(os.path.join(REPOSITORY, "lab", "KNOWN.md"), encoding="utf-8") as source:
+        return source.read()
+
+
+def _machine(documents):
+    if not documents:
+        return "Not measured yet.\n"
+    told, build = documents[0]["machine"], sorted({document["build"]["revision"] for document in documents})
+    words = f"{told.get('processor')}, {told.get('cores')} processors, {told['memory_bytes'] / 2**30:.0f} GiB, Linux {told.get('kernel')}"
+    repeats = sorted({document["repeat"] for document in documents})
+    busy = [document["busy_before"] for document in documents if document.get("busy_before") is not None]
+    other = f" Other work kept the processors busy for {median(busy):.0%} before a scenario (median)." if busy else ""
+    if busy and median(busy) > 0.2:
+        other += " What waited for them is charged to the run queue, unevenly with and without the fault: shares and predictions are the worse for it."
+    return f"Measured on: {words}. Revision {', '.join(build)}; {'/'.join(str(n) for n in repeats)} repetitions.{other}\n"
+
+
+def _overall(documents):
+    rows = score.overall(documents)
+    if not rows:
+        return ""
+    counted = counts(documents)
+    retried = f" {counted['retried']} ran more than once." if counted["retried"] else ""
+    lines = [f"**{counted['passed']} scenarios passed, {counted['failed']} failed, {counted['not run']} could not run on this machine.{retried}**\n"]
+    lines += ["| bar | | |", "|---|---|---|"]
+    lines += [f"| {LABELS[what]} | {words} | {'met' if met else '**missed**'} |" for what, met, words in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _table(documents):
+    lines = ["| scenario | injected | named (of repetitions) | truth | share | unknown | baseline → fault | predicted | achieved | |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    for scenario, document in documents:
+        if document is None:
+            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | not measured |")
+        else:
+            lines.append(_row(document))
+    return "\n".join(lines) + "\n"
+
+
+def _row(document):
+    told = document.get("figures", {})
+    injected = ", ".join(document["causes"])
+    head = f"| [{document['scenario']}](../lab/scenarios/{document['scenario']}.toml) | {injected} |"
+    if document["state"] == "not run":
+        return f"{head} | | | | | | | **NOT RUN** |"
+    if "named" not in told:
+        return f"{head} | | | | | | | **failed** |"
+    walls = told["wall_s"]
+    equal = "=" if document["serial"] else ""
+    truth = " + ".join(f"{value:.0%}" for value in told["truths"]) or "–"
+    share = " + ".join(f"{value:.0%}" for value in told["share"])
+    change = told["prediction"]
+    predicted = f"{change['predicted_s']:.3f} s" if change.get("error") is not None else ("none owed" if change["id"] is None else "**none**")
+    achieved = f"{change['achieved_s']:.3f} s ({change['error']:.0%})" if change.get("error") is not None else ""
+    times = f"{walls.get('baseline', walls['fault']):.3f} → {walls['fault']:.3f} s"
+    state = "passed" if document["state"] == "passed" else "**failed**"
+    state += f" ({document['retries']} retried)" if document.get("retries") else ""
+    return f"{head} {_named(told)} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
+
+
+def _named(told):
+    names = {}
+    for named in told["named"]:
+        word = named["cause"] if named["status"] != "healthy" else "healthy"
+        names[word] = names.get(word, 0) + 1
+    return ", ".join(f"{name} ({count})" for name, count in sorted(names.items(), key=lambda item: -item[1]))
+
+
+def _reasons(documents):
+    lines = []
+    for _, document in documents:
+        if document and document.get("reason"):
+            words = "NOT RUN" if document["state"] == "not run" else "failed"
+            lines.append(f"- **{document['scenario']}** {words}: {document['reason']}")
+    return "\n".join(["## What falls short, and what could not run\n", *lines]) if lines else ""

@@ -1,0 +1,101 @@
+"""The lab's own promises: what a scenario may say, how an explanation is scored, what the page shows."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(LAB))
+
+from lab.harness import page, scenario, score  # noqa: E402
+from lab.harness.experiment import SCHEMA  # noqa: E402
+from testbed import results  # noqa: E402
+
+SCENARIOS = os.path.join(LAB, "scenarios")
+
+
+class Scenarios(unittest.TestCase):
+    def test_every_scenario_can_be_read_and_has_a_baseline_and_something_to_hold_a_prediction_against(self):
+        for one in scenario.load_all(SCENARIOS):
+            with self.subTest(one.name):
+                names = [variant.name for variant in one.variants()]
+                self.assertEqual(names[0], "fault")
+                # Where nothing is injected, there is nothing to leave out.
+                self.assertEqual("baseline" in names, bool(one.faults))
+                self.assertEqual("change" in names, "id" in one.predict)
+
+    def test_there_are_at_least_forty_and_each_cause_of_the_closed_set_that_can_be_injected_has_one(self):
+        every = scenario.load_all(SCENARIOS)
+        self.assertGreaterEqual(len(every), 40)
+        injected = {cause for one in every for causes in one.causes for cause in causes}
+        wanted = "client.read client.write client.sync client.memory client.cpu client.runqueue client.lock client.think server.read server.sync"
+        wanted += " server.cpu server.runqueue server.think server.unknown network.bandwidth network.latency network.loss network.rwnd"
+        wanted += " network.sndbuf network.cwnd recorder"
+        self.assertEqual(set(wanted.split()) - injected, set())
+
+    def test_a_misspelt_key_is_an_error_that_names_the_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "wrong.toml")
+            with open(path, "w") as out:
+                out.write('title = "t"\nstory = "s"\n[copy]\nsise = "1Mi"\n')
+            with self.assertRaisesRegex(ValueError, "wrong.toml.*sise"):
+                scenario.load(path)
+
+
+class Scores(unittest.TestCase):
+    def setUp(self):
+        self.scenario = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
+        self.walls = {"fault": [2.0, 2.1, 1.9], "baseline": [0.2, 0.2, 0.2], "change": [1.1]}
+
+    def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1):
+        path = [{"cause": cause, "share": share}, {"cause": "unknown", "share": unknown}]
+        change = [{"id": "device.read.x2", "predicted_wall_s": predicted}] if predicted else []
+        verdict = {"status": "limited", "cause": cause, "where": "/x on loop0"}
+        return {"verdict": verdict, "critical_path": path, "what_if": change, "dropped_events": 0, "model": {}}
+
+    def judged(self, **fields):
+        told = score.figures(self.scenario, self.walls, [self.document(**fields)] * 3)
+        return {what: met for what, met, _ in score.checks(self.scenario, told)}
+
+    def test_the_truth_is_the_share_of_the_time_that_goes_with_the_fault(self):
+        self.assertAlmostEqual(score.figures(self.scenario, self.walls, [])["truth"], 0.9)
+
+    def test_a_right_explanation_passes_every_check(self):
+        self.assertTrue(all(self.judged().values()))
+
+    def test_another_cause_a_share_too_far_off_and_too_much_unknown_each_fail(self):
+        self.assertFalse(self.judged(cause="client.write")["named"])
+        self.assertFalse(self.judged(share=0.84)["share"])
+        self.assertFalse(self.judged(unknown=0.021)["unknown"])
+        self.assertFalse(self.judged(predicted=1.3)["prediction"])
+
+    def test_no_prediction_is_a_miss_over_all_scenarios(self):
+        told = score.figures(self.scenario, self.walls, [self.document(predicted=None)])
+        document = {"state": "passed", "predicts": True, "figures": told, "checks": score.checks(self.scenario, told)}
+        bars = {what: met for what, met, _ in score.overall([document])}
+        self.assertFalse(bars["predictions made"])
+
+    def test_a_fault_too_small_to_be_scored_is_not_passed(self):
+        self.walls["fault"] = [0.25]
+        self.assertFalse(self.judged()["injected"])
+
+
+class Pages(unittest.TestCase):
+    def test_what_did_not_run_is_never_shown_as_passed(self):
+        one = scenario.load(os.path.join(SCENARIOS, "curl-get-netem-delay.toml"))
+        document = {"schema": SCHEMA, "scenario": one.name, "state": "not run", "reason": "no netem", "causes": [], "machine": {}}
+        document |= {"machine": {"memory_bytes": 1 << 30}, "build": {"revision": "r"}, "repeat": 5, "figures": {}}
+        with tempfile.TemporaryDirectory() as directory:
+            results.write(directory, one.name, document)
+            path = os.path.join(directory, "page.md")
+            page.write(path, directory, [one])
+            with open(path) as source:
+                text = source.read()
+        self.assertIn("**NOT RUN**", text)
+        self.assertNotIn("passed |", text)
+
+    def test_a_scenario_that_ran_twice_says_so_and_why(self):
+        document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}
+        self.assertIn("at the first try: client.cpu named in 0 of 1", page.line(document))
+        self.assertEqual(page.counts([document, {"state": "failed"}]), {"passed": 1, "failed": 1, "not run": 0, "retried": 1})

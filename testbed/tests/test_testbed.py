@@ -1,0 +1,143 @@
+"""What the testbed promises to lab, bench and gates."""
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from testbed import files, packages, processes, results, scratch, shell, units  # noqa: E402
+from testbed.errors import Broken, NotRun  # noqa: E402
+from testbed.paths import REPOSITORY  # noqa: E402
+from testbed.servers import SERVERS  # noqa: E402
+
+
+class ScratchDirectories(unittest.TestCase):
+    def test_only_what_was_made_by_one_that_is_gone_is_taken_for_left_behind(self):
+        with tempfile.TemporaryDirectory() as base:
+            made, mine, link = (os.path.join(base, name) for name in ("thalweg-lab-4194303", "thalweg-lab-4194302", "thalweg-lab-4194301"))
+            held = scratch.mark(made, "thalweg-lab")
+            os.mkdir(mine)
+            os.symlink(made, link)
+            self.assertFalse(scratch.is_abandoned(made, "thalweg-lab"), "its maker lives")
+            held.close()
+            self.assertTrue(scratch.is_abandoned(made, "thalweg-lab"))
+            self.assertFalse(scratch.is_abandoned(made, "another kind"))
+            for other in (mine, link, os.path.join(base, "nowhere")):
+                self.assertFalse(scratch.is_abandoned(other, "thalweg-lab"), other)
+            with open(os.path.join(mine, scratch.MARKER), "w") as out:
+                out.write("mine\n")
+            self.assertFalse(scratch.is_abandoned(mine, "thalweg-lab"), "its marker says otherwise")
+
+
+class Files(unittest.TestCase):
+    def test_equal_files_are_equal_and_one_byte_is_noticed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            one = files.make_source(os.path.join(directory, "one"), 3 << 20)
+            other = os.path.join(directory, "other")
+            with open(one, "rb") as source, open(other, "wb") as copy:
+                copy.write(source.read())
+            self.assertTrue(files.same_bytes(one, other))
+            with open(other, "r+b") as copy:
+                copy.seek(2 << 20)
+                byte = copy.read(1)
+                copy.seek(2 << 20)
+                copy.write(bytes([byte[0] ^ 1]))
+            self.assertFalse(files.same_bytes(one, other))
+
+    def test_a_file_dropped_from_the_page_cache_is_seen_to_be_gone_and_comes_back(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = files.make_source(os.path.join(directory, "one"), 4 << 20)
+            if files.cached_share([path]) is None:
+                self.skipTest("the kernel has no cachestat")
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+            if files.cached_share([path]) > 0:
+                self.skipTest("the file system keeps its pages")
+            self.assertEqual(files.warm([path]), 1.0)
+
+
+class Units(unittest.TestCase):
+    def test_sizes_times_and_rates_are_read_and_nonsense_is_refused(self):
+        self.assertEqual(units.size_bytes("64Mi"), 64 << 20)
+        self.assertEqual(units.seconds("2500us"), 0.0025)
+        self.assertEqual(units.bits_per_s("400Mbit"), 4e8)
+        with self.assertRaises(ValueError):
+            units.size_bytes("64MB")
+
+
+class Results(unittest.TestCase):
+    def test_a_result_is_read_only_if_it_has_the_schema_and_names_no_checkout(self):
+        with tempfile.TemporaryDirectory() as directory:
+            results.write(directory, "one", {"schema": "a/1", "path": os.path.join(REPOSITORY, "target/x")})
+            self.assertEqual(results.read(directory, "one", "a/1")["path"], "target/x")
+            self.assertIsNone(results.read(directory, "one", "a/2"))
+            self.assertIsNone(results.read(directory, "other", "a/1"))
+            self.assertEqual(os.listdir(directory), ["one.json"])
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.log = os.path.join(directory.name, "log")
+
+    def test_a_program_that_is_too_slow_is_ended_with_what_it_forked(self):
+        done = processes.run(["sh", "-c", "echo begun; sleep 1000 & wait"], self.log, 0.2)
+        self.assertIsNone(done.code)
+        self.assertEqual(done.last_lines(1), "begun")
+
+    def test_a_process_is_waited_for_until_it_is_ready_and_stopped_with_its_group(self):
+        process = processes.Process(["sh", "-c", "sleep 1000 & echo ready; wait"], self.log)
+        process.wait_for_word("the shell")
+        self.assertEqual(len(process.group()), 2)
+        process.stop()
+        self.assertEqual(process.process.returncode, -signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while process.group() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(process.group(), [])
+
+    def test_one_that_ends_before_it_is_ready_says_its_last_words(self):
+        process = processes.Process(["sh", "-c", "echo no such star; exit 3"], self.log)
+        with self.assertRaisesRegex(Broken, "code 3: no such star"):
+            process.wait_for_word("the shell", failure=Broken)
+
+    def test_a_command_that_is_missing_is_a_reason_not_to_run_and_one_that_fails_is_what_the_caller_says(self):
+        with self.assertRaisesRegex(NotRun, "there is no no-such-command"):
+            shell.run("no-such-command")
+        with self.assertRaisesRegex(Broken, "exit code 7: last words"):
+            shell.run("sh", "-c", "echo last words >&2; exit 7", failure=Broken)
+
+
+class Mounts(unittest.TestCase):
+    def test_mount_points_are_read_without_asking_a_file_system(self):
+        self.assertIn("/", shell.mount_points())
+        self.assertEqual(shell.mount_of("/proc/self")[1], "proc")
+
+
+class Servers(unittest.TestCase):
+    def test_each_server_answers_on_loopback_and_is_gone_afterwards(self):
+        for name, server in SERVERS.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as directory:
+                if packages.missing(server.packages):
+                    self.skipTest(f"{name} is not installed")
+                try:
+                    with server(directory) as started:
+                        port = started.port
+                        self.assertTrue(accepts(port))
+                except NotRun as reason:
+                    self.skipTest(f"{name}: {reason}")
+                self.assertFalse(accepts(port))
+
+
+def accepts(port):
+    """Whether a connection to 127.0.0.1:`port` is accepted."""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
