@@ -23,7 +23,7 @@ What must a file cost? Its bytes over the link, or the processors' work at both 
 
 | | what a file costs | what is still waited for |
 |---|---|---|
-| one file at a time (`sync`) | two round trips: its attributes, then all its datafiles' sizes at once | the wire, twice for each file |
+| one file at a time (`none`) | two round trips: its attributes, then all its datafiles' sizes at once | the wire, twice for each file |
 | attributes ahead (`statahead`) | one round trip: pages of names bring attributes before they are asked for | the wire, once for each file |
 | sizes ahead too (`glimpse-ahead`) | no round trip; a few bytes and some work for each datafile: one message asks for many files | the window while it grows, and the last answer |
 | sizes from the service (`metadata`) | as little as its attributes: a file that nobody writes has a size that the service can prove | the same |

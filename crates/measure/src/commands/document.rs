@@ -5,7 +5,7 @@ use crate::engine::{Measured, StopReason};
 use crate::machine::load_now;
 use crate::{CacheState, Estimate, Machine, Usage};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The figure that every command has.
 pub(super) const WALL: &str = "wall_s";
@@ -106,7 +106,7 @@ impl Outcome {
             let (ratio, pairs) = runs.ratio(&plan.name, of, to, |run| run.figure(figure))?;
             Some(Ratio { of: of.clone(), to: to.clone(), figure: figure.to_owned(), ratio, pairs })
         };
-        let figures = || [WALL].into_iter().chain(plan.figures.iter().map(String::as_str));
+        let printed: BTreeSet<&str> = plan.commands.iter().flat_map(|subject| &subject.figures).map(String::as_str).collect();
         let result = |subject: &super::Subject| {
             let estimate = |figure: &str| runs.estimate(&plan.name, &subject.name, |run| run.figure(figure));
             let rate = |amount: &Amount| runs.estimate(&plan.name, &subject.name, |run| [amount.count / run.usage.wall_s]);
@@ -118,7 +118,7 @@ impl Outcome {
                 rate_per_s: plan.amount.as_ref().and_then(rate),
                 cpu_s: crate::median(&all.iter().map(|run| run.usage.user_s + run.usage.system_s).collect::<Vec<_>>())?,
                 max_rss_bytes: all.iter().map(|run| run.usage.max_rss_bytes).max()?,
-                figures: plan.figures.iter().filter_map(|name| Some((name.clone(), estimate(name)?))).collect(),
+                figures: subject.figures.iter().filter_map(|name| Some((name.clone(), estimate(name)?))).collect(),
                 runs: all,
             })
         };
@@ -132,7 +132,7 @@ impl Outcome {
             baseline: plan.baseline.clone(),
             amount: plan.amount.clone(),
             commands: plan.commands.iter().filter_map(result).collect(),
-            ratios: figures().flat_map(|figure| pairs.iter().filter_map(move |pair| ratio(figure, pair))).collect(),
+            ratios: [WALL].into_iter().chain(printed).flat_map(|figure| pairs.iter().filter_map(move |pair| ratio(figure, pair))).collect(),
         }
     }
 

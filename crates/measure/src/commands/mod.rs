@@ -37,9 +37,6 @@ pub struct CommandPlan {
     /// Further pairs: how many times as fast the first is as the second.
     #[serde(default)]
     pub pairs: Vec<(String, String)>,
-    /// Names of numbers that commands or their cleanups print, to be reported and compared like the wall time.
-    #[serde(default)]
-    pub figures: Vec<String>,
     /// What one run moves, for rates.
     #[serde(default)]
     pub amount: Option<Amount>,
@@ -74,6 +71,9 @@ pub struct Subject {
     pub name: String,
     /// What is timed.
     pub command: Words,
+    /// Names of numbers that it or its cleanup prints, to be reported and compared like the wall time.
+    #[serde(default)]
+    pub figures: Vec<String>,
     /// Run before it, untimed.
     #[serde(default)]
     pub prepare: Vec<Words>,
@@ -204,10 +204,10 @@ impl Subjects for Commands<'_> {
         for output in cleaned? {
             run.figures.extend(numbers(&output));
         }
-        if let Some(missing) = self.plan.figures.iter().find(|name| !run.figures.contains_key(*name)) {
+        if let Some(missing) = subject.figures.iter().find(|name| !run.figures.contains_key(*name)) {
             return Err(format!("prints no number called {missing}").into());
         }
-        run.figures.retain(|name, _| self.plan.figures.contains(name));
+        run.figures.retain(|name, _| subject.figures.contains(name));
         Ok(run)
     }
 
@@ -272,9 +272,9 @@ mod tests {
 
     fn printing(numbers: &str) -> String {
         format!(
-            r#"{{"name": "x", "figures": ["n"], "repeat": {{"least": 3, "most": 40, "narrow": 0.05}}, "commands": [
-                {{"name": "a", "command": ["true"], "cleanup": [["sh", "-c", "echo '{{\"n\": 10}}'"]]}},
-                {{"name": "b", "command": ["sh", "-c", "echo words; echo '{{\"n\": {numbers}, \"other\": \"x\"}}'"]}}], "baseline": "a"}}"#
+            r#"{{"name": "x", "repeat": {{"least": 3, "most": 40, "narrow": 0.05}}, "commands": [
+                {{"name": "a", "figures": ["n"], "command": ["true"], "cleanup": [["sh", "-c", "echo '{{\"n\": 10}}'"]]}},
+                {{"name": "b", "figures": ["n"], "command": ["sh", "-c", "echo words; echo '{{\"n\": {numbers}, \"other\": \"x\"}}'"]}}], "baseline": "a"}}"#
         )
     }
 
@@ -286,7 +286,9 @@ mod tests {
         assert_eq!((of("n").of.as_str(), of("n").to.as_str(), of("n").ratio.median), ("a", "b", 3.0));
         assert_eq!(of("wall_s").pairs.len(), 2);
         assert_eq!(outcome.commands[1].figures["n"].median, 30.0);
-        let missing = CommandPlan { figures: vec!["speed".into()], ..plan(&printing("30")) }.run(None, &()).unwrap_err();
+        let mut other = plan(&printing("30"));
+        other.commands[0].figures = vec!["speed".into()];
+        let missing = other.run(None, &()).unwrap_err();
         assert_eq!(missing.to_string().split(": ").nth(2), Some("prints no number called speed"));
     }
 

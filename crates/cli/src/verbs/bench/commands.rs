@@ -12,14 +12,10 @@ use thalweg_measure::{CommandPlan, Error};
 #[command(after_help = "\
 The plan is a JSON object:
   name               what is measured
-  commands           each {name, command: [WORD...], prepare: [[WORD...]...], cleanup: [[WORD...]...], cold: [FILE...], warm: [FILE...]}
-                     prepare and cleanup are not timed; a cleanup that fails fails the run; cold and warm are files to be out of the
-                     page cache, or in it, before each run, which the kernel is asked to confirm
-  baseline           the command that is compared with each other one: how many times as fast it is
-  pairs              further pairs [OF, TO]
-  figures            names of numbers to report and compare beside the wall time: a command prints them in a JSON object (all of its
-                     output, or the last line of it), or its cleanup does
-  amount             what one run moves, for rates: {count, unit}, like {\"count\": 268435456, \"unit\": \"bytes\"}
+  commands           each {name, command: [WORD...]}, and where it needs them
+    prepare, cleanup   commands ([[WORD...]...]) before and after it, untimed; a cleanup that fails fails the run
+    cold, warm         files to be out of the page cache, or in it, before each run, which the kernel is asked to confirm
+    amount             what one run moves, for rates: {count, unit}, like {\"count\": 268435456, \"unit\": \"bytes\"}
   repeat             {least, most, narrow, seconds}: at least and at most so often; between, until the interval of each ratio is
                      narrower than this part of it, and no longer than this (10, 40, 0.05, no limit)
   warm_up            run each once before anything counts (true)
