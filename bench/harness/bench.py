@@ -4,6 +4,7 @@ Everything it makes is under one temporary directory, and everything it starts e
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import sys
@@ -31,6 +32,7 @@ class Bench:
         self.closing = contextlib.ExitStack()
         self.closing.callback(shutil.rmtree, self.work, ignore_errors=True)
         self.kept = {}
+        self.numbers = itertools.count()
 
     def __enter__(self):
         return self

@@ -110,7 +110,9 @@ def nfs_cp(bench, direction, source, sync):
     server = bench.server("nfs")
     label = "nfs-cp" + (", then sync" if sync and direction == "out" else "")
     if direction == "in":
-        name = lambda run: f"in-{os.path.getsize(source)}-{int(sync)}-{run}"  # noqa: E731
+        # Ganesha keeps removed files: no name may be used twice, also not by another case.
+        number = next(bench.numbers)
+        name = lambda run: f"in-{number}-{run}"  # noqa: E731
 
         def check(run):
             try:

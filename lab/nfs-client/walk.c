@@ -1,7 +1,7 @@
 /* Visiting every file below a directory: see jobs.h.
  *
  * The classic `ls -lR` of a network file system: names come many at a time, attributes one file after the other, each for a round trip or two.
- * With a depth of 1 that is the disease; a larger depth, or READDIRPLUS, is the cure. Work that is found is done in the order in which it was
+ * With a depth of 1 that is the fault; a larger depth, or READDIRPLUS, mends it. Work that is found is done in the order in which it was
  * found: a queue of directories to list (or list on) and of names to look up. */
 #include "jobs.h"
 

@@ -1,7 +1,7 @@
 /* async SOURCE [SINK]: reads a file with many requests in flight, through io_uring or libaio, and writes it elsewhere the same way.
  *
  * It shows I/O that no read or write system call stands for: the thread waits in io_uring_enter or io_getevents, or never waits at all
- * (--spin-wait), and requests finish in any order. --depth 1 is the disease (nothing overlaps), a larger one the cure. libaio is
+ * (--spin-wait), and requests finish in any order. With --depth 1 nothing overlaps, which is the fault; a larger one mends it. libaio is
  * asynchronous only with --direct; io_uring may hand buffered reads to kernel workers of its own. Both are used by bare system calls. */
 #define _GNU_SOURCE
 #include "workload.h"

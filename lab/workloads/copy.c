@@ -1,10 +1,10 @@
-/* copy SOURCE SINK: copies a file block by block, and can have each of a copying program's diseases.
+/* copy SOURCE SINK: copies a file block by block, and can have each of a copying program's faults.
  *
  * - It sleeps between blocks (--sleep-between), computes between them (--spin), or polls a pipe that has nothing yet (--poll).
  * - It syncs every so many bytes (--sync-every) or at the end (--sync).
  * - It waits for a lock that another thread holds, by sleeping or computing (--lock-hold, --lock-spin), or another process
  *   (--flock, see lockholder.c).
- * - It reads and writes in turn, so that source and sink never work at once; --readers and --threads are the cure.
+ * - It reads and writes in turn, so that source and sink never work at once; --readers and --threads change that.
  * - It reads or writes past the page cache (--direct-source, --direct-sink).
  * - It moves the bytes in every way the kernel offers (--how read|mmap|mmap-both|sendfile|splice|copy_file_range). */
 #define _GNU_SOURCE

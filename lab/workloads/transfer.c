@@ -1,4 +1,4 @@
-/* transfer: a TCP sender and receiver in one, with the diseases of each.
+/* transfer: a TCP sender and receiver in one, with the faults of each.
  *
  *   transfer serve [--port N]                     waits for connections; prints `ready ADDRESS PORT`
  *   transfer send ADDRESS PORT --size SIZE        sends to it;      transfer receive ...: the server sends

@@ -1,5 +1,6 @@
 """What the testbed promises to lab, bench and gates."""
 
+import functools
 import os
 import signal
 import socket
@@ -122,18 +123,22 @@ class Mounts(unittest.TestCase):
 
 
 class Servers(unittest.TestCase):
-    def test_each_server_answers_on_loopback_and_is_gone_afterwards(self):
-        for name, server in SERVERS.items():
-            with self.subTest(name), tempfile.TemporaryDirectory() as directory:
-                if packages.missing(server.packages):
-                    self.skipTest(f"{name} is not installed")
-                try:
-                    with server(directory) as started:
-                        port = started.port
-                        self.assertTrue(accepts(port))
-                except NotRun as reason:
-                    self.skipTest(f"{name}: {reason}")
-                self.assertFalse(accepts(port))
+    def answers_and_is_gone_afterwards(self, server):
+        if packages.missing(server.packages):
+            self.skipTest("it is not installed")
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                with server(directory) as started:
+                    port = started.port
+                    self.assertTrue(accepts(port))
+            except NotRun as reason:
+                self.skipTest(str(reason))
+        self.assertFalse(accepts(port))
+
+
+for name, kind in SERVERS.items():
+    test = functools.partialmethod(Servers.answers_and_is_gone_afterwards, kind)
+    setattr(Servers, f"test_{name}_answers_on_loopback_and_is_gone_afterwards", test)
 
 
 def accepts(port):

@@ -20,7 +20,7 @@ impl Server {
             return Err(format!("the {kind} server, and recording it, need root"));
         }
         let directory = scratch();
-        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/servers/serve");
+        let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/servers/serve");
         let mut command = Command::new("python3");
         command.arg(serve).arg(kind).arg(directory.path()).stderr(std::process::Stdio::inherit());
         let mut process = Running::start(command);
