@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`layout`] | what each layout gives every node, against its disk |
 //! | [`ls`] | what a file costs in a listing, with each mechanism |
+//! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
 //! | [`mod@worker`] | one process on each node, told over a pipe what to do |
 //! | [`mod@bar`] | what is promised, and whether it is kept |
 //!
@@ -16,6 +17,7 @@
 
 #![warn(unreachable_pub)]
 
+mod access;
 mod bar;
 #[cfg(test)]
 mod committed;

@@ -10,7 +10,7 @@ use super::predict::{self, Flow, Rates};
 use super::sample::{Moved, Operation, Point, Sample, Subject};
 use super::series::{CEILING, Topology, bytes_on_targets};
 use crate::bar::Bar;
-use crate::worker::explain::Digest;
+use crate::worker::protocol::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thalweg_measure::{CacheState, Estimate, Machine, Measured, Runs, median};

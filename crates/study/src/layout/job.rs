@@ -1,9 +1,9 @@
 //! One run by an MPI job: all ranks begin at its own barrier, and each says what it took.
 
-use super::access::{Order, Sharing};
 use super::pattern::Calls;
 use super::plan::{Choice, Method};
 use super::sample::Operation;
+use crate::access::{Order, Sharing};
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::path::Path;

@@ -6,7 +6,6 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
 //! | [`pattern`] | the named patterns: IOR's, and `b_eff_io`'s with their weights |
 //! | [`series`] | the curves: local disk, layouts, peers |
 //! | [`mod@predict`] | what disks and links allow a layout |
@@ -18,7 +17,6 @@
 //! are told to go at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
 //! page cache, which the kernel is asked to confirm, and all read at once.
 
-pub(crate) mod access;
 mod document;
 mod job;
 mod markdown;
@@ -27,7 +25,7 @@ mod plan;
 mod predict;
 mod runs;
 mod sample;
-pub(crate) mod series;
+mod series;
 
 pub use document::{Document, PointResult};
 pub use markdown::{markdown, promised, rate, ratio, size};

@@ -9,7 +9,7 @@
 //! MPI-IO only: through it the patterns are what they are called; through the client library and a mount a rank makes the same
 //! transfers at the same offsets by itself.
 
-use super::access::{Access, Order, Sharing};
+use crate::access::{Access, Order, Sharing};
 use serde::{Deserialize, Serialize};
 
 /// A pattern's name and what it means.

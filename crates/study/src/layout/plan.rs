@@ -1,9 +1,9 @@
 //! What is measured: every series at every size, some with every pattern; through the library, mounts and MPI; and other systems.
 
-use super::access::{Access, Sharing};
 use super::pattern::{self, Pattern};
 use super::sample::{Operation, Point, Subject};
 use super::series::{self, CEILING, PEER, Series};
+use crate::access::{Access, Sharing};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,13 +1,12 @@
 //! One run: all nodes at once write a file with a subject's layout, perhaps write it again, and read it.
 
-use super::access::Sharing;
 use super::document::{Bonnie, Document, Facts};
 use super::job::{self, Ran};
 use super::plan::{Choice, LayoutCase, Method, Peer, Via, cases, plan};
 use super::sample::{Moved, Operation, Point, Sample, Subject};
 use super::series::Topology;
-use crate::worker::explain::Digest;
-use crate::worker::protocol::{Answer, At, Order, Work, strange};
+use crate::access::Sharing;
+use crate::worker::protocol::{Answer, At, Digest, Order, Work, strange};
 use crate::worker::{self, Nodes};
 use crate::{Error, RAW, Result};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What is measured of a layout: points, the subjects that are compared there, and what one run of one gives.
 
-use crate::worker::explain::Digest;
+use crate::worker::protocol::Digest;
 use serde::{Deserialize, Serialize};
 use thalweg_measure::CacheState;
 

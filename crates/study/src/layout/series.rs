@@ -3,7 +3,7 @@
 //! Rank `r` runs on node `r`. A series that lays a file out needs to know the nodes' targets and how long each rank's contiguous
 //! blocks are: [`Topology`]. What it answers with is the choice a client gives when it makes the file.
 
-use super::access::{Access, Sharing};
+use crate::access::{Access, Sharing};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use thalweg_layout::{Layout, Spec};
@@ -155,22 +155,6 @@ impl Series {
     }
 }
 
-/// A choice as the extended attribute of a mounted file takes it.
-pub(crate) fn as_attribute(choice: &LayoutChoice) -> String {
-    let mut words: Vec<String> = choice.spec.iter().map(ToString::to_string).collect();
-    words.extend(choice.datafiles.map(|many| format!("datafiles={many}")));
-    words.extend(choice.placement.as_ref().map(|placement| match placement {
-        Placement::RoundRobin { first: None } => "place=round-robin".to_owned(),
-        Placement::RoundRobin { first: Some(first) } => format!("place=round-robin:{}", first.0),
-        Placement::Local => "place=local".to_owned(),
-        Placement::Targets(targets) => {
-            let numbers: Vec<String> = targets.iter().map(|target| target.0.to_string()).collect();
-            format!("place=targets:{}", numbers.join(","))
-        }
-    }));
-    words.join(" ")
-}
-
 /// Where each byte of a rank's access is: bytes on each of `targets`, by target number, in the order of the choice.
 ///
 /// # Errors
@@ -236,13 +220,6 @@ mod tests {
                 assert_eq!(bytes, 3 << 20, "{}", series.name);
             }
         }
-    }
-
-    #[test]
-    fn a_choice_is_text_as_the_flags_take_it() {
-        let access = pattern::named("part").unwrap().access(2, 0, 4096, 4096);
-        let choice = named("varstrip-local").unwrap().layout(&topology(2, 1), &access).unwrap();
-        assert_eq!(as_attribute(&choice), "varstrip_dist,strips=0:4096;1:4096 datafiles=2 place=targets:0,1");
     }
 
     #[test]

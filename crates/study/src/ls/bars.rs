@@ -24,8 +24,12 @@ const BESIDE_LISTINGS: f64 = 3.0;
 /// The mechanisms that the promises are of: all of them together, and those without the service's own sizes.
 const PROMISED: [WalkMode; 2] = [WalkMode::SizesFromMetadata, WalkMode::GlimpseAhead];
 
-/// All promises that this document can answer.
-pub(super) fn bars(document: &Document) -> Vec<Bar> {
+/// The document with all promises that it can answer.
+pub(super) fn judged(document: Document) -> Document {
+    Document { bars: bars(&document), ..document }
+}
+
+fn bars(document: &Document) -> Vec<Bar> {
     let mut bars = Vec::new();
     if let Some(link) = document.millisecond() {
         let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);

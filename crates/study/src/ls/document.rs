@@ -1,12 +1,11 @@
 //! What came of a study of listings.
 
-use super::bars::bars;
 use super::choice::{Choice, Scale};
 use super::plan::{ALONE, BESIDE, OUR_COPY, STOCK_COPY};
-use super::points::{PointResult, Trend, lines_through, points};
+use super::points::{LinkResult, PointResult, Trend, lines_through, points};
 use super::sample::{Point, Sample, Subject, WritesSample};
 use crate::bar::Bar;
-use crate::worker::names::{NamesPoint, Phase};
+use crate::worker::protocol::{NamesPoint, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thalweg_measure::{Estimate, Machine, Measured, Runs};
@@ -45,19 +44,6 @@ pub struct Document {
     pub bars: Vec<Bar>,
     /// What could not be measured, and why.
     pub problems: Vec<String>,
-}
-
-/// What lies between a location and the servers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LinkResult {
-    /// The location.
-    pub location: String,
-    /// The round trip that was asked for.
-    pub asked_us: f64,
-    /// A request that costs nothing, and its reply: the median.
-    pub round_trip_us: f64,
-    /// What one TCP stream carries from the servers to there.
-    pub bytes_per_s: Option<f64>,
 }
 
 /// Names each second.
@@ -105,10 +91,10 @@ pub struct CopiesResult {
 }
 
 impl Document {
-    /// Puts it together.
+    /// Puts it together; nothing is judged yet.
     pub(super) fn new(choice: &Choice, measured: &Measured<Point, Subject, Sample>, machine: Machine) -> Document {
         let (runs, links) = (&measured.runs, links(choice, &measured.runs));
-        let mut document = Document {
+        Document {
             schema: SCHEMA.into(),
             label: choice.stage.label.clone(),
             points: points(choice, runs, &links, machine.cpus),
@@ -122,9 +108,7 @@ impl Document {
             copies: copies(choice, runs),
             bars: Vec::new(),
             problems: measured.problems(),
-        };
-        document.bars = bars(&document);
-        document
+        }
     }
 
     /// The document as JSON, indented, with a newline at its end.

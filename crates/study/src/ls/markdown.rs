@@ -3,7 +3,7 @@
 use super::document::{Document, NamesResult};
 use super::points::{PointResult, method_rank};
 use crate::bar::{self, Bar};
-use crate::worker::names::Phase;
+use crate::worker::protocol::Phase;
 use std::fmt::Write;
 use thalweg_measure::{Estimate, cell, not_measured};
 use thalweg_store::client::walk::WalkMode;
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn every_table_has_as_many_cells_in_each_row() {
-        let text = markdown(&document());
+        let text = markdown(&super::super::bars::judged(document()));
         let mut columns = None;
         for line in text.lines() {
             let cells = line.matches('|').count();

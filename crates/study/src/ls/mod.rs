@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`choice`] | what to measure, from where, how much of it |
 //! | [`plan`], [`sample`] | the plan: fixtures (a store with a directory in it), and what is measured on each; what a run gives |
-//! | [`runs`], [`others`] | one run of each kind |
+//! | [`runs`] | one run of each kind |
 //! | [`serving`] | the store of a batch: started for it, and removed with it |
 //! | [`document`], [`points`], [`bars`] | what came of it: points, lines through them, promises |
 //! | [`markdown`] | the same as text |
@@ -26,14 +26,13 @@ mod bars;
 mod choice;
 mod document;
 mod markdown;
-mod others;
 mod plan;
 mod points;
 mod runs;
 mod sample;
 mod serving;
 
-pub use crate::worker::names::Phase;
+pub use crate::worker::protocol::Phase;
 pub use choice::{Choice, Part, Scale, Stage};
 pub use document::{Document, NamesResult};
 pub use markdown::{count, figure, markdown, promised};

@@ -2,7 +2,7 @@
 
 use super::choice::{Choice, Location, Part};
 use super::sample::{Fixture, ListingPoint, Point, Subject};
-use crate::worker::names::NamesPoint;
+use crate::worker::protocol::NamesPoint;
 use std::collections::BTreeSet;
 use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Plan};
 use thalweg_store::client::walk::WalkMode;

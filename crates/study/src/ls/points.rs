@@ -6,7 +6,6 @@
 //! machine's processors where the study is made on one; so all three are in the bound's processor time, and shown by themselves.
 
 use super::choice::Choice;
-use super::document::LinkResult;
 use super::sample::{Listing, ListingPoint, Point, Sample, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +18,19 @@ const SEED: u64 = 1;
 const LOW: (u32, u32) = (4, 8);
 /// See [`LOW`].
 const HIGH: (u32, u32) = (16, 32);
+
+/// What lies between a location and the servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// The location.
+    pub location: String,
+    /// The round trip that was asked for.
+    pub asked_us: f64,
+    /// A request that costs nothing, and its reply: the median.
+    pub round_trip_us: f64,
+    /// What one TCP stream carries from the servers to there.
+    pub bytes_per_s: Option<f64>,
+}
 
 /// One point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -254,7 +266,7 @@ pub(in crate::ls) mod tests {
     use super::super::plan::tests::choice;
     use super::super::sample::{Fixture, LinkSample};
     use super::*;
-    use crate::worker::listing::Counters;
+    use crate::worker::protocol::Counters;
     use thalweg_measure::Run;
 
     type Line = Run<Point, Subject, Sample>;

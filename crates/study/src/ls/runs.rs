@@ -1,20 +1,24 @@
 //! Runs of the study: the store of each batch, what is made in it, and one run of each kind.
 
+use super::bars::judged;
 use super::choice::Choice;
 use super::document::Document;
-use super::others::{Tree, name_of_names};
-use super::plan::{self, BESIDE, ListingCase, Method};
-use super::sample::{LinkSample, Listing, ListingPoint, Point, Sample, Subject};
+use super::plan::{self, BESIDE, ListingCase, Method, OUR_COPY};
+use super::sample::{LinkSample, Listing, ListingPoint, NamesSample, Point, Sample, Subject, WritesSample};
 use super::serving::{Serving, remove};
-use crate::worker::protocol::{Answer, Order, strange};
+use crate::worker::protocol::{Answer, NamesPoint, Order, Phase, strange};
 use crate::worker::{self, Nodes};
 use crate::{Error, RAW, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 use thalweg_measure::{Batch, Failure, Host, Machine, MeasuredBy, Observer, Subjects, cpu_time_of, measure};
 
 /// The directory that is listed.
-pub(super) const LISTED: &str = "/listed";
+const LISTED: &str = "/listed";
+/// Bytes of a small file that is written beside listings.
+const WRITTEN_BYTES: u64 = 4096;
 /// How long a link is streamed over.
 const LINK_S: f64 = 1.0;
 /// What the writer beside the crowd is, and the crowd: processes of their own at the nearest location.
@@ -40,7 +44,7 @@ pub fn run(choice: &Choice, observer: &dyn Observer, so_far: &dyn Fn(&Document))
     let nodes = start(choice, &cancelled)?;
     let mut stage = Stage { choice, nodes, serving: None, machine, so_far, tree: None, no_mount: None, runs: 0 };
     let measured = measure(&plan::plan(choice), Some((&raw, choice.resume)), &mut stage, observer)?;
-    Ok(Document::new(choice, &measured, stage.machine.clone()))
+    Ok(judged(Document::new(choice, &measured, stage.machine.clone())))
 }
 
 /// The workers at all locations; then the writer and the crowd.
@@ -58,18 +62,18 @@ fn start<'a>(choice: &Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'
 }
 
 /// The workers, and the store of the batch that is measured.
-pub(super) struct Stage<'a> {
-    pub(super) choice: &'a Choice,
+struct Stage<'a> {
+    choice: &'a Choice,
     nodes: Nodes<'a>,
     serving: Option<Serving>,
     machine: Machine,
     so_far: &'a dyn Fn(&Document),
     /// What is copied in.
-    pub(super) tree: Option<Tree>,
+    tree: Option<Tree>,
     /// Why names are not measured through a mount.
-    pub(super) no_mount: Option<String>,
+    no_mount: Option<String>,
     /// Names of runs that are no two runs'.
-    pub(super) runs: u64,
+    runs: u64,
 }
 
 impl Drop for Stage<'_> {
@@ -144,7 +148,7 @@ impl Subjects for Stage<'_> {
     }
 
     fn so_far(&mut self, measured: &MeasuredBy<Self>) {
-        (self.so_far)(&Document::new(self.choice, measured, self.machine.clone()));
+        (self.so_far)(&judged(Document::new(self.choice, measured, self.machine.clone())));
     }
 }
 
@@ -153,23 +157,23 @@ fn connect(store: String, timeout_s: f64) -> Order {
 }
 
 impl Stage<'_> {
-    pub(super) fn writer(&self) -> usize {
+    fn writer(&self) -> usize {
         self.choice.stage.locations.len()
     }
 
-    pub(super) fn crowd(&self) -> usize {
+    fn crowd(&self) -> usize {
         self.choice.stage.locations.len() + 1
     }
 
-    pub(super) fn ask(&mut self, node: usize, order: &Order) -> Result<Answer> {
+    fn ask(&mut self, node: usize, order: &Order) -> Result<Answer> {
         Ok(self.nodes.one(node, order)?)
     }
 
-    pub(super) fn took(&mut self, node: usize, order: &Order) -> Result<f64> {
+    fn took(&mut self, node: usize, order: &Order) -> Result<f64> {
         self.ask(node, order)?.seconds()
     }
 
-    pub(super) fn serving(&self) -> Result<&Serving> {
+    fn serving(&self) -> Result<&Serving> {
         self.serving.as_ref().ok_or_else(|| Error::Choice("a run without a store: a bug".into()))
     }
 
@@ -229,12 +233,12 @@ impl Stage<'_> {
     }
 
     /// Mounts the store at a location.
-    pub(super) fn mount(&mut self, at: usize) -> Result<()> {
+    fn mount(&mut self, at: usize) -> Result<()> {
         let (store, mount_point) = (self.serving()?.address.clone(), self.mount_point());
         self.took(at, &Order::Mount { store, mount_point }).map(drop)
     }
 
-    pub(super) fn mount_point(&self) -> PathBuf {
+    fn mount_point(&self) -> PathBuf {
         std::path::absolute(self.choice.out.join("mount")).unwrap_or_else(|_| self.choice.out.join("mount"))
     }
 
@@ -298,6 +302,77 @@ impl Stage<'_> {
     }
 }
 
+/// What is no listing: names made and removed, small writes beside listings, and trees copied.
+impl Stage<'_> {
+    /// `mdtest`'s patterns: all phases of one point, in a directory of their own.
+    fn names(&mut self, point: &NamesPoint) -> Result<NamesSample> {
+        let near = self.choice.stage.nearest();
+        if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
+            return Err(Error::Choice(format!("there is no mount: {problem}")));
+        }
+        let inside = format!("/names-{}", self.runs);
+        let below = if point.mounted { format!("{}{inside}", self.mount_point().display()) } else { inside };
+        // Single calls take longer each.
+        let each = if point.batch == 1 { (self.choice.scale.names_each / 4).max(8) } else { self.choice.scale.names_each };
+        let mut seconds = BTreeMap::new();
+        for phase in Phase::ALL {
+            let order = Order::Names { point: point.clone(), phase, below: below.clone(), each };
+            seconds.insert(phase, self.took(near, &order)?);
+        }
+        Ok(NamesSample { names: each * u64::from(point.workers), seconds })
+    }
+
+    /// The directory that the crowd lists.
+    fn make_listed(&mut self) -> Result<()> {
+        let (writer, files) = (self.writer(), self.choice.scale.listed_files);
+        self.took(writer, &Order::Populate { directory: LISTED.into(), files, datafiles: 1 })?;
+        self.serving()?.settle()
+    }
+
+    /// Small writes, alone or beside listings.
+    fn writes(&mut self, is_beside: bool) -> Result<WritesSample> {
+        let (writer, crowd) = (self.writer(), self.crowd());
+        let listings = if is_beside { self.choice.scale.listings } else { 0 };
+        if is_beside {
+            self.took(crowd, &Order::BeginListings { directory: LISTED.into(), listings })?;
+        }
+        let begun = Instant::now();
+        let directory = format!("/written-{}", self.runs);
+        let wrote = self.ask(writer, &Order::Write { directory, files: self.choice.scale.writes, bytes: WRITTEN_BYTES });
+        let seconds = begun.elapsed().as_secs_f64();
+        let listed = if is_beside { self.ask(crowd, &Order::EndListings) } else { Ok(Answer::Listed(0)) };
+        let (Answer::Wrote(mut took), Answer::Listed(listed)) = (wrote?, listed?) else { return Err(strange()) };
+        took.sort_unstable_by(f64::total_cmp);
+        let at = |part: f64| took[((part * took.len() as f64) as usize).min(took.len() - 1)];
+        Ok(WritesSample { listings, writes: took.len() as u64, p50_s: at(0.5), p99_s: at(0.99), most_s: at(1.0), listed, seconds })
+    }
+
+    /// The tree that is copied, and the mount that it is copied onto.
+    fn make_tree(&mut self) -> Result<()> {
+        let scale = &self.choice.scale;
+        self.tree = Some(Tree::make(&self.choice.directory, scale.copied_files, scale.copied_bytes)?);
+        self.mount(self.choice.stage.nearest())
+    }
+
+    /// The tree copied in, by our command or by the stock one through the mount; how long it took.
+    fn copy(&mut self, subject: &str) -> Result<f64> {
+        let tree = self.tree.as_ref().ok_or_else(|| Error::Choice("a copy of no tree: a bug".into()))?;
+        let source = tree.0.display().to_string();
+        let argv = if subject == OUR_COPY {
+            let program = self.choice.program.to_string_lossy().into_owned();
+            let target = format!("{}/ours-{}", self.serving()?.address, self.runs);
+            vec![program, "cp".into(), "-r".into(), "--quiet".into(), source, target]
+        } else {
+            let target = self.mount_point().join(format!("stock-{}", self.runs));
+            vec!["cp".into(), "-r".into(), source, target.display().to_string()]
+        };
+        let answer = self.ask(self.choice.stage.nearest(), &Order::Run { argv, counted: false })?;
+        let Answer::Ran { seconds, .. } = answer else { return Err(strange()) };
+        self.serving()?.settle()?;
+        Ok(seconds)
+    }
+}
+
 /// Processor time of processes so far; `None` where one is gone.
 fn cpu_s(pids: &[u32]) -> Option<f64> {
     pids.iter().map(|pid| cpu_time_of(*pid).map(|time| time.as_secs_f64())).sum()
@@ -358,4 +433,37 @@ fn listed_by_command(method: Method, most: Option<u64>, files: u64, seconds: f64
     } else {
         Err(Error::Choice(format!("{entries} entries were listed, and there are {expected}")))
     }
+}
+
+/// A tree of small files, which is removed when it goes.
+struct Tree(PathBuf);
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+impl Tree {
+    /// Makes it: a hundred in each directory.
+    fn make(below: &Path, files: u64, bytes: u64) -> Result<Tree> {
+        let tree = Tree(below.join(format!("thalweg-ls-tree-{}", std::process::id())));
+        let data = vec![b'x'; bytes as usize];
+        for number in 0..files {
+            let directory = tree.0.join(format!("directory-{:04}", number / 100));
+            if number % 100 == 0 {
+                std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making it"))?;
+            }
+            let path = directory.join(format!("file-{number:08}"));
+            std::fs::write(&path, &data).map_err(Error::file(&path, "writing it"))?;
+        }
+        Ok(tree)
+    }
+}
+
+/// What a run of names is called.
+fn name_of_names(point: &NamesPoint) -> String {
+    let through = if point.mounted { "the mount" } else { "the library" };
+    let directory = if point.shared { "one directory" } else { "directories of their own" };
+    format!("names by {} workers in {directory} through {through}, {} in a request", point.workers, point.batch)
 }

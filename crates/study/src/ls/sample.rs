@@ -1,7 +1,6 @@
 //! What is measured of listings: points, and what one run gives.
 
-use crate::worker::listing::Counters;
-use crate::worker::names::{NamesPoint, Phase};
+use crate::worker::protocol::{Counters, NamesPoint, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

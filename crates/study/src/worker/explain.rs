@@ -1,7 +1,7 @@
 //! The recording of a run through the client library, and what it says.
 
+use super::protocol::Digest;
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use thalweg_explain::{Explanation, Options};
@@ -13,21 +13,6 @@ use thalweg_trace::{
 
 /// How many charges a digest keeps.
 const CHARGES: usize = 4;
-
-/// What an explanation says, in a few words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Digest {
-    /// The verdict's cause.
-    pub cause: String,
-    /// Where.
-    pub place: String,
-    /// Its share of the time.
-    pub share: f64,
-    /// The first charges: cause, place, share.
-    pub charges: Vec<(String, String, f64)>,
-    /// The verdict's sentence.
-    pub sentence: String,
-}
 
 /// Makes a directory that only we may use, or finds that it is one: its name can be foreseen, and others may write beside it.
 fn own_directory(path: &Path) -> std::io::Result<()> {

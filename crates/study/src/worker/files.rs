@@ -1,13 +1,12 @@
 //! Files of a run: made, put out of caches, removed; and disks put to rest before it.
 
 use super::protocol::Answer;
-use crate::layout::series::as_attribute;
 use crate::{Error, Result};
 use rustix::fs::{FileType, Mode, XattrFlags};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_measure::CacheState;
-use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 
 /// A page that a server has just sent can be held by the network for a moment; so long is it asked again.
 const EVICT_WITHIN: Duration = Duration::from_secs(3);
@@ -74,4 +73,35 @@ pub(super) fn settle(directories: &[PathBuf], memory_bytes: u64) -> Result<Answe
         rustix::fs::syncfs(&open).map_err(|e| Error::file(directory, "making its file system durable")(e.into()))?;
     }
     Ok(Answer::Done)
+}
+
+/// A choice as the extended attribute of a mounted file takes it.
+fn as_attribute(choice: &LayoutChoice) -> String {
+    let mut words: Vec<String> = choice.spec.iter().map(ToString::to_string).collect();
+    words.extend(choice.datafiles.map(|many| format!("datafiles={many}")));
+    words.extend(choice.placement.as_ref().map(|placement| match placement {
+        Placement::RoundRobin { first: None } => "place=round-robin".to_owned(),
+        Placement::RoundRobin { first: Some(first) } => format!("place=round-robin:{}", first.0),
+        Placement::Local => "place=local".to_owned(),
+        Placement::Targets(targets) => {
+            let numbers: Vec<String> = targets.iter().map(|target| target.0.to_string()).collect();
+            format!("place=targets:{}", numbers.join(","))
+        }
+    }));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_layout::Spec;
+    use thalweg_store::protocol::io::TargetId;
+
+    #[test]
+    fn a_choice_is_text_as_the_flags_take_it() {
+        let spec = Spec::new("varstrip_dist").with("strips", "0:4096;1:4096".to_owned());
+        let placement = Some(Placement::Targets([0, 1].map(TargetId).into()));
+        let choice = LayoutChoice { spec: Some(spec), datafiles: Some(2), placement };
+        assert_eq!(as_attribute(&choice), "varstrip_dist,strips=0:4096;1:4096 datafiles=2 place=targets:0,1");
+    }
 }

@@ -4,10 +4,9 @@
 //! to the few files it lists. A whole one is timed from the call to its end.
 
 use super::client::Client;
-use super::protocol::Answer;
+use super::protocol::{Answer, Counters};
 use crate::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::time::Instant;
 use thalweg_measure::{Process, cpu_time_of};
@@ -17,27 +16,6 @@ use thalweg_trace::Tracer;
 
 /// Entries that a reader takes at a time: what a line of output costs is not part of a walk.
 const BATCH: usize = 1024;
-
-/// What the library counts of a listing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counters {
-    /// Requests, to all servers.
-    pub requests: u64,
-    /// The longest chain of requests that needed one another.
-    pub round_trips: u64,
-    /// Datafiles whose sizes I/O servers were asked for.
-    pub glimpsed: u64,
-    /// Sizes that the metadata service proved.
-    pub from_metadata: u64,
-    /// Entries that were there when the reader wanted them.
-    pub hits: u64,
-    /// Entries that were not.
-    pub misses: u64,
-    /// Entries that were asked for, and that nobody read.
-    pub wasted: u64,
-    /// The window at the end.
-    pub window: u32,
-}
 
 /// Processor time of this process.
 fn own_cpu_s() -> f64 {

@@ -10,13 +10,13 @@
 
 mod client;
 mod crowd;
-pub(crate) mod explain;
+mod explain;
 mod files;
 mod link;
-pub(crate) mod listing;
+mod listing;
 mod mount;
 mod moving;
-pub(crate) mod names;
+mod names;
 mod populate;
 pub(crate) mod protocol;
 

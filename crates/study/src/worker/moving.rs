@@ -5,7 +5,7 @@
 
 use super::explain::Recorded;
 use super::protocol::Answer;
-use crate::layout::access::{Access, Order};
+use crate::access::{Access, Order};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::fs::File;

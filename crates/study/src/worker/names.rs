@@ -6,56 +6,14 @@
 //! Through a mount it is system calls.
 
 use super::client::{Client, file_name, owner};
-use super::protocol::Answer;
+use super::protocol::{Answer, NamesPoint, Phase};
 use crate::{Error, Result};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
 use thalweg_trace::Tracer;
-
-/// What names were used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Files are made, and closed.
-    Create,
-    /// Their attributes are asked for.
-    Stat,
-    /// They are removed.
-    Remove,
-}
-
-impl Phase {
-    /// All, in the order in which they are done.
-    pub const ALL: [Phase; 3] = [Phase::Create, Phase::Stat, Phase::Remove];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Create => "create",
-            Phase::Stat => "stat",
-            Phase::Remove => "remove",
-        }
-    }
-}
-
-/// How names are used: one curve's point of `mdtest`'s patterns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NamesPoint {
-    /// From where.
-    pub location: String,
-    /// Through a mount (with system calls), or by the library.
-    pub mounted: bool,
-    /// Whether all workers use one directory.
-    pub shared: bool,
-    /// Workers at a time.
-    pub workers: u32,
-    /// Operations in one request.
-    pub batch: u32,
-}
 
 /// One phase, by all workers at once; how long from the first one's beginning to the last one's end.
 pub(super) fn phase(client: &Client, point: &NamesPoint, phase: Phase, below: &str, each: u64) -> Result<Answer> {

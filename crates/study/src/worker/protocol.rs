@@ -3,10 +3,7 @@
 //!
 //! Between `Prepare` and `Go` stands the barrier: all are ready before any is told to go.
 
-use super::explain::Digest;
-use super::listing::Counters;
-use super::names::{NamesPoint, Phase};
-use crate::layout::access::Access;
+use crate::access::Access;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -47,6 +44,47 @@ pub(crate) enum Work {
         /// How many bytes it moves.
         bytes: u64,
     },
+}
+
+/// What names were used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Files are made, and closed.
+    Create,
+    /// Their attributes are asked for.
+    Stat,
+    /// They are removed.
+    Remove,
+}
+
+impl Phase {
+    /// All, in the order in which they are done.
+    pub const ALL: [Phase; 3] = [Phase::Create, Phase::Stat, Phase::Remove];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Create => "create",
+            Phase::Stat => "stat",
+            Phase::Remove => "remove",
+        }
+    }
+}
+
+/// How names are used: one curve's point of `mdtest`'s patterns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NamesPoint {
+    /// From where.
+    pub location: String,
+    /// Through a mount (with system calls), or by the library.
+    pub mounted: bool,
+    /// Whether all workers use one directory.
+    pub shared: bool,
+    /// Workers at a time.
+    pub workers: u32,
+    /// Operations in one request.
+    pub batch: u32,
 }
 
 /// What a worker is told.
@@ -162,6 +200,42 @@ pub(crate) enum Order {
     },
     /// Stop that.
     EndListings,
+}
+
+/// What the library counts of a listing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Requests, to all servers.
+    pub requests: u64,
+    /// The longest chain of requests that needed one another.
+    pub round_trips: u64,
+    /// Datafiles whose sizes I/O servers were asked for.
+    pub glimpsed: u64,
+    /// Sizes that the metadata service proved.
+    pub from_metadata: u64,
+    /// Entries that were there when the reader wanted them.
+    pub hits: u64,
+    /// Entries that were not.
+    pub misses: u64,
+    /// Entries that were asked for, and that nobody read.
+    pub wasted: u64,
+    /// The window at the end.
+    pub window: u32,
+}
+
+/// What an explanation says, in a few words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The verdict's cause.
+    pub cause: String,
+    /// Where.
+    pub place: String,
+    /// Its share of the time.
+    pub share: f64,
+    /// The first charges: cause, place, share.
+    pub charges: Vec<(String, String, f64)>,
+    /// The verdict's sentence.
+    pub sentence: String,
 }
 
 /// What it answers.
