@@ -16,7 +16,7 @@ fn commands_are_compared_by_their_time_and_by_what_they_print() {
         directory.path(),
         r#"{"name": "naps", "baseline": "short", "repeat": {"least": 4, "most": 4}, "amount": {"count": 1024, "unit": "bytes"},
             "commands": [{"name": "short", "command": ["sleep", "0.01"]},
-                         {"name": "long", "command": ["sh", "-c", "sleep 0.2; echo '{\\"naps\\": 3}'"], "figures": ["naps"]}]}"#,
+                         {"name": "long", "command": ["sh", "-c", "sleep 0.2; echo '{\"naps\": 3}'"], "figures": ["naps"]}]}"#,
     );
     let raw = directory.path().join("raw.jsonl");
     let words = ["bench", "commands", path.as_str(), "--raw", text(&raw)];

@@ -304,7 +304,7 @@ impl<W: Subjects> Engine<'_, W> {
         if self.observer.cancelled() { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// What went wrong while somebody wants to stop is that he does.
+    /// An error after somebody has asked to stop is that stop.
     fn failed(&mut self, name: &str, repeat: usize, source: Failure) -> Result<()> {
         if self.observer.cancelled() {
             return Err(Error::Stopped);

@@ -25,7 +25,7 @@ const PREDICTED_BAR: (f64, f64) = (0.85, 1.10);
 /// What is known besides the times.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// Where the study was conducted from, and the file systems of the local directories it can see.
+    /// Where the study was run from, and the file systems of the local directories it can see.
     pub(super) machine: Machine,
     /// Nodes and targets.
     pub(super) topology: Topology,
@@ -55,7 +55,7 @@ pub struct Document {
     pub schema: String,
     /// What the store is.
     pub label: String,
-    /// Where the study was conducted from.
+    /// Where the study was run from.
     pub machine: Machine,
     /// The nodes, in the order of ranks.
     pub nodes: Vec<String>,
