@@ -10,7 +10,9 @@ import shutil
 import sys
 import tempfile
 
-from bench.harness import pairs, statistics
+from bench.harness import pairs
+from bench.harness.pairs import Plan
+from bench.harness.result import Amount
 from testbed import files
 from testbed.errors import Broken, NotRun
 from testbed.servers import SERVERS
@@ -108,24 +110,17 @@ class Bench:
         """
         known = self.kept.get((family, sync)) or self.kept.get((family, False))
         left = [one for one in candidates if one.name in known] if known else list(candidates)
-        times = {one.name: [] for one in left}
 
-        def run_each():
-            files.use_memory(self.path("memory"), 2 * GIB)
-            for one in left:
-                times[one.name].append(pairs.one(one, 1000 + len(times[one.name]))["wall_s"])
+        def in_order(rounds):
+            plan = Plan(least=rounds, most=rounds, warm_up=False)
+            outcome = pairs.run(self, left, plan, None, Amount(1, "runs"), lambda: files.use_memory(self.path("memory"), 2 * GIB))
+            return sorted(left, key=lambda one: outcome.of(one.name)["wall_s"]["median"])
 
         while len(left) > FINALISTS:
-            run_each()
-            left.sort(key=lambda one: min(times[one.name]))
-            left = left[: max(FINALISTS, len(left) // 3)]
+            left = in_order(1)[: max(FINALISTS, len(left) // 3)]
         self.kept[(family, sync)] = [one.name for one in left]
         if len(left) > 1:
-            for _ in range(2 if self.quick else 4):
-                run_each()
-        middle = {one.name: statistics.median(times[one.name] or [0.0]) for one in left}
-        left.sort(key=lambda one: middle[one.name])
-        self.note(f"{family}: " + ", ".join(f"{one.name} {middle[one.name]:.3f} s" for one in left))
+            left = in_order(2 if self.quick else 4)
         return left[0]
 
 

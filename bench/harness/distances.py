@@ -22,7 +22,7 @@ KINDS = {"netem": "the kernel's emulator (netem)", "relay": "the relay of the te
 
 
 class Distances:
-    """Entered, `places` are there: for each of `round_trips_ms` (0: where the servers are) a name, a host and the link's processes."""
+    """Entered, `locations` are there: for each of `round_trips_ms` (0: where the servers are) a name, a host and the link's processes."""
 
     def __init__(self, round_trips_ms, relay_program, kind="auto"):
         self.relay_program = relay_program
@@ -30,7 +30,7 @@ class Distances:
         self.kind = kind
         self.round_trips_ms = sorted(set(round_trips_ms))
         self.servers = Host("servers", SERVERS_ADDRESS.format(own_number()), f"{self.scratch.name}-servers")
-        self.places = []
+        self.locations = []
         self.undo = ExitStack()
 
     def __enter__(self):
@@ -50,13 +50,13 @@ class Distances:
         for number, round_trip_ms in enumerate(self.round_trips_ms):
             name = f"{round_trip_ms:g} ms" if round_trip_ms else "no link"
             if not round_trip_ms:
-                self.places.append((name, round_trip_ms, self.servers, []))
+                self.locations.append((name, round_trip_ms, self.servers, []))
                 continue
             host = Host(name, f"{LINK_NETWORK.format(number)}.1", f"{self.scratch.name}-{number}")
             self._make(host)
             delay = f"{round_trip_ms * 500:g}us"
             pids = self._relay(host, number, delay) if self.kind == "relay" else self._netem(host, number, delay)
-            self.places.append((name, round_trip_ms, host, pids))
+            self.locations.append((name, round_trip_ms, host, pids))
 
     def _make(self, host):
         self.undo.callback(host.remove)

@@ -12,10 +12,10 @@ with a disk and a link of known rates, so that what is possible is known. `thalw
 thalweg bench layout --store store.toml --run-on 'ssh {node}' --sizes 64Mi,256Mi,1Gi --repeat 5 --via library,mount
 ```
 
-**What is done.** Every node writes its part of one file, all at once, and is timed: the writing alone, and with the sync that puts it
-on media. Then every server's datafiles are put out of the page cache, which the kernel confirms (`cachestat`), and all read their
-parts at once. Every page carries its own offset and is held to it when it is read. All series are measured once, then all again in
-the opposite order; figures are medians with bootstrap 95 % intervals, ratios to the local disk are taken node by node within a
+**What is done.** Every node writes its part of one file, all at once, and is timed: the writing alone, and with the sync that makes
+it durable. Then every server's datafiles are put out of the page cache, which the kernel confirms (`cachestat`), and all read their
+parts at once. Every page carries its own offset and is held to it when it is read. All series are measured once in each repetition, in
+changing order; figures are medians with bootstrap 95 % intervals, ratios to the local disk are taken node by node within a
 repetition. Every time is in `raw.jsonl`; every run through the client library is recorded at both ends and explained, and the cause
 stands beside its figure (in the pictures: point at a mark).
 

@@ -23,7 +23,7 @@ What must a file cost? Its bytes over the link, or the processors' work at both 
 
 | | what a file costs | what is still waited for |
 |---|---|---|
-| one file at a time (`sync`) | two round trips: its attributes, then all its datafiles' sizes at once | the wire, twice for each file |
+| one file at a time (`none`) | two round trips: its attributes, then all its datafiles' sizes at once | the wire, twice for each file |
 | attributes ahead (`statahead`) | one round trip: pages of names bring attributes before they are asked for | the wire, once for each file |
 | sizes ahead too (`glimpse-ahead`) | no round trip; a few bytes and some work for each datafile: one message asks for many files | the window while it grows, and the last answer |
 | sizes from the service (`metadata`) | as little as its attributes: a file that nobody writes has a size that the service can prove | the same |
@@ -33,7 +33,7 @@ What must a file cost? Its bytes over the link, or the processors' work at both 
 ## How it is measured
 
 A store is made with one directory in it, every file has one byte on each of its datafiles (*never written*: files that nobody has opened for
-writing), all ways of listing take turns in it, repetition by repetition, there and back, and it is removed before the next. What goes one
+writing), all methods take turns in it, repetition by repetition, in changing order, and it is removed before the next. What goes one
 file at a time lists some files from the first on and is compared by the time per file; everything else lists the whole directory. Every
 entry's size is held against the file's, and the number of entries against what was made: a listing that is not right fails its point.
 Client and servers are processes of their own, so each one's processor time is known; bytes are those of packets, as the client's devices count them.

@@ -5,7 +5,7 @@ The page is made from these files alone; nothing is measured while it is written
 
 from dataclasses import dataclass
 
-from bench.harness import statistics
+from bench.harness.pairs import summary
 from testbed import results
 
 SCHEMA = "thalweg.bench/1"
@@ -32,12 +32,12 @@ class Amount:
     unit: str
 
 
-def of_pairs(outcome, subjects, reference, amount, bars):
+def of_pairs(outcome, subjects, reference, bars):
     """The results of a case whose subjects ran in rounds."""
     document = {
         "reference": reference,
-        "amount": {"count": amount.count, "unit": amount.unit},
-        "subjects": [_subject(subject, outcome, amount) for subject in subjects],
+        "amount": outcome.document["amount"],
+        "subjects": [_subject(subject, outcome.of(subject.name)) for subject in subjects],
         "bars": [],
         "cpu": outcome.cpu,
         "rounds": outcome.rounds,
@@ -49,23 +49,20 @@ def of_pairs(outcome, subjects, reference, amount, bars):
     return document
 
 
-def _subject(subject, outcome, amount):
-    seconds = outcome.seconds(subject.name)
-    samples = [done["samples"][subject.name] for done in outcome.rounds]
+def _subject(subject, found):
     return {
         "name": subject.name,
         "label": subject.label,
-        "command": [str(word) for word in subject.command(1)],
-        "wall_s": statistics.summary(seconds),
-        "rate_per_s": statistics.summary([amount.count / wall for wall in seconds]),
-        "cpu_s": statistics.median([sample["cpu_s"] for sample in samples]),
-        "peak_rss_bytes": max(sample["peak_rss_bytes"] for sample in samples),
+        "command": found["command"],
+        "wall_s": summary(found["wall_s"]),
+        "rate_per_s": summary(found["rate_per_s"]),
+        "cpu_s": found["cpu_s"],
+        "peak_rss_bytes": found["max_rss_bytes"],
     }
 
 
 def _judge(bar, labels, reference, outcome):
-    ratios = outcome.ratios(reference, bar.to)
-    told = statistics.summary(ratios)
+    told, ratios = outcome.ratio(reference, bar.to)
     wanted, met = [], None
     if bar.median is not None:
         wanted.append(f"≥ {bar.median:.2f}")

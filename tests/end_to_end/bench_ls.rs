@@ -20,9 +20,9 @@ fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// Points of one way of listing.
-fn points<'a>(document: &'a Value, how: &str) -> Vec<&'a Value> {
-    document["points"].as_array().unwrap().iter().filter(|point| point["how"] == how).collect()
+/// Points of one method.
+fn points<'a>(document: &'a Value, method: &str) -> Vec<&'a Value> {
+    document["points"].as_array().unwrap().iter().filter(|point| point["method"] == method).collect()
 }
 
 #[test]
@@ -30,26 +30,27 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
     let (stores, results) = (scratch(), scratch());
     let out = results.path().join("study");
     let document = run(words(stores.path(), &out, &["--repeat", "1", "--json"])).done().json();
-    assert_eq!(document["schema"], "thalweg.ls-study-result/1");
+    assert_eq!(document["schema"], "thalweg.ls-study-result/2");
     let has_fuse = Path::new("/dev/fuse").exists();
     if has_fuse {
         assert_eq!(document["problems"], serde_json::json!([]));
     } else {
         println!("SKIPPED: the part of it through a mount: this machine has no /dev/fuse");
     }
-    for how in ["sync", "statahead", "glimpse-ahead", "metadata", "thalweg ls -lU"] {
-        assert!(points(&document, how).len() >= 2, "{how}");
+    for method in ["none", "statahead", "glimpse-ahead", "metadata", "thalweg ls -lU"] {
+        assert!(points(&document, method).len() >= 2, "{method}");
     }
     // One file at a time asks for each; what runs ahead asks for many at a time.
-    let requests = |how: &str| points(&document, how).into_iter().map(|p| p["requests_per_file"].as_f64().unwrap()).collect::<Vec<_>>();
-    assert!(requests("sync").iter().all(|each| *each >= 1.0), "{:?}", requests("sync"));
+    let requests =
+        |method: &str| points(&document, method).into_iter().map(|p| p["requests_per_file"].as_f64().unwrap()).collect::<Vec<_>>();
+    assert!(requests("none").iter().all(|each| *each >= 1.0), "{:?}", requests("none"));
     assert!(requests("glimpse-ahead").iter().all(|each| *each < 0.5), "{:?}", requests("glimpse-ahead"));
     assert!(requests("metadata").iter().all(|each| *each < 0.5), "{:?}", requests("metadata"));
     for point in document["points"].as_array().unwrap() {
         assert!(point["per_file_us"]["median"].as_f64().unwrap() > 0.0, "{point}");
         assert!(point["model"]["bound_us"].as_f64().unwrap() > 0.0 && point["bytes_per_file"].as_f64().unwrap() > 0.0, "{point}");
     }
-    assert!(document["trends"].as_array().unwrap().iter().any(|trend| trend["how"] == "metadata" && trend["fit"]["slope"].is_object()));
+    assert!(document["trends"].as_array().unwrap().iter().any(|trend| trend["method"] == "metadata" && trend["fit"]["slope"].is_object()));
     // Two kinds of directories, two numbers of workers, two batches and the mount, three phases.
     assert_eq!(document["names"].as_array().unwrap().len(), 2 * 2 * (2 + usize::from(has_fuse)) * 3);
     assert!(
@@ -89,7 +90,7 @@ fn a_study_that_was_stopped_goes_on_where_it_was() {
     let all = lines(&out);
     assert_eq!(all[..taken.len()], taken[..]);
     // Two numbers of targets, three ways.
-    let first_repetition = all.iter().filter(|line| line["what"] == "listing" && line["repeat"] == 1).count();
+    let first_repetition = all.iter().filter(|line| line["point"]["listing"].is_object() && line["repeat"] == 1).count();
     assert_eq!(first_repetition, 2 * 3);
 }
 
@@ -108,8 +109,8 @@ fn one_way_that_fails_does_not_lose_the_others() {
         format!("[[peers]]\nname = \"{name}\"\ndirectory = \"{}\"\nlist = \"{list}\"\nwindows = [1]\ntrips_per_file = 0\n", text(&peers))
     };
     let works = format!("sh {} {{directory}}", text(&script));
-    let place = "[[places]]\nname = \"here\"\nround_trip_us = 0\n";
-    std::fs::write(&stage, format!("label = \"a test\"\n{place}{}{}", peer("works", &works), peer("fails", "false"))).unwrap();
+    let location = "[[locations]]\nname = \"here\"\nround_trip_us = 0\n";
+    std::fs::write(&stage, format!("label = \"a test\"\n{location}{}{}", peer("works", &works), peer("fails", "false"))).unwrap();
     let more = ["--only", "items", "--items", "200x1", "--repeat", "2", "--stage", text(&stage), "--json"];
     let document = run(words(stores.path(), &out, &more)).done().json();
     let problems = document["problems"].as_array().unwrap();
@@ -130,9 +131,9 @@ fn what_cannot_be_measured_is_said_before_anything_is() {
     with(&["--store", "4by8"]).failed(2, &["expected two numbers like 4x8"]);
     with(&["--stage", "/no/such/stage"]).failed(1, &["/no/such/stage: "]);
     let stage = results.path().join("stage.toml");
-    std::fs::write(&stage, "places = []\n").unwrap();
-    with(&["--stage", text(&stage)]).failed(1, &["at least one place"]);
-    std::fs::write(&stage, "[[places]]\nname = \"a\"\nround_trip_us = 0\ndistance = 1\n").unwrap();
+    std::fs::write(&stage, "locations = []\n").unwrap();
+    with(&["--stage", text(&stage)]).failed(1, &["at least one location"]);
+    std::fs::write(&stage, "[[locations]]\nname = \"a\"\nround_trip_us = 0\ndistance = 1\n").unwrap();
     with(&["--stage", text(&stage)]).failed(1, &["distance"]);
     assert!(!out.exists() && is_empty(stores.path()));
     run(["bench", "redraw", text(results.path())]).failed(1, &["expected layout.json or ls.json"]);

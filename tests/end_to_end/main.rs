@@ -2,6 +2,7 @@
 //!
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
+mod bench_commands;
 mod bench_layout;
 mod bench_ls;
 mod command;

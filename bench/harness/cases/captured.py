@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from bench.harness import pairs, result, statistics, subjects
+from bench.harness import pairs, result, subjects
 from bench.harness.bench import GIB, MIB
 from bench.harness.command import timed
 from bench.harness.pairs import Plan, Subject
@@ -52,13 +52,13 @@ def captured(snaplen, bench):
     file_bytes = os.path.getsize(path)
     try:
         plan = Plan(least=3, most=3) if bench.quick else Plan(least=7, most=7)
-        outcome = pairs.run([rpcstat, tshark], plan, "rpcstat", bench.note)
+        outcome = pairs.run(bench, [rpcstat, tshark], plan, "rpcstat", Amount(size_bytes, "bytes written"))
     except Broken as failure:
         raise NotRun(str(failure)) from None
     finally:
         files.remove(path)
-    document = result.of_pairs(outcome, [rpcstat, tshark], "rpcstat", Amount(size_bytes, "bytes written"), [result.Bar("tshark")])
-    rates = statistics.summary([size_bytes / wall for wall in outcome.seconds("rpcstat")])
+    document = result.of_pairs(outcome, [rpcstat, tshark], "rpcstat", [result.Bar("tshark")])
+    rates = document["subjects"][0]["rate_per_s"]
     wanted = f"≥ {BYTES_PER_S / 1e9:.0f} GB/s"
     document["file_bytes"] = file_bytes
     document["bars"].append(result.absolute_bar("bytes of the write per second", wanted, rates, rates["median"] >= BYTES_PER_S))

@@ -39,9 +39,9 @@ def copies(direction, size_bytes, bench, sync):
         cast.append(subjects.nfs_cp(bench, direction, source, sync))
     except NotRun as reason:
         absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
-    outcome = pairs.run(cast, plan(bench, size_bytes), "thalweg", bench.note, bench.memory(size_bytes))
+    outcome = pairs.run(bench, cast, plan(bench, size_bytes), "thalweg", Amount(size_bytes, "bytes"), bench.memory(size_bytes))
     bars = SYNC_BARS if sync else BARS
-    document = result.of_pairs(outcome, cast, "thalweg", Amount(size_bytes, "bytes"), bars)
+    document = result.of_pairs(outcome, cast, "thalweg", bars)
     return {**document, "absent": absent}
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 
-from bench.harness import pairs, result, statistics, subjects
+from bench.harness import pairs, result, subjects
 from bench.harness.bench import GIB
 from bench.harness.command import timed
 from bench.harness.pairs import Plan, Subject
@@ -30,16 +30,16 @@ def explaining(bench):
         before=lambda run: subjects.warm(*files.files_under(path)),
         own=explained,
     )
+    rounds = 3 if bench.quick else 5
     try:
-        outcome = pairs.run([explain], Plan(least=3, most=3) if bench.quick else Plan(least=5, most=5), "explain", bench.note)
+        outcome = pairs.run(bench, [explain], Plan(least=rounds, most=rounds), "explain", Amount(count, "spans"))
     except Broken as failure:
         raise NotRun(str(failure)) from None
     finally:
         recording_bytes = sum(os.path.getsize(file) for file in files.files_under(path))
         files.remove(path)
-    document = result.of_pairs(outcome, [explain], "explain", Amount(count, "spans"), [])
-    rates = statistics.summary([count / wall for wall in outcome.seconds("explain")])
-    peak = max(done["samples"]["explain"]["peak_rss_bytes"] for done in outcome.rounds)
+    document = result.of_pairs(outcome, [explain], "explain", [])
+    rates, peak = (document["subjects"][0][key] for key in ("rate_per_s", "peak_rss_bytes"))
     document["recording_bytes"] = recording_bytes
     document["bars"] = [
         result.absolute_bar("spans explained per second", "≥ 5 million", rates, rates["median"] >= SPANS_PER_S),

@@ -36,8 +36,8 @@ def mounted(direction, size_bytes, bench):
         cast.append(subjects.nfs_cp(bench, direction, source, sync=False))
     except NotRun as reason:
         absent.append({"name": "nfs-cp", "label": "nfs-cp", "reason": str(reason)})
-    outcome = pairs.run(cast, plan(bench, size_bytes), "mount", bench.note, bench.memory(size_bytes))
-    document = result.of_pairs(outcome, cast, "mount", Amount(size_bytes, "bytes"), BARS)
+    outcome = pairs.run(bench, cast, plan(bench, size_bytes), "mount", Amount(size_bytes, "bytes"), bench.memory(size_bytes))
+    document = result.of_pairs(outcome, cast, "mount", BARS)
     return {**document, "absent": absent}
 
 

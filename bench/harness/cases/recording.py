@@ -1,6 +1,6 @@
 """The same copy with and without its recording: what being able to explain it costs."""
 
-from bench.harness import pairs, result, statistics, subjects
+from bench.harness import pairs, result, subjects
 from bench.harness.pairs import Plan
 from bench.harness.result import Amount, Bar
 from testbed import files
@@ -22,6 +22,7 @@ def recording(direction, size_bytes, bench):
         label="recording on",
         extra=lambda run: ["--record", kept(run)],
     )
+    off.figures = on.figures = ["elapsed_s"]
     check = on.after
 
     def check_both(run):
@@ -35,17 +36,10 @@ def recording(direction, size_bytes, bench):
         plan = Plan(least=10, most=24, seconds=40, narrow=0.02)
     else:
         plan = Plan(least=20, most=60, seconds=30, narrow=0.02)
-    outcome = pairs.run([off, on], plan, "on", bench.note, bench.memory(size_bytes))
+    outcome = pairs.run(bench, [off, on], plan, "on", Amount(size_bytes, "bytes"), bench.memory(size_bytes))
     bars = [Bar("off", median=0.99, low=0.97)]
-    document = result.of_pairs(outcome, [on, off], "on", Amount(size_bytes, "bytes"), bars)
-    document["bars"] += by_its_own_clock(outcome)
+    document = result.of_pairs(outcome, [on, off], "on", bars)
+    # For information: the copy alone, without start-up and without finishing the recording after it.
+    told, _ = outcome.ratio("on", "off", "elapsed_s")
+    document["bars"].append(result.absolute_bar("recording on / off by the copy's own clock", "", told, None))
     return document
-
-
-def by_its_own_clock(outcome):
-    """For information: the copy alone, without start-up and without finishing the recording after it."""
-    own = {name: [done["samples"][name].get("own", {}).get("elapsed_s") for done in outcome.rounds] for name in ("on", "off")}
-    if not all(own["on"] + own["off"]):
-        return []
-    ratios = statistics.ratios(own["on"], own["off"])
-    return [result.absolute_bar("recording on / off by the copy's own clock", "", statistics.summary(ratios), None)]

@@ -25,7 +25,7 @@ def server_counts(direction, size_bytes, bench):
     except NotRun as reason:
         absent.append({"name": "raw-crc", "label": raw.label(True), "reason": str(reason)})
     plan = Plan(least=3, most=4, seconds=8) if bench.quick else Plan(least=10, most=20, seconds=25)
-    outcome = pairs.run(cast, plan, "servers-4", bench.note, bench.memory(size_bytes))
+    outcome = pairs.run(bench, cast, plan, "servers-4", Amount(size_bytes, "bytes"), bench.memory(size_bytes))
     bars = [Bar(subject.name) for subject in cast if subject.name != "servers-4"]
-    document = result.of_pairs(outcome, cast, "servers-4", Amount(size_bytes, "bytes"), bars)
+    document = result.of_pairs(outcome, cast, "servers-4", bars)
     return {**document, "absent": absent}

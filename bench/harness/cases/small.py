@@ -51,8 +51,8 @@ def small_files(direction, bench):
         after=lambda run: check_tree(copied(run), tree, run),
     )
     plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=10, most=20, seconds=40)
-    outcome = pairs.run([thalweg, plain], plan, "thalweg", bench.note)
-    return result.of_pairs(outcome, [thalweg, plain], "thalweg", Amount(count, "files"), [Bar("cp")])
+    outcome = pairs.run(bench, [thalweg, plain], plan, "thalweg", Amount(count, "files"))
+    return result.of_pairs(outcome, [thalweg, plain], "thalweg", [Bar("cp")])
 
 
 def check_in(store, name, tree, run):

@@ -7,7 +7,6 @@ statistics of its programs and the reader's CPU time), how many bytes an event t
 
 import contextlib
 import glob
-import itertools
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench.harness import pairs, result, statistics
+from bench.harness import pairs, result
 from bench.harness.bench import GIB, MIB, whole
 from bench.harness.command import timed
 from bench.harness.pairs import Plan, Subject
@@ -35,6 +34,8 @@ ASKED = {
     "syscall": {"python": (0.95, None), "c": (None, None), "copy": (0.98, None)},
 }
 MOST_CPU_SHARE = 0.01
+# What a recording says of its own cost, run by run.
+OWN_FIGURES = ["cpu_share", "dropped", "bytes_per_event"]
 
 
 class Work:
@@ -62,7 +63,7 @@ def loop(name, bench):
         words = [sys.executable, os.path.join(LOOPS, "readwrite.py")]
     probe = 100_000
     timed([*words, source, sink, str(probe)])
-    once = timed([*words, source, sink, str(probe)]).wall_s
+    once = timed([*words, source, sink, str(probe)])
     seconds = 1.0 if bench.quick else LOOP_SECONDS
     times = max(probe, int(probe * seconds / once))
     amount = Amount(times * 2 * 4096, "bytes")
@@ -72,18 +73,12 @@ def loop(name, bench):
 def nfs(bench):
     """`nfs-cp` into NFS-Ganesha."""
     server, source = bench.server("nfs"), bench.source(copy_bytes(bench))
-    numbers, made = itertools.count(), []
-
-    def command(run, part=1):
-        made.append(f"watch-{run}-{next(numbers)}")
-        return ["nfs-cp", source, server.address(made[-1])]
+    # No two subjects' files have one name.
+    command = lambda run, part=1: ["nfs-cp", source, server.address(f"watch-{run}-{{name}}")]  # noqa: E731
 
     def after(run):
-        while made:
-            path = os.path.join(server.root, made[-1])
-            if os.path.exists(path):
-                server.remove(made[-1])
-            made.pop()
+        for path in glob.glob(os.path.join(server.root, f"watch-{run}-*")):
+            server.remove(os.path.basename(path))
 
     return Work("nfs", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(server.process.pid)])
 
@@ -116,7 +111,7 @@ def store(bench):
         except Broken:
             pass
 
-    return Work("store", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(running.server.pid)])
+    return Work("store", "copy", Amount(copy_bytes(bench), "bytes"), command, after, also=lambda: [str(running.process.pid)])
 
 
 def copy_bytes(bench):
@@ -137,13 +132,14 @@ def watching(work_name, bench):
     names = ("lean",) if work.name == "c" else ("lean", "syscall")
     tiers = [tier_subject(bench, work, thalweg, tier, told) for tier in names]
     plan = Plan(least=3, most=5, seconds=20) if bench.quick else Plan(least=5, most=16, seconds=45, narrow=0.04)
-    outcome = pairs.run([alone, *tiers], plan, "alone", bench.note, bench.memory(copy_bytes(bench) if work.kind == "copy" else 64 * MIB))
-    document = result.of_pairs(outcome, [alone, *tiers], "alone", work.amount, [])
-    own = {one.name: [done["samples"][one.name]["own"]["elapsed_s"] for done in outcome.rounds] for one in [alone, *tiers]}
+    memory = bench.memory(copy_bytes(bench) if work.kind == "copy" else 64 * MIB)
+    outcome = pairs.run(bench, [alone, *tiers], plan, "alone", work.amount, memory, [(tier, "alone") for tier in names])
+    document = result.of_pairs(outcome, [alone, *tiers], "alone", [])
     for tier in names:
         median, low = ASKED[tier].get(work.kind) or ASKED[tier][work.name]
-        document["bars"].append(ratio_bar(f"{work.name}: recorded ({tier}) / alone, the command's own time", own, tier, median, low))
-    document["bars"] += own_cost(work, told)
+        document["bars"].append(ratio_bar(f"{work.name}: recorded ({tier}) / alone, the command's own time", outcome, tier, median, low))
+    for tier in names:
+        document["bars"] += own_cost(work, tier, outcome.of(tier)["figures"])
     document["recorder"] = told
     others = other_tools(bench, work)
     if others:
@@ -155,10 +151,12 @@ def subject(work, name, label, prefix, after=lambda run: None):
     """The work behind a prefix: whatever watches it."""
 
     def check(run):
-        after(run)
+        numbers = after(run)
         work.after(run)
+        return numbers
 
-    return Subject(name, label, command=lambda run: [*prefix(run), *work.lap(run)], after=check, own=last_line)
+    command = lambda run: [*prefix(run), *work.lap(run)]  # noqa: E731
+    return Subject(name, label, command, after=check, own=last_line, figures=["elapsed_s"])
 
 
 def tier_subject(bench, work, thalweg, tier, told):
@@ -169,11 +167,17 @@ def tier_subject(bench, work, thalweg, tier, told):
         return [thalweg, "record", "-o", kept(run), "--tier", tier, *also, "--"]
 
     def after(run):
-        if run > 0 and os.path.exists(kept(run)):
-            told.setdefault(tier, []).append(of_recording(kept(run)))
-        files.remove(kept(run))
+        try:
+            found = of_recording(kept(run))
+        finally:
+            files.remove(kept(run))
+        if run > 0:
+            told.setdefault(tier, []).append(found)
+        return {key: found[key] for key in OWN_FIGURES}
 
-    return subject(work, tier, f"recorded, tier {tier}", prefix, after)
+    recorded = subject(work, tier, f"recorded, tier {tier}", prefix, after)
+    recorded.figures += OWN_FIGURES
+    return recorded
 
 
 def of_recording(path):
@@ -184,38 +188,33 @@ def of_recording(path):
     size = sum(os.path.getsize(one) for one in glob.glob(os.path.join(path, "**"), recursive=True) if os.path.isfile(one))
     wall_ns = (meta["end"] or 0) - meta["start"]
     cpu_ns = int(attributes.get("recorder.cpu_ns", 0))
+    events = int(attributes.get("recorder.events", 0))
     return {
         "wall_ns": wall_ns,
         "cpu_ns": cpu_ns,
-        "cpu_share": cpu_ns / (wall_ns * os.cpu_count()) if wall_ns and cpu_ns else None,
-        "events": int(attributes.get("recorder.events", 0)),
+        "cpu_share": cpu_ns / (wall_ns * os.cpu_count()),
+        "events": events,
         "size_bytes": size,
+        "bytes_per_event": size / max(events, 1),
         "dropped": meta["dropped_events"],
         "recorder": meta["recorder"],
     }
 
 
-def own_cost(work, told):
+def own_cost(work, tier, figures):
     """The recorder's CPU share by its own account, what was lost, and the size of an event."""
-    bars = []
-    for tier, runs in told.items():
-        shares = [run["cpu_share"] for run in runs if run["cpu_share"] is not None]
-        if shares:
-            summary = statistics.summary(shares)
-            wanted, met = (f"≤ {MOST_CPU_SHARE}", summary["median"] <= MOST_CPU_SHARE) if tier == "lean" else ("", None)
-            bars.append(result.absolute_bar(f"{work.name}: the recorder's share of the machine's CPU ({tier})", wanted, summary, met))
-        dropped = statistics.summary([float(run["dropped"]) for run in runs])
-        bars.append(result.absolute_bar(f"{work.name}: events lost ({tier})", "0", dropped, dropped["high"] == 0))
-        sizes = [run["size_bytes"] / run["events"] for run in runs if run["events"]]
-        if sizes:
-            bars.append(result.absolute_bar(f"{work.name}: bytes on disk per event ({tier})", "", statistics.summary(sizes), None))
-    return bars
+    share, dropped, size = (pairs.summary(figures[key]) for key in OWN_FIGURES)
+    wanted, met = (f"≤ {MOST_CPU_SHARE}", share["median"] <= MOST_CPU_SHARE) if tier == "lean" else ("", None)
+    return [
+        result.absolute_bar(f"{work.name}: the recorder's share of the machine's CPU ({tier})", wanted, share, met),
+        result.absolute_bar(f"{work.name}: events lost ({tier})", "0", dropped, dropped["high"] == 0),
+        result.absolute_bar(f"{work.name}: bytes on disk per event ({tier})", "", size, None),
+    ]
 
 
-def ratio_bar(title, own, name, median=None, low=None):
+def ratio_bar(title, outcome, name, median=None, low=None):
     """Time alone over time watched: the part of its speed that the command keeps."""
-    ratios = statistics.ratios(own[name], own["alone"])
-    summary = statistics.summary(ratios)
+    summary, _ = outcome.ratio(name, "alone", "elapsed_s")
     asked = [("≥", median), ("low end ≥", low)]
     wanted = ", ".join(f"{what} {least:.2f}" for what, least in asked if least is not None)
     met = None
@@ -246,12 +245,11 @@ def other_tools(bench, work):
     rounds = 2 if bench.quick else 3
     try:
         with tracefs():
-            outcome = pairs.run(subjects, Plan(least=rounds, most=rounds, seconds=600), "alone", bench.note)
+            outcome = pairs.run(bench, subjects, Plan(least=rounds, most=rounds, seconds=600), "alone", work.amount, pairs=[(one.name, "alone") for one in subjects[1:]])
     except Broken as reason:
         bench.note(f"other tools: {reason}")
         return []
-    own = {one.name: [done["samples"][one.name]["own"]["elapsed_s"] for done in outcome.rounds] for one in subjects}
-    return [ratio_bar(f"{work.name}: under {one.name} / alone", own, one.name) for one in subjects[1:]]
+    return [ratio_bar(f"{work.name}: under {one.name} / alone", outcome, one.name) for one in subjects[1:]]
 
 
 @contextlib.contextmanager
@@ -272,7 +270,7 @@ HISTOGRAM = "tracepoint:raw_syscalls:sys_enter { @at[tid] = nsecs; } tracepoint:
 def bpftrace_subject(work, name, words):
     """A histogram of the lengths of all system calls."""
     command = lambda run: [*words, " ".join([sys.executable, *work.lap(run)]), "-e", HISTOGRAM]  # noqa: E731
-    return Subject(name, name, command=command, after=work.after, own=last_line)
+    return Subject(name, name, command=command, after=work.after, own=last_line, figures=["elapsed_s"])
 
 
 def last_line(text):
@@ -309,8 +307,7 @@ def untracked(bench):
     beside = subject(work, "beside", "another program recorded", lambda run: [], after=end)
     beside.before = begin
     plan = Plan(least=3, most=5, seconds=20) if bench.quick else Plan(least=5, most=12, seconds=80, narrow=0.02)
-    outcome = pairs.run([alone, beside], plan, "alone", bench.note)
-    document = result.of_pairs(outcome, [alone, beside], "alone", work.amount, [])
-    own = {one.name: [done["samples"][one.name]["own"]["elapsed_s"] for done in outcome.rounds] for one in (alone, beside)}
-    document["bars"].append(ratio_bar("a C loop beside a recording of something else / alone", own, "beside", 0.99, None))
+    outcome = pairs.run(bench, [alone, beside], plan, "alone", work.amount, pairs=[("beside", "alone")])
+    document = result.of_pairs(outcome, [alone, beside], "alone", [])
+    document["bars"].append(ratio_bar("a C loop beside a recording of something else / alone", outcome, "beside", 0.99, None))
     return document

@@ -4,7 +4,6 @@
 //! ([`failure`]). **Never:** a rule about layouts, causes or copies: those are the crates' it calls. One verb is one file in
 //! [`verbs`], and one line in its list.
 
-mod bench_page;
 mod recordings;
 mod stores;
 mod terminal;

@@ -62,12 +62,12 @@ pub struct Residency {
     pub by: &'static str,
 }
 
-/// Puts the files' data on media, asks the kernel to drop it from the page cache, and asks whether it
+/// Makes the files' data durable, asks the kernel to drop it from the page cache, and asks whether it
 /// did. An error only if a file cannot be opened or synced; pages that stay are a [`CacheState`].
 pub fn evict<P: AsRef<Path>>(paths: &[P]) -> Result<CacheState> {
     for path in paths {
         let (path, file) = open(path.as_ref())?;
-        rustix::fs::fdatasync(&file).map_err(|e| Error::file(path, "putting its data on media")(e.into()))?;
+        rustix::fs::fdatasync(&file).map_err(|e| Error::file(path, "making its data durable")(e.into()))?;
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|e| Error::file(path, "advising to drop its cache")(e.into()))?;
     }
     verdict(paths, |r| r.resident_pages == 0, "stay resident", |by| CacheState::VerifiedEmpty { by })
@@ -178,14 +178,6 @@ fn mincore(file: &File, size: u64, page: u64) -> std::io::Result<u64> {
     Ok(resident)
 }
 
-/// Drops the whole machine's clean caches (pages, directory entries, inodes), after a `sync`. It needs
-/// root and slows down everybody on the machine, so nothing here calls it unasked.
-pub fn drop_all_caches() -> Result<()> {
-    let path = Path::new("/proc/sys/vm/drop_caches");
-    rustix::fs::sync();
-    std::fs::write(path, "3\n").map_err(Error::file(path, "dropping every cache (it needs root)"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +195,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let directory = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         let path = file_of(directory.path(), 3 * 1024 * 1024 + 17);
-        if crate::FileSystem::of(directory.path()).is_ok_and(|f| f.kind == "tmpfs" || f.kind == "overlay") {
+        if crate::machine::FileSystem::of(directory.path()).is_ok_and(|f| f.kind == "tmpfs" || f.kind == "overlay") {
             println!("SKIPPED: the build directory is on a file system that keeps its pages");
             return;
         }
@@ -231,7 +223,7 @@ mod tests {
     #[test]
     fn pages_that_stay_are_never_called_evicted() {
         let shm = Path::new("/dev/shm");
-        if !crate::FileSystem::of(shm).is_ok_and(|f| f.kind == "tmpfs") {
+        if !crate::machine::FileSystem::of(shm).is_ok_and(|f| f.kind == "tmpfs") {
             println!("SKIPPED: /dev/shm is not a tmpfs here");
             return;
         }

@@ -43,32 +43,50 @@ pub enum Error {
         /// Why not.
         problem: &'static str,
     },
-    /// One run of one arm failed, so the pair it belongs to has no ratio.
-    #[error("{experiment}: {arm}, run {run}: {source}")]
-    Arm {
-        /// The experiment's name.
-        experiment: String,
-        /// The arm's name.
-        arm: String,
-        /// Which round it was, from 1; 0 is a warm-up.
-        run: usize,
+    /// A run failed, and the plan says that this ends the measurement.
+    #[error("{plan}: {what}, run {repeat}: {source}")]
+    Run {
+        /// Which plan.
+        plan: String,
+        /// What was run.
+        what: String,
+        /// In which repetition, from 1; 0 is a warm-up.
+        repeat: usize,
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The experiment cannot be run as it was put together.
-    #[error("{experiment}: {problem}")]
-    Experiment {
-        /// The experiment's name.
-        experiment: String,
+    /// A plan cannot be run as it was put together.
+    #[error("{plan}: {problem}")]
+    Plan {
+        /// Which plan.
+        plan: String,
         /// What is wrong with it, and what was expected.
         problem: String,
     },
+    /// A raw log that cannot be gone on with, or is none.
+    #[error("{0}")]
+    Log(String),
+    /// Something at a worker failed, or the worker did.
+    #[error("node {node}: {problem}")]
+    Worker {
+        /// The host's name.
+        node: String,
+        /// What it said.
+        problem: String,
+    },
+    /// Somebody asked to stop; the log has every run that was made.
+    #[error("stopped; what was measured is kept: give --resume to go on")]
+    Stopped,
 }
 
 impl Error {
     pub(crate) fn file(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::File { path, doing, source }
+    }
+
+    pub(crate) fn worker(node: &str, problem: impl std::fmt::Display) -> Error {
+        Error::Worker { node: node.to_owned(), problem: problem.to_string() }
     }
 }
 

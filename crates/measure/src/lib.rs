@@ -1,41 +1,76 @@
-//! Honest measurement: what is compared is run in turn, pair by pair, until the interval is narrow
-//! enough, and everything needed to doubt the figure is kept beside it.
+//! Honest measurement: what is compared is run in turn, repetition by repetition, and everything needed to doubt a figure is kept
+//! beside it.
 //!
-//! **In:** an [`Experiment`] with two or more [`Arm`]s, each a command or a closure. **Out:** an
-//! [`Outcome`]: every raw time, medians and paired ratios with 95 % intervals, the state of the caches
-//! as it was *verified*, the machine, as JSON and as a Markdown table. **Never:** a mean of ratios, a
-//! ratio of times from different hours, a cache that is merely believed to be empty.
+//! **In:** a [`Plan`] of points and subjects, and who runs them ([`Subjects`]: commands, closures, workers on other machines). **Out:**
+//! every run in a log that can be gone on with, medians and paired ratios with 95 % intervals ([`Runs`]), the state of the caches as it
+//! was *verified*, the machine. **Never:** a mean of ratios, a ratio of times from different hours, a cache that is merely believed to
+//! be empty; a judgement; anything of what is measured.
+//!
+//! | to | see |
+//! |---|---|
+//! | say what is run, in which order, how often | [`Plan`] |
+//! | run it, keep every run, go on where it was stopped | [`measure`] |
+//! | turn runs into figures | [`Runs`], [`estimate`], [`fit_line`] |
+//! | have commands compared, by a plan that is a JSON document | [`CommandPlan`] |
+//! | have processes on other machines do the work | [`Workers`] |
+//!
+//! # How to write a plan
+//!
+//! 1. Say what a *point* is (what is varied) and what a *subject* is (what is compared there), and what one run gives: a *sample*. All
+//!    three are plain types that serialise; a sample holds raw times and counts, never a figure made of them.
+//! 2. Put every subject at every point into a [`Case`]; those that need the same fixture (a store, a directory) are one [`Batch`].
+//! 3. Write [`Subjects`]: `run` does one case once and times only what is to be compared; `set_up` and `take_down` make and remove the
+//!    batch's fixture; `is_enough` ends a batch early (a narrow interval, or a rule of your own: a tuner's).
+//! 4. Name in the [`Header`] what must be equal for runs to belong together; call [`measure`] with a log and an [`Observer`].
+//! 5. Make figures of the runs: [`Runs::estimate`] for a median with its interval, [`Runs::ratio`] for one subject against another,
+//!    pair by pair within a repetition.
 //!
 //! ```
-//! use thalweg_measure::{Arm, Experiment, Stop};
+//! use thalweg_measure::{Batch, Case, Closures, Header, Limits, OnFailure, Plan, measure};
 //!
-//! let outcome = Experiment::new("adding up")
-//!     .arm(Arm::closure("forward", || { std::hint::black_box((0..5_000_u64).sum::<u64>()); Ok(()) }))
-//!     .arm(Arm::closure("backward", || { std::hint::black_box((0..5_000_u64).rev().sum::<u64>()); Ok(()) }))
-//!     .compare("forward", "backward")
-//!     .stop(Stop { least_pairs: 3, most_pairs: 3, ..Stop::default() })
-//!     .run()?;
-//! assert_eq!(outcome.comparisons[0].pairs.len(), 3);
-//! println!("{}", outcome.markdown());
+//! let cases = [10_u64, 1_000].into_iter().flat_map(|point| ["forward", "backward"].map(|s| Case { point, subject: s.to_owned(), repeat: 5 }));
+//! let batches = vec![Batch { name: "sums".into(), cases: cases.collect() }];
+//! let (header, on_failure) = (Header::new("sums", "adding up"), OnFailure::End);
+//! let plan = Plan { header, batches, limits: Limits::default(), warm_up: true, on_failure, seed: 1 };
+//! let mut subjects = Closures::new(|case: &Case<u64, String>, _| {
+//!     let begun = std::time::Instant::now();
+//!     let sum: u64 = if case.subject == "forward" { (0..case.point).sum() } else { (0..case.point).rev().sum() };
+//!     std::hint::black_box(sum);
+//!     Ok(begun.elapsed().as_secs_f64())
+//! });
+//! let measured = measure(&plan, None, &mut subjects, &())?;
+//! let (ratio, pairs) = measured.runs.ratio(&1_000, &"forward".into(), &"backward".into(), |seconds| [*seconds]).unwrap();
+//! assert_eq!((ratio.values, pairs.len()), (5, 5));
 //! # Ok::<(), thalweg_measure::Error>(())
 //! ```
 
-pub mod cache;
-pub mod ceiling;
-pub mod command;
-pub mod error;
-pub mod experiment;
-pub mod fit;
-pub mod machine;
-pub mod markdown;
-pub mod outcome;
-pub mod statistics;
+#![warn(unreachable_pub)]
 
-pub use cache::{CacheState, drop_all_caches, evict, warm};
+mod cache;
+pub mod ceiling;
+mod command;
+mod commands;
+mod engine;
+mod error;
+mod fit;
+mod log;
+mod machine;
+mod markdown;
+mod plan;
+mod runs;
+mod statistics;
+mod workers;
+
+pub use cache::{CacheState, evict, residency, warm};
 pub use command::{Process, Usage, cpu_time_of};
+pub use commands::{CommandPlan, Outcome};
+pub use engine::{Closures, Failure, Measured, MeasuredBy, Observer, Progress, StopReason, Subjects, measure};
 pub use error::{Error, Result};
-pub use experiment::{Arm, Experiment, Order, Stop};
 pub use fit::{Fit, fit_line};
-pub use machine::{FileSystem, Machine};
-pub use outcome::{ArmResult, Comparison, Outcome, Run, StopReason};
-pub use statistics::{Estimate, median, median_interval, paired_ratio};
+pub use log::check_log;
+pub use machine::Machine;
+pub use markdown::{cell, not_measured};
+pub use plan::{Batch, Case, Header, Key, Limits, OnFailure, Plan};
+pub use runs::{Run, Runs, estimate};
+pub use statistics::{Estimate, median};
+pub use workers::{Host, Start, Workers, serve};

@@ -12,10 +12,10 @@
 use serde::{Deserialize, Serialize};
 
 /// How often a sample is drawn again.
-pub const RESAMPLES: usize = 4_000;
+pub(crate) const RESAMPLES: usize = 4_000;
 
 /// How sure an interval is meant to be.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A median with its bootstrap 95 % interval. The unit is that of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ fn median_in_place(values: &mut [f64]) -> f64 {
 }
 
 /// The median of `values` with its interval; `None` of no values. Equal seeds give equal intervals.
-pub fn median_interval(values: &[f64], seed: u64) -> Option<Estimate> {
+pub(crate) fn median_interval(values: &[f64], seed: u64) -> Option<Estimate> {
     let middle = median(values)?;
     let mut random = SplitMix(seed);
     let mut drawn = vec![0.0; values.len()];
@@ -86,7 +86,7 @@ pub fn median_interval(values: &[f64], seed: u64) -> Option<Estimate> {
 /// `of`'s. Both slices hold seconds, pair by pair. `None` when they differ in length or are empty.
 ///
 /// The second value is the ratio of each pair.
-pub fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Estimate, Vec<f64>)> {
+pub(crate) fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Estimate, Vec<f64>)> {
     if of_s.len() != to_s.len() {
         return None;
     }

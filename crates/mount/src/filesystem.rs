@@ -24,7 +24,7 @@ use thalweg_store::limits;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::LockClient;
 use thalweg_store::protocol::metadata::Place;
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// A store as a file system.
 pub(crate) struct FileSystem {
@@ -65,7 +65,7 @@ pub(crate) struct FileSystem {
     /// For what an errno does not say.
     pub log: Log,
     /// How threads record; off unless the mount records itself.
-    pub mode: Mode,
+    pub mode: TraceHandle,
 }
 
 /// What reads directories.

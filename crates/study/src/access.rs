@@ -4,7 +4,7 @@
 //! rank, one after the other, so transfer `t` of block `s` of rank `r` of `n` is at `(s × n + r) × block + t × transfer`. With a file
 //! for each rank it is at `s × block + t × transfer` of the rank's own. One segment is IOR's *segmented* access; blocks of one transfer
 //! are its *strided* one; a random order is the same transfers, shuffled. `b_eff_io`'s patterns are the same arithmetic with other
-//! numbers (see [`crate::pattern`]).
+//! numbers (see [`crate::layout`]).
 //!
 //! Where IOR demands that transfers divide blocks, here the last transfer of a block is shorter.
 
@@ -54,7 +54,7 @@ pub struct Access {
 }
 
 /// More transfers than this of one rank are refused: shuffling needs a list of them.
-pub const MOST_TRANSFERS: u64 = 1 << 24;
+pub(crate) const MOST_TRANSFERS: u64 = 1 << 24;
 
 impl Access {
     /// Checks the numbers.

@@ -15,26 +15,15 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Something on a node failed.
-    #[error("node {node}: {problem}")]
-    Node {
-        /// Its label.
-        node: String,
-        /// What it said.
-        problem: String,
-    },
     /// The study cannot be made as it was asked for.
     #[error("{0}")]
     Choice(String),
     /// The store.
     #[error(transparent)]
     Store(#[from] thalweg_store::Error),
-    /// A measurement.
+    /// A measurement: a node, the log, or somebody who wants to stop.
     #[error(transparent)]
     Measure(#[from] thalweg_measure::Error),
-    /// Somebody asked to stop; what was measured is kept.
-    #[error("stopped; what was measured is kept: give --resume to go on")]
-    Stopped,
 }
 
 impl Error {
@@ -43,8 +32,9 @@ impl Error {
         move |source| Error::File { path, doing, source }
     }
 
-    pub(crate) fn node(node: &str, problem: impl std::fmt::Display) -> Error {
-        Error::Node { node: node.to_owned(), problem: problem.to_string() }
+    /// Whether somebody wanted to stop; what was measured is kept.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Error::Measure(thalweg_measure::Error::Stopped))
     }
 }
 

@@ -22,7 +22,7 @@ use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{Attributes, FileKind, Place};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it
 /// is told must not be old.
@@ -57,7 +57,7 @@ impl Mount {
         let log = Log::new(options.log.as_deref())?;
         let store = reach(&options)?;
         let recording = options.record.as_ref().map(|to| Recording::start(to, &options, &store.names, &store.data)).transpose()?;
-        let mode = recording.as_ref().map_or(Mode::off(), Recording::mode);
+        let mode = recording.as_ref().map_or(TraceHandle::off(), Recording::mode);
         let (device, write_bytes) = mount(&mountpoint, &options).map_err(|e| MountError::at(&mountpoint, e))?;
         let files = file_system(options, store, Arc::clone(&device), log, mode);
         let requests = Arc::new(Requests::new(files, write_bytes));
@@ -137,7 +137,7 @@ fn mount(mountpoint: &Path, options: &Options) -> std::io::Result<(Arc<Device>, 
     Ok((device, write_bytes))
 }
 
-fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, mode: Mode) -> FileSystem {
+fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, mode: TraceHandle) -> FileSystem {
     let Reached { names, data, root } = store;
     FileSystem {
         table: InodeTable::new(&root, options.inode_limit),

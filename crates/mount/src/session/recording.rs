@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_store::client::{DataClient, Store};
 use thalweg_store::copy::Recorder;
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_trace::{About, Begun, Mode, ObjectKind, SpanKind, Time, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectKind, SpanKind, Time, Tracer};
 
 /// A recording that is being made.
 pub(super) struct Recording {
@@ -34,7 +34,7 @@ impl Recording {
     }
 
     /// How threads record.
-    pub(super) fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> TraceHandle {
         self.recorder.mode.clone()
     }
 
@@ -49,21 +49,21 @@ impl Recording {
 
 /// A request's span, begun.
 pub(super) struct Tracing {
-    begun: Begun,
+    begun: OpenSpan,
     kind: SpanKind,
     offset_bytes: Option<u64>,
     size_bytes: Option<u64>,
 }
 
 /// Begins the wait for the next request.
-pub(super) fn wait(tracer: &mut Tracer) -> Option<Begun> {
+pub(super) fn wait(tracer: &mut Tracer) -> Option<OpenSpan> {
     tracer.is_on().then(|| tracer.begin())
 }
 
 /// Ends it. Whoever makes requests is not recorded, so it is a pause of theirs.
-pub(super) fn waited(tracer: &mut Tracer, begun: Option<Begun>) {
+pub(super) fn waited(tracer: &mut Tracer, begun: Option<OpenSpan>) {
     if let Some(begun) = begun {
-        tracer.end(begun, SpanKind::WaitTimer, About::default());
+        tracer.end(begun, SpanKind::WaitTimer, SpanFields::default());
     }
 }
 
@@ -98,6 +98,6 @@ pub(super) fn end(files: &FileSystem, tracer: &mut Tracer, tracing: Option<Traci
         state.object
     });
     let size_bytes = if kind == SpanKind::FileRead { Some(moved_bytes as u64) } else { size_bytes };
-    let about = About { object, offset_bytes, size_bytes, result: Some(-i64::from(errno)), ..About::default() };
+    let about = SpanFields { object, offset_bytes, size_bytes, result: Some(-i64::from(errno)), ..SpanFields::default() };
     tracer.end(begun, kind, about);
 }

@@ -17,7 +17,7 @@ use std::io::IoSlice;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use thalweg_layout::Distribution;
-use thalweg_trace::{About, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {
@@ -328,7 +328,7 @@ impl Outgoing<'_> {
         self.payload.iter().for_each(|piece| crc.update(piece));
         let crc = if self.payload.is_empty() { 0 } else { crc.finish() };
         if !self.payload.is_empty() {
-            tracer.end(checking, SpanKind::AppChecksum, About { parent, ..About::default() });
+            tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, ..SpanFields::default() });
         }
         connection.post(tracer, parent, Kind::Io, &self.request, &self.payload, crc).map(drop)
     }

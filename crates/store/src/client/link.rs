@@ -10,7 +10,7 @@ use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Idle connections kept for each server.
 const IDLE: usize = 16;
@@ -19,7 +19,7 @@ const IDLE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct SessionOf {
     /// Our end of it.
-    pub mode: Mode,
+    pub mode: TraceHandle,
     /// Its number at the server.
     pub session: u32,
 }
@@ -158,8 +158,8 @@ impl Link {
     }
 
     /// The recording that connections made from now on are part of.
-    pub(crate) fn mode(&self) -> Mode {
-        self.recording.lock().as_ref().map_or_else(Mode::off, |recording| recording.mode.clone())
+    pub(crate) fn mode(&self) -> TraceHandle {
+        self.recording.lock().as_ref().map_or_else(TraceHandle::off, |recording| recording.mode.clone())
     }
 
     /// One call, on whatever connection. If an idle one turns out to be dead, once more on a new one: every request to an

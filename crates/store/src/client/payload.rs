@@ -6,7 +6,7 @@ use crate::protocol::io::IoReply;
 use crate::wire::{Connection, Reply, unexpected};
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_layout::{FlowBuffer, Layout};
-use thalweg_trace::{About, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// The pieces of a flow buffer in memory that begins at logical offset `base`, in their order.
 pub(super) fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut [u8], base: u64) -> Vec<IoSliceMut<'a>> {
@@ -49,7 +49,7 @@ pub(super) fn receive(
             }
         }
         connection.receive_pieces(&header, &mut wanted)?;
-        let about = About { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..About::default() };
+        let about = SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
         tracer.end(receiving, SpanKind::NetReceive, about);
     }
     connection.completed(tracer, reply, size_bytes);
@@ -61,7 +61,7 @@ pub(super) fn receive(
         piece[have..].fill(0);
         left -= have;
     }
-    tracer.end(checking, SpanKind::AppChecksum, About { parent, size_bytes, ..About::default() });
+    tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, size_bytes, ..SpanFields::default() });
     if header.payload_bytes > 0 && crc.finish() != header.payload_crc {
         return Err(damaged(header.payload_bytes as usize));
     }

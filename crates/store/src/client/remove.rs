@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Requests in flight at a time.
 const IN_FLIGHT: usize = 4;
@@ -53,7 +53,7 @@ type Outcomes = Vec<Result<(), Error>>;
 pub struct Remover {
     order: Ordering,
     names: MetadataClient,
-    mode: Mode,
+    mode: TraceHandle,
     /// From the first request on.
     threads: Option<Threads>,
     in_flight: usize,
@@ -63,7 +63,7 @@ pub struct Remover {
 
 impl Remover {
     /// Removes from the store with these names.
-    pub fn new(names: MetadataClient, mode: &Mode, force: bool) -> Remover {
+    pub fn new(names: MetadataClient, mode: &TraceHandle, force: bool) -> Remover {
         Remover { order: Ordering::default(), names, mode: mode.clone(), threads: None, in_flight: 0, force }
     }
 
@@ -185,7 +185,7 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(names: &MetadataClient, mode: &Mode) -> Threads {
+    fn start(names: &MetadataClient, mode: &TraceHandle) -> Threads {
         let (requests, taken) = sync_channel::<Vec<Name>>(0);
         let (answered, answers) = channel();
         let taken = Arc::new(Mutex::new(taken));

@@ -17,7 +17,7 @@ use crate::protocol::io::{Durability, IoReply, IoRequest};
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::{BTreeMap, VecDeque};
 use thalweg_layout::FlowBuffer;
-use thalweg_trace::{About, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// Flow buffers posted and unanswered on a connection.
 const DEPTH: usize = 4;
@@ -225,7 +225,7 @@ impl Direction for Writing<'_> {
     fn post(&mut self, connection: &mut Connection, tracer: &mut Tracer, buffer: FlowBuffer) -> Result<()> {
         let checking = tracer.begin();
         let (pieces, crc) = gather(self.file.layout(), buffer, self.bytes, self.base);
-        tracer.end(checking, SpanKind::AppChecksum, About { size_bytes: Some(buffer.length), ..About::default() });
+        tracer.end(checking, SpanKind::AppChecksum, SpanFields { size_bytes: Some(buffer.length), ..SpanFields::default() });
         let (datafile, durability) = (self.file.datafile(buffer.datafile), self.durability);
         let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability };
         connection.post(tracer, None, Kind::Io, &request, &pieces, crc).map(drop)

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use thalweg_layout::FlowBuffers;
-use thalweg_trace::{Mode, ObjectId, ObjectKind, SpanId, Tracer};
+use thalweg_trace::{TraceHandle, ObjectId, ObjectKind, SpanId, Tracer};
 
 /// Where bytes come from.
 pub(super) enum From {
@@ -83,7 +83,7 @@ pub(super) fn sink_name(sink: &Sink) -> String {
 }
 
 /// Opens the source, and names it in the recording.
-pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Result<OpenSource> {
+pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer) -> Result<OpenSource> {
     let name = source_name(&job.source);
     let named = |size: Option<u64>| {
         let mut attributes = vec![("to", sink_name(&job.sink))];
@@ -127,7 +127,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &Mode, tracer: &mut Tracer) -> Re
 }
 
 /// Opens the sink under its `.partial` name.
-pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &Mode, tracer: &mut Tracer, look_first: bool) -> Result<To> {
+pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, tracer: &mut Tracer, look_first: bool) -> Result<To> {
     Ok(match &job.sink {
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
@@ -203,7 +203,7 @@ impl StoreEnd {
     }
 
     /// Starts the threads.
-    pub(super) fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &Mode) -> Result<()> {
+    pub(super) fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &TraceHandle) -> Result<()> {
         let options = EngineOptions {
             name: "connection",
             depth,

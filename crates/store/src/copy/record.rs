@@ -7,13 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, Mode, RecordingWriter, Role, Sink, Time, machine};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, TraceHandle, RecordingWriter, Role, Sink, Time, machine};
 
 /// A recording being made.
 pub struct Recorder {
     writer: Arc<RecordingWriter>,
     /// How threads of this process record: give it to each as its tracer.
-    pub mode: Mode,
+    pub mode: TraceHandle,
     /// Sessions at I/O servers, each with the connection that keeps it alive.
     sessions: Vec<(String, Connection, u32)>,
     /// Sessions at metadata services.
@@ -103,7 +103,7 @@ impl Recorder {
             attributes: Vec::new(),
         };
         let writer = RecordingWriter::create(&recording.path, meta).map_err(failure)?;
-        let mode = Mode::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let mode = TraceHandle::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         for row in numbers.rows {
             mode.event(Event::Host(row));
         }
@@ -150,7 +150,7 @@ impl Recorder {
         for (store, session) in std::mem::take(&mut self.at_names) {
             let fetched = store.names.with_connection(&mut |connection| {
                 dropped_events += connection.record_fetch(session, &mut take)?;
-                connection.record(&Mode::off(), 0);
+                connection.record(&TraceHandle::off(), 0);
                 Ok(())
             });
             if fetched.is_err() {

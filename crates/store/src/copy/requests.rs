@@ -9,7 +9,7 @@ use crate::sync::{Condvar, Mutex};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use thalweg_trace::{About, Mode, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{SpanFields, TraceHandle, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the requests of a copy share.
 pub(super) struct Requests<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Requests<'a> {
     pub sink: &'a To,
     pub chosen: Chosen,
     pub control: &'a Control,
-    pub mode: Mode,
+    pub mode: TraceHandle,
     reading: Mutex<Reading>,
     writing: Mutex<Writing>,
     /// Its turn to write has come for somebody.
@@ -60,7 +60,7 @@ struct Part {
 }
 
 impl<'a> Requests<'a> {
-    pub(super) fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: Mode) -> Requests<'a> {
+    pub(super) fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: TraceHandle) -> Requests<'a> {
         Requests {
             source,
             sink,
@@ -104,7 +104,7 @@ impl<'a> Requests<'a> {
                     self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
                 }
                 if over && (self.is_stopping() || self.reading.lock().at_end) {
-                    tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
+                    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
                     return Ok(());
                 }
             }
@@ -183,7 +183,7 @@ impl<'a> Requests<'a> {
             self.buffered_write(tracer, memory, part, span)?;
         }
         let about =
-            About { object: self.source.object, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
+            SpanFields { object: self.source.object, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(true)
     }
@@ -203,7 +203,7 @@ impl<'a> Requests<'a> {
             None => {
                 let waiting = tracer.begin();
                 let reading = self.reading.lock();
-                let about = About { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..About::default() };
+                let about = SpanFields { waker_track: reading.last, parent: fill.and_then(|f| f.1), ..SpanFields::default() };
                 tracer.end(waiting, SpanKind::WaitLock, about);
                 reading
             }
@@ -220,7 +220,7 @@ impl<'a> Requests<'a> {
                 let filling = tracer.begin();
                 let length = read_pipe(bytes, || self.is_stopping())?;
                 let about =
-                    About { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..About::default() };
+                    SpanFields { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..SpanFields::default() };
                 tracer.end(filling, SpanKind::FileRead, about);
                 length
             }
@@ -271,12 +271,12 @@ impl<'a> Requests<'a> {
         let reading = tracer.begin();
         // SAFETY: the request's memory is this thread's until it is lent to a flow.
         source.read(unsafe { memory.part_mut(0..part.length as usize) }, part.offset)?;
-        let about = About {
+        let about = SpanFields {
             object: self.source.object,
             parent: span,
             offset_bytes: Some(part.offset),
             size_bytes: Some(part.length),
-            ..About::default()
+            ..SpanFields::default()
         };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(Some(part))
@@ -284,7 +284,7 @@ impl<'a> Requests<'a> {
 
     /// A part in memory to where it belongs.
     fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
-        let about = About { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..About::default() };
+        let about = SpanFields { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..SpanFields::default() };
         match self.sink {
             To::Store(end) => {
                 let endpoint = Endpoint::FromMemory(Arc::clone(memory), part.offset);
@@ -295,7 +295,7 @@ impl<'a> Requests<'a> {
                 let writing = tracer.begin();
                 // SAFETY: the flow that filled it has ended: the memory is this thread's.
                 sink.write(unsafe { memory.part(0..part.length as usize) }, part.offset)?;
-                tracer.end(writing, SpanKind::FileWrite, About { object: sink.object(), ..about });
+                tracer.end(writing, SpanKind::FileWrite, SpanFields { object: sink.object(), ..about });
                 Ok(())
             }
             To::Stdout => {
@@ -331,7 +331,7 @@ impl<'a> Requests<'a> {
         let waker_track = turn.last;
         drop(turn);
         if waited {
-            tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
+            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use thalweg_trace::{Mode, Time, Tracer};
+use thalweg_trace::{TraceHandle, Time, Tracer};
 
 /// Makes a copy.
 ///
@@ -23,7 +23,7 @@ pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
         return Err(Error::new(ErrorKind::Invalid, "neither end of the copy is in a store: one must be, as thal://HOST:PORT/path"));
     }
     let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
-    let mode = recorder.as_ref().map_or_else(Mode::off, |r| r.mode.clone());
+    let mode = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.mode.clone());
     let copied = copy(job, observer, &mode);
     let Some(recorder) = recorder else { return copied };
     let end = Time::now();
@@ -67,7 +67,7 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &Mode) -> Result<CopyOutcome> {
+fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Result<CopyOutcome> {
     let begun = Instant::now();
     let mut tracer = mode.thread("main");
     let random_access = matches!(
@@ -132,7 +132,7 @@ pub(super) fn large(
     sink: &To,
     chosen: Chosen,
     observer: &dyn CopyObserver,
-    mode: &Mode,
+    mode: &TraceHandle,
     tracer: &mut Tracer,
 ) -> Result<u64> {
     let from = if let From::Store(end) = &source.end { Some(end) } else { None };

@@ -5,7 +5,7 @@ use super::ends::{From, OpenSource, To};
 use crate::client::StoreFile;
 use crate::client::engine::flow::{Sink, Source};
 use crate::error::Result;
-use thalweg_trace::{About, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// The largest copy that is made this way.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
@@ -14,7 +14,7 @@ pub(super) const SMALL_BYTES: u64 = 1 << 20;
 pub(super) fn copy(source: &OpenSource, sink: &To, size_bytes: u64, sync: bool, tracer: &mut Tracer) -> Result<()> {
     let request = tracer.begin();
     let mut memory = vec![0; size_bytes as usize];
-    let about = About { parent: request.id(), offset_bytes: Some(0), size_bytes: Some(size_bytes), ..About::default() };
+    let about = SpanFields { parent: request.id(), offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
     let local: Option<&dyn Source> = match &source.end {
         From::Local(local) => Some(&**local),
         From::Memory(pattern) => Some(&**pattern),
@@ -23,7 +23,7 @@ pub(super) fn copy(source: &OpenSource, sink: &To, size_bytes: u64, sync: bool, 
     if let Some(local) = local {
         let reading = tracer.begin();
         local.read(&mut memory, 0)?;
-        tracer.end(reading, SpanKind::FileRead, About { object: source.object, ..about });
+        tracer.end(reading, SpanKind::FileRead, SpanFields { object: source.object, ..about });
     }
     if let From::Store(end) = &source.end {
         let file = StoreFile::new(std::sync::Arc::clone(&end.store.data), (*end.handle).clone());
@@ -40,11 +40,11 @@ pub(super) fn copy(source: &OpenSource, sink: &To, size_bytes: u64, sync: bool, 
         To::Local(local) => {
             let writing = tracer.begin();
             local.write(&memory, 0)?;
-            tracer.end(writing, SpanKind::FileWrite, About { object: local.object(), ..about });
+            tracer.end(writing, SpanKind::FileWrite, SpanFields { object: local.object(), ..about });
         }
         To::Null(_) | To::Stdout => {}
     }
-    let about = About { object: source.object, offset_bytes: Some(0), size_bytes: Some(size_bytes), ..About::default() };
+    let about = SpanFields { object: source.object, offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
     tracer.end(request, SpanKind::AppRequest, about);
     Ok(())
 }

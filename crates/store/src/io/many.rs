@@ -8,7 +8,7 @@ use crate::limits;
 use crate::protocol::io::{DatafileId, Durability, IoReply, Refusal};
 use crate::wire::Exchange;
 use std::sync::Arc;
-use thalweg_trace::{About, SpanKind};
+use thalweg_trace::{SpanFields, SpanKind};
 
 /// Bytes of all parts together.
 fn total(parts: &[(DatafileId, u64, u64)]) -> Result<u64> {
@@ -47,7 +47,7 @@ impl IoSession {
                 rest = others;
                 each.push(session.write_one(*id, *offset, bytes, durability));
             }
-            let about = About { size_bytes: Some(length), count: Some(writes.len() as u32), ..exchange.about() };
+            let about = SpanFields { size_bytes: Some(length), count: Some(writes.len() as u32), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Synced {
                 // After all are written: the disk has had the time to work on the first ones.
@@ -58,7 +58,7 @@ impl IoSession {
                         *done = server.target(*id).and_then(|target| target.sync(*id).map_err(|e| at_target(e, target)));
                     }
                 }
-                let about = About { count: Some(writes.len() as u32), ..exchange.about() };
+                let about = SpanFields { count: Some(writes.len() as u32), ..exchange.about() };
                 exchange.tracer.end(syncing, SpanKind::FileSync, about);
             }
             let verifier = session.server.verifier;
@@ -104,11 +104,11 @@ impl IoSession {
                 have += *read.as_ref().unwrap_or(&0);
                 each.push(read.map(|n| n as u64).map_err(|e| refusal(&e)));
             }
-            let about = About { size_bytes: Some(have as u64), count: Some(reads.len() as u32), ..exchange.about() };
+            let about = SpanFields { size_bytes: Some(have as u64), count: Some(reads.len() as u32), ..exchange.about() };
             exchange.tracer.end(reading, SpanKind::FileRead, about);
             let checking = exchange.tracer.begin();
             let crc = crc32c(&session.buffer[..have]);
-            exchange.tracer.end(checking, SpanKind::AppChecksum, About { size_bytes: Some(have as u64), ..exchange.about() });
+            exchange.tracer.end(checking, SpanKind::AppChecksum, SpanFields { size_bytes: Some(have as u64), ..exchange.about() });
             exchange.reply_checked(&IoReply::ReadMany(each), &session.buffer[..have], if have == 0 { 0 } else { crc })
         })
     }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use thalweg_trace::{About, ObjectId, ObjectKind, SpanKind};
+use thalweg_trace::{SpanFields, ObjectId, ObjectKind, SpanKind};
 
 /// How to run an I/O server.
 #[derive(Clone, Debug)]
@@ -192,7 +192,7 @@ impl Session for IoSession {
                     let target = self.server.target(id)?;
                     let allocating = exchange.tracer.begin();
                     target.allocate(id, offset, length, how).map_err(|e| at_target(e, target))?;
-                    let about = About { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+                    let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
                     exchange.tracer.end(allocating, SpanKind::FileOther, about);
                 }
                 exchange.reply(&IoReply::Written { verifier: self.server.verifier })
@@ -248,7 +248,7 @@ impl IoSession {
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
             datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
-            let about = About { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
+            let about = SpanFields { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Underway {
                 datafile.start_writeback(offset, length);
@@ -265,12 +265,12 @@ impl IoSession {
         let receiving = exchange.tracer.begin();
         self.buffer.resize(length as usize, 0);
         exchange.receive(&mut self.buffer)?;
-        let about = About { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
+        let about = SpanFields { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(receiving, SpanKind::NetReceive, about);
 
         let checking = exchange.tracer.begin();
         let found = crc32c(&self.buffer);
-        let about = About { size_bytes: Some(length), ..exchange.about() };
+        let about = SpanFields { size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         let expected = exchange.header().payload_crc;
         if length == 0 || expected == found {
@@ -297,11 +297,11 @@ impl IoSession {
             None => (0, None),
         };
         let size_bytes = Some(have as u64);
-        let about = About { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
+        let about = SpanFields { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
         exchange.tracer.end(reading, SpanKind::FileRead, about);
         let checking = exchange.tracer.begin();
         let crc = crc32c(&self.buffer[..have]);
-        let about = About { size_bytes, ..exchange.about() };
+        let about = SpanFields { size_bytes, ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         exchange.reply_checked(&IoReply::Read, &self.buffer[..have], crc)
     }
@@ -323,7 +323,7 @@ impl IoSession {
             true => target.existing(id)?.and_then(|datafile| self.name(exchange, id, &datafile)),
             false => None,
         };
-        let about = About { object, ..exchange.about() };
+        let about = SpanFields { object, ..exchange.about() };
         exchange.tracer.end(syncing, SpanKind::FileSync, about);
         Ok(())
     }

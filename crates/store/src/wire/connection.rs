@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Event, Host, HostId, IdSpace, Mode, ObjectId, RequestId, SpanId, SpanKind, Time, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, Event, Host, HostId, IdSpace, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Time, Tracer};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub struct Connection {
 struct Pending {
     request: u64,
     kind: Kind,
-    calling: Begun,
+    calling: OpenSpan,
     parent: Option<SpanId>,
 }
 
@@ -99,7 +99,7 @@ pub struct Reply<R> {
     pub header: Header,
     /// The request's number in the recording, if it is recorded.
     pub request: Option<RequestId>,
-    calling: Begun,
+    calling: OpenSpan,
     parent: Option<SpanId>,
 }
 
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// From now on, requests on this connection belong to this session of the server's.
-    pub fn record(&mut self, mode: &Mode, session: u32) {
+    pub fn record(&mut self, mode: &TraceHandle, session: u32) {
         let ends = (self.stream.local_addr(), self.stream.peer_addr());
         let name = match ends {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
@@ -222,7 +222,7 @@ impl Connection {
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.
-    pub fn recording(&self) -> Option<(Mode, u32)> {
+    pub fn recording(&self) -> Option<(TraceHandle, u32)> {
         self.recording.as_ref().map(|recorded| (recorded.mode.clone(), recorded.session))
     }
 
@@ -324,7 +324,7 @@ impl Connection {
             self.progress = Instant::now();
         }
         let request = if session == 0 { None } else { RequestId::new(number) };
-        let about = About { object: self.object(), parent: calling.id(), request, size_bytes, ..About::default() };
+        let about = SpanFields { object: self.object(), parent: calling.id(), request, size_bytes, ..SpanFields::default() };
         tracer.end(sending, SpanKind::NetSend, about);
         self.pending.push_back(Pending { request: number, kind, calling, parent });
         Ok(request)
@@ -402,7 +402,7 @@ impl Connection {
         self.has_answered = true;
         let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
         let size_bytes = Some((HEADER_BYTES + self.scratch.len()) as u64);
-        let about = About { object: self.object(), parent: pending.calling.id(), request, size_bytes, ..About::default() };
+        let about = SpanFields { object: self.object(), parent: pending.calling.id(), request, size_bytes, ..SpanFields::default() };
         tracer.end(receiving, SpanKind::NetReceive, about);
         if header.status != 0 {
             let error = Error::from_wire(header.status, decode(&self.scratch)?).at_server(&self.hello.server);
@@ -411,7 +411,7 @@ impl Connection {
             tracer.observed(
                 pending.calling,
                 SpanKind::RpcCall,
-                About { object: self.object(), parent: pending.parent, request, result, ..About::default() },
+                SpanFields { object: self.object(), parent: pending.parent, request, result, ..SpanFields::default() },
             );
             return Err(error);
         }
@@ -425,7 +425,7 @@ impl Connection {
     /// Ends the span of a call whose reply, payload included, has been received; `size_bytes` is what it moved.
     pub fn completed<R>(&self, tracer: &mut Tracer, reply: Reply<R>, size_bytes: Option<u64>) -> R {
         let about =
-            About { object: self.object(), request: reply.request, parent: reply.parent, size_bytes, result: Some(0), ..About::default() };
+            SpanFields { object: self.object(), request: reply.request, parent: reply.parent, size_bytes, result: Some(0), ..SpanFields::default() };
         tracer.observed(reply.calling, SpanKind::RpcCall, about);
         reply.body
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
 use std::net::TcpStream;
-use thalweg_trace::{About, Mode, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Tracer};
 
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
 pub struct Exchange<'a> {
@@ -22,7 +22,7 @@ pub struct Exchange<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
     /// Traces the connection's thread; off unless the request is recorded.
     pub tracer: &'a mut Tracer,
-    pub(super) mode: Option<&'a Mode>,
+    pub(super) mode: Option<&'a TraceHandle>,
     /// The connection, for traces.
     pub object: Option<ObjectId>,
     /// The request's `rpc.serve`, to be the parent of what it consists of.
@@ -36,13 +36,13 @@ impl Exchange<'_> {
     }
 
     /// The recording that the request is part of, if any.
-    pub fn recording(&self) -> Option<&Mode> {
+    pub fn recording(&self) -> Option<&TraceHandle> {
         self.mode
     }
 
     /// What a span of this request begins with.
-    pub fn about(&self) -> About {
-        About { parent: self.span, request: RequestId::new(self.header.request), ..About::default() }
+    pub fn about(&self) -> SpanFields {
+        SpanFields { parent: self.span, request: RequestId::new(self.header.request), ..SpanFields::default() }
     }
 
     /// The body.
@@ -129,7 +129,7 @@ impl Exchange<'_> {
         let mut pieces = [IoSlice::new(self.scratch), IoSlice::new(payload)];
         socket::send_pieces(self.stream, &mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
         let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
-        let about = About { object: self.object, size_bytes, ..self.about() };
+        let about = SpanFields { object: self.object, size_bytes, ..self.about() };
         self.tracer.end(sending, SpanKind::NetSend, about);
         Ok(())
     }

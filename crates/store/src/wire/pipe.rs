@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Mode, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Tracer};
 
 /// Received at once, unless one message is larger.
 const RECEIVED_BYTES: usize = 256 << 10;
@@ -50,7 +50,7 @@ struct Pending {
     token: u64,
     number: u64,
     kind: Kind,
-    calling: Begun,
+    calling: OpenSpan,
     parent: Option<SpanId>,
 }
 
@@ -105,7 +105,7 @@ impl Pipe {
     }
 
     /// From now on, requests belong to this session of the server's.
-    pub(crate) fn record(&mut self, mode: &Mode, session: u32) {
+    pub(crate) fn record(&mut self, mode: &TraceHandle, session: u32) {
         let name = match (self.stream.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
@@ -152,12 +152,12 @@ impl Pipe {
             // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
             let _ = self.send();
         }
-        let about = About {
+        let about = SpanFields {
             object: self.object(),
             parent: calling.id(),
             request: if session == 0 { None } else { RequestId::new(number) },
             size_bytes: Some(self.scratch.len() as u64),
-            ..About::default()
+            ..SpanFields::default()
         };
         tracer.end(sending, SpanKind::NetSend, about);
         self.pending.push_back(Pending { token, number, kind, calling, parent });
@@ -198,7 +198,7 @@ impl Pipe {
     ///
     /// # Errors
     /// The connection's; it is of no more use, and what was asked on it and not answered will not be.
-    pub(crate) fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+    pub(crate) fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             self.make_room();
             match rustix::net::recv(&self.stream, &mut self.input[self.end..], RecvFlags::DONTWAIT) {
@@ -240,7 +240,7 @@ impl Pipe {
         Header::decode(header).ok().map(|header| HEADER_BYTES + header.body_bytes as usize)
     }
 
-    fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<Begun>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+    fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             let here = &self.input[self.begin..self.end];
             let Some(bytes) = here.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
@@ -264,11 +264,11 @@ impl Pipe {
                 return Err(self.named(Error::new(ErrorKind::Protocol, text)));
             }
             let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
-            let about = About { object: self.object(), request, ..About::default() };
+            let about = SpanFields { object: self.object(), request, ..SpanFields::default() };
             let size_bytes = Some(length as u64);
-            tracer.end(receiving, SpanKind::NetReceive, About { parent: pending.calling.id(), size_bytes, ..about });
+            tracer.end(receiving, SpanKind::NetReceive, SpanFields { parent: pending.calling.id(), size_bytes, ..about });
             let result = Some(refusal.as_ref().map_or(0, |e| -i64::from(e.kind().errno())));
-            tracer.observed(pending.calling, SpanKind::RpcCall, About { parent: pending.parent, result, ..about });
+            tracer.observed(pending.calling, SpanKind::RpcCall, SpanFields { parent: pending.parent, result, ..about });
             if pending.token == 0 {
                 match refusal {
                     Some(refusal) => return Err(refusal),

@@ -1,10 +1,10 @@
 //! A connection whose requests are recorded: in which session of the server's, and under which numbers.
 
-use thalweg_trace::{Mode, ObjectId, ObjectKind, Tracer};
+use thalweg_trace::{TraceHandle, ObjectId, ObjectKind, Tracer};
 
 /// What requests of a recorded connection belong to.
 pub(super) struct Recorded {
-    pub mode: Mode,
+    pub mode: TraceHandle,
     /// The server's session.
     pub session: u32,
     /// The connection's row in the recording.
@@ -13,7 +13,7 @@ pub(super) struct Recorded {
 
 impl Recorded {
     /// A connection called `name` to a server; `None`: nothing is recorded.
-    pub(super) fn new(mode: &Mode, session: u32, name: &str, server: &str) -> Option<Recorded> {
+    pub(super) fn new(mode: &TraceHandle, session: u32, name: &str, server: &str) -> Option<Recorded> {
         mode.is_on().then(|| Recorded {
             mode: mode.clone(),
             session,

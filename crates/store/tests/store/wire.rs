@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
 use thalweg_store::{Error, ErrorKind, Result};
-use thalweg_trace::{Event, HostId, IdSpace, Memory, Mode, Role, SpanKind, Tracer};
+use thalweg_trace::{Event, HostId, IdSpace, Memory, TraceHandle, Role, SpanKind, Tracer};
 
 struct Echo(BootVerifier);
 
@@ -173,7 +173,7 @@ fn both_ends_of_a_recorded_call_are_joined_by_its_request_number() {
     let server = start(4);
     let mut connection = connect(&server);
     let sink = Arc::new(Memory::new(1000));
-    let mode = Mode::on(sink.clone(), HostId(0), Role::Client, IdSpace(1));
+    let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, IdSpace(1));
     let (session, host) = connection.record_start(HostId(0), IdSpace(2)).unwrap();
     assert_eq!(host.node, "here");
     connection.record(&mode, session);
@@ -322,7 +322,7 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         let space = |n| IdSpace(2 * number as u16 + n);
         let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();
         let sink = Arc::new(Memory::new(10));
-        let mode = Mode::on(sink.clone(), HostId(0), Role::Client, space(1));
+        let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, space(1));
         connection.record(&mode, session);
         let mut tracer = mode.thread("main");
         // The first fill what there is; the others must find something left.

@@ -2,39 +2,43 @@
 
 use super::document::Document;
 use super::plan::COMMAND;
-use super::points::{PointResult, Trend, how_rank};
-use crate::document::Bar;
+use super::points::{PointResult, Trend, method_rank};
+use crate::bar::Bar;
 use thalweg_measure::Estimate;
 use thalweg_store::client::walk::WalkMode;
 
 /// How many times as fast as one file at a time, at 1 ms and with the most datafiles.
-pub const OF_SYNCHRONOUS: f64 = 100.0;
+const OF_SYNCHRONOUS: f64 = 100.0;
 /// The time as a multiple of what bytes and processors allow.
-pub const OF_BOUND: f64 = 2.0;
+const OF_BOUND: f64 = 2.0;
 /// What a datafile may cost, as a part of a round trip.
-pub const OF_ROUND_TRIP: f64 = 1.0 / 1000.0;
+const OF_ROUND_TRIP: f64 = 1.0 / 1000.0;
 /// What a file may cost without a link, in microseconds: a tenth of OrangeFS's on the same machine.
-pub const NEAR_US: f64 = 10.0;
+const NEAR_US: f64 = 10.0;
 /// How many times as fast as another system.
-pub const OF_PEER: f64 = 3.0;
+const OF_PEER: f64 = 3.0;
 /// How many times as fast as the stock copy onto the mount.
-pub const OF_STOCK_COPY: f64 = 5.0;
+const OF_STOCK_COPY: f64 = 5.0;
 /// How much longer a small write may take beside listings.
-pub const BESIDE_LISTINGS: f64 = 3.0;
+const BESIDE_LISTINGS: f64 = 3.0;
 /// The mechanisms that the promises are of: all of them together, and those without the service's own sizes.
 const PROMISED: [WalkMode; 2] = [WalkMode::SizesFromMetadata, WalkMode::GlimpseAhead];
 
-/// All promises that this document can answer.
-pub fn bars(document: &Document) -> Vec<Bar> {
+/// The document with all promises that it can answer.
+pub(super) fn judged(document: Document) -> Document {
+    Document { bars: bars(&document), ..document }
+}
+
+fn bars(document: &Document) -> Vec<Bar> {
     let mut bars = Vec::new();
-    if let Some(place) = document.millisecond() {
+    if let Some(link) = document.millisecond() {
         let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);
         for mode in PROMISED.map(WalkMode::name) {
-            if let Some(point) = document.grid_points(&place.place, mode).find(|p| p.point.ground.datafiles == most) {
-                far(&mut bars, point, &format!("{mode}, {most} datafiles a file, {}", place.place));
+            if let Some(point) = document.grid_points(&link.location, mode).find(|p| p.point.fixture.datafiles == most) {
+                far(&mut bars, point, &format!("{mode}, {most} datafiles a file, {}", link.location));
             }
-            if let Some(trend) = document.trends.iter().find(|t| t.place == place.place && t.how == mode) {
-                slope(&mut bars, trend, place.asked_us);
+            if let Some(trend) = document.trends.iter().find(|t| t.location == link.location && t.method == mode) {
+                slope(&mut bars, trend, link.asked_us);
             }
         }
     }
@@ -81,11 +85,11 @@ fn far(bars: &mut Vec<Bar>, point: &PointResult, what: &str) {
 /// What a datafile costs, and whether it grows.
 fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
     let allowed = round_trip_us * OF_ROUND_TRIP;
-    bars.push(at_most(format!("{}, {}: µs for each further datafile", trend.how, trend.place), trend.fit.slope, allowed));
+    bars.push(at_most(format!("{}, {}: µs for each further datafile", trend.method, trend.location), trend.fit.slope, allowed));
     if let (Some(low), Some(high)) = (trend.low_us, trend.high_us) {
         let what = format!(
             "{}, {}: µs of a datafile from 16 to 32 of them, where from 4 to 8 it is {:.2} ({:.2} – {:.2}); flat or falling",
-            trend.how, trend.place, low.median, low.low, low.high
+            trend.method, trend.location, low.median, low.low, low.high
         );
         // Within the intervals a difference is none.
         bars.push(Bar {
@@ -100,30 +104,31 @@ fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
 
 /// Without a link: a hundred thousand files of four datafiles, and the same over other systems.
 fn near(bars: &mut Vec<Bar>, document: &Document) {
-    let Some(place) = document.nearest() else { return };
+    let Some(link) = document.nearest() else { return };
     let Some((files, datafiles)) = document.scale.items.iter().copied().filter(|(files, _)| *files <= 100_000).max() else { return };
     let at = |p: &&PointResult| {
-        let ground = &p.point.ground;
-        (ground.files, ground.datafiles, ground.targets) == (files, datafiles, document.scale.targets) && p.point.place == place.place
+        let fixture = &p.point.fixture;
+        (fixture.files, fixture.datafiles, fixture.targets) == (files, datafiles, document.scale.targets)
+            && p.point.location == link.location
     };
     let points: Vec<&PointResult> = document.points.iter().filter(at).collect();
-    for how in [COMMAND, WalkMode::SizesFromMetadata.name(), WalkMode::GlimpseAhead.name()] {
-        if let Some(point) = points.iter().find(|p| p.point.how == how) {
+    for method in [COMMAND, WalkMode::SizesFromMetadata.name(), WalkMode::GlimpseAhead.name()] {
+        if let Some(point) = points.iter().find(|p| p.method == method) {
             bars.push(at_most(
-                format!("{how}, {files} files of {datafiles} datafiles, {}: µs a file", place.place),
+                format!("{method}, {files} files of {datafiles} datafiles, {}: µs a file", link.location),
                 point.per_file_us,
                 NEAR_US,
             ));
         }
     }
-    let Some(ours) = points.iter().find(|p| p.point.how == COMMAND) else { return };
+    let Some(ours) = points.iter().find(|p| p.method == COMMAND) else { return };
     // Every other system as fast as it lists: the fastest of its ways is the one to beat.
-    let peers = points.iter().filter(|p| how_rank(&p.point.how) == usize::MAX);
+    let peers = points.iter().filter(|p| method_rank(&p.method) == usize::MAX);
     if let Some(peer) = peers.min_by(|a, b| a.per_file_us.median.total_cmp(&b.per_file_us.median)) {
         let (of, to) = (ours.per_file_us, peer.per_file_us);
         let found =
             Estimate { median: to.median / of.median, low: to.low / of.high, high: to.high / of.low, values: of.values.min(to.values) };
-        let what = format!("{COMMAND}, {files} files, {}: times as fast as {}, the fastest other", place.place, peer.point.how);
+        let what = format!("{COMMAND}, {files} files, {}: times as fast as {}, the fastest other", link.location, peer.method);
         bars.push(at_least(what, found, OF_PEER));
     }
 }
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn promises_are_judged_by_what_was_found() {
         let mut document = document();
-        document.links.iter_mut().find(|link| link.place == "1 ms").unwrap().asked_us = 1_000.0;
+        document.links.iter_mut().find(|link| link.location == "1 ms").unwrap().asked_us = 1_000.0;
         let bars = super::bars(&document);
         let bar = |start: &str| bars.iter().find(|bar| bar.what.starts_with(start)).unwrap_or_else(|| panic!("{start}: {bars:#?}"));
         let fast = bar("metadata, 32 datafiles a file, 1 ms: times");

@@ -19,7 +19,7 @@ pub struct Choice {
     pub scale: Scale,
     /// Repetitions, interleaved.
     pub repeat: usize,
-    /// Silence after which a server, and ten times that after which a place, is given up.
+    /// Silence after which a server, and ten times that after which a location, is given up.
     pub timeout_s: f64,
     /// Where the raw times and results go.
     pub out: PathBuf,
@@ -184,11 +184,11 @@ pub struct Stage {
     /// What starts a command where the servers are; absent: on this machine.
     #[serde(default)]
     pub serve_on: Option<String>,
-    /// The address at which the servers are reached from all places.
+    /// The address at which the servers are reached from all locations.
     #[serde(default = "loopback")]
     pub host: String,
     /// From where listings are made.
-    pub places: Vec<Place>,
+    pub locations: Vec<Location>,
     /// Other systems.
     #[serde(default)]
     pub peers: Vec<Peer>,
@@ -201,7 +201,7 @@ fn loopback() -> String {
 /// From where listings are made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct Location {
     /// Its name: `1 ms`.
     pub name: String,
     /// The round trip from there to the servers that was asked for; 0: the same machine.
@@ -236,25 +236,25 @@ pub struct Peer {
 impl Stage {
     /// This machine alone.
     pub fn here() -> Stage {
-        let place = Place { name: "loopback".into(), round_trip_us: 0.0, run_on: None, link_pids: Vec::new() };
-        Stage { label: String::new(), serve_on: None, host: loopback(), places: vec![place], peers: Vec::new() }
+        let location = Location { name: "loopback".into(), round_trip_us: 0.0, run_on: None, link_pids: Vec::new() };
+        Stage { label: String::new(), serve_on: None, host: loopback(), locations: vec![location], peers: Vec::new() }
     }
 
     /// # Errors
-    /// Names that are not one each, or no place at all.
+    /// Names that are not one each, or no location at all.
     pub fn check(&self) -> Result<()> {
-        let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
+        let names: Vec<&str> = self.locations.iter().map(|location| location.name.as_str()).collect();
         match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-            _ if names.is_empty() => Err(Error::Choice("a stage needs at least one place".into())),
-            Some((_, name)) => Err(Error::Choice(format!("two places are called `{name}`"))),
+            _ if names.is_empty() => Err(Error::Choice("a stage needs at least one location".into())),
+            Some((_, name)) => Err(Error::Choice(format!("two locations are called `{name}`"))),
             None => Ok(()),
         }
     }
 
-    /// The place nearest the servers.
+    /// The location nearest the servers.
     pub fn nearest(&self) -> usize {
-        let near = |at: &usize| self.places[*at].round_trip_us;
-        (0..self.places.len()).min_by(|a, b| near(a).total_cmp(&near(b))).unwrap_or(0)
+        let near = |at: &usize| self.locations[*at].round_trip_us;
+        (0..self.locations.len()).min_by(|a, b| near(a).total_cmp(&near(b))).unwrap_or(0)
     }
 }
 
@@ -276,11 +276,11 @@ mod tests {
     fn a_stage_is_read_from_its_file_and_held_to_it() {
         let mut stage = Stage::here();
         stage.check().unwrap();
-        stage.places.push(Place { name: "far".into(), round_trip_us: 1000.0, run_on: None, link_pids: vec![7] });
+        stage.locations.push(Location { name: "far".into(), round_trip_us: 1000.0, run_on: None, link_pids: vec![7] });
         assert_eq!(stage.nearest(), 0);
-        stage.places.push(stage.places[1].clone());
-        assert!(stage.check().unwrap_err().to_string().contains("two places are called `far`"));
-        stage.places.clear();
+        stage.locations.push(stage.locations[1].clone());
+        assert!(stage.check().unwrap_err().to_string().contains("two locations are called `far`"));
+        stage.locations.clear();
         assert!(stage.check().is_err());
     }
 }

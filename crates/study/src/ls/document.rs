@@ -1,23 +1,17 @@
 //! What came of a study of listings.
 
-use super::bars::bars;
 use super::choice::{Choice, Scale};
-use super::points::{PointResult, SEED, Trend, lines_through, points};
-use super::raw::{CopyLine, CrowdLine, Line, LinkLine, NamesLine, NamesPoint, Phase};
-use crate::document::Bar;
+use super::plan::{ALONE, BESIDE, OUR_COPY, STOCK_COPY};
+use super::points::{LinkResult, PointResult, Trend, lines_through, points};
+use super::sample::{Point, Sample, Subject, WritesSample};
+use crate::bar::Bar;
+use crate::worker::protocol::{NamesPoint, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use thalweg_measure::{Estimate, Machine, median_interval, paired_ratio};
+use thalweg_measure::{Estimate, Machine, Measured, Runs};
 
 /// The version of the document.
-pub const SCHEMA: &str = "thalweg.ls-study-result/1";
-
-/// What is known besides the times.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// The machine, and the file system that stores were made on.
-    pub machine: Machine,
-}
+const SCHEMA: &str = "thalweg.ls-study-result/2";
 
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +26,8 @@ pub struct Document {
     pub scale: Scale,
     /// Repetitions of most points.
     pub repeat: usize,
-    /// What lies between the places and the servers, in the order of places.
-    pub links: Vec<LinkLine>,
+    /// What lies between the locations and the servers, in the order of locations.
+    pub links: Vec<LinkResult>,
     /// All points.
     pub points: Vec<PointResult>,
     /// The lines over the number of datafiles.
@@ -90,36 +84,31 @@ pub struct CopiesResult {
     pub files: u64,
     /// Bytes of each.
     pub bytes_each: u64,
-    /// Files each second, by way.
+    /// Files each second, by command.
     pub rate_per_s: BTreeMap<String, Estimate>,
     /// How many times as fast our command is.
     pub ratio: Estimate,
 }
 
 impl Document {
-    /// Puts it together.
-    pub fn new(choice: &Choice, lines: &[Line], facts: Facts, problems: Vec<String>) -> Document {
-        let order = |name: &str| choice.stage.places.iter().position(|place| place.name == name);
-        let mut links: Vec<LinkLine> =
-            lines.iter().filter_map(|line| if let Line::Link(l) = line { Some(l.clone()) } else { None }).collect();
-        links.sort_by_key(|link| order(&link.place));
-        let mut document = Document {
+    /// Puts it together; nothing is judged yet.
+    pub(super) fn new(choice: &Choice, measured: &Measured<Point, Subject, Sample>, machine: Machine) -> Document {
+        let (runs, links) = (&measured.runs, links(choice, &measured.runs));
+        Document {
             schema: SCHEMA.into(),
             label: choice.stage.label.clone(),
-            points: points(choice, lines, facts.machine.cpus),
-            machine: facts.machine,
+            points: points(choice, runs, &links, machine.cpus),
+            machine,
             scale: choice.scale.clone(),
             repeat: choice.repeat,
             links,
-            trends: lines_through(choice, lines),
-            names: names(lines),
-            crowd: crowd(lines),
-            copies: copies(lines),
+            trends: lines_through(choice, runs),
+            names: names(runs),
+            crowd: crowd(runs),
+            copies: copies(choice, runs),
             bars: Vec::new(),
-            problems,
-        };
-        document.bars = bars(&document);
-        document
+            problems: measured.problems(),
+        }
     }
 
     /// The document as JSON, indented, with a newline at its end.
@@ -129,111 +118,130 @@ impl Document {
         text
     }
 
-    /// The places' names, in order.
-    pub fn places(&self) -> impl Iterator<Item = &str> {
-        self.links.iter().map(|link| link.place.as_str())
+    /// The locations' names, in order.
+    pub fn locations(&self) -> impl Iterator<Item = &str> {
+        self.links.iter().map(|link| link.location.as_str())
     }
 
-    /// The place whose round trip was asked to be 1 ms.
-    pub fn millisecond(&self) -> Option<&LinkLine> {
+    /// The location whose round trip was asked to be 1 ms.
+    pub(super) fn millisecond(&self) -> Option<&LinkResult> {
         self.links.iter().find(|link| (900.0..=1_100.0).contains(&link.asked_us))
     }
 
-    /// The place without a link.
-    pub fn nearest(&self) -> Option<&LinkLine> {
+    /// The location without a link.
+    pub fn nearest(&self) -> Option<&LinkResult> {
         self.links.iter().find(|link| link.asked_us == 0.0)
     }
 
-    /// Points of the grid with so many datafiles, from a place.
-    pub fn grid_points<'a>(&'a self, place: &'a str, how: &'a str) -> impl Iterator<Item = &'a PointResult> {
+    /// Points of the grid from a location.
+    pub fn grid<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a PointResult> {
         let anchor = (self.scale.servers, self.scale.targets, self.scale.files);
         self.points.iter().filter(move |p| {
-            let ground = &p.point.ground;
-            (ground.servers, ground.targets, ground.files) == anchor && p.point.place == place && p.point.how == how
+            let fixture = &p.point.fixture;
+            (fixture.servers, fixture.targets, fixture.files) == anchor && p.point.location == location
         })
     }
+
+    /// The same of one method.
+    pub fn grid_points<'a>(&'a self, location: &'a str, method: &'a str) -> impl Iterator<Item = &'a PointResult> {
+        self.grid(location).filter(move |p| p.method == method)
+    }
 }
 
-fn names(lines: &[Line]) -> Vec<NamesResult> {
-    let mut groups: BTreeMap<(&NamesPoint, Phase), Vec<&NamesLine>> = BTreeMap::new();
-    for line in lines {
-        if let Line::Names(line) = line {
-            groups.entry((&line.point, line.phase)).or_default().push(line);
+type LsRuns = Runs<Point, Subject, Sample>;
+
+/// In the order of locations.
+fn links(choice: &Choice, runs: &LsRuns) -> Vec<LinkResult> {
+    let measured = |name: &str| runs.cases().find(|(point, ..)| **point == Point::Link(name.to_owned()))?.2.pop();
+    let link = |location: &super::choice::Location| {
+        let Some((_, Sample::Link(link))) = measured(&location.name) else { return None };
+        let (round_trip_us, bytes_per_s) = (link.round_trip_us, link.bytes_per_s);
+        Some(LinkResult { location: location.name.clone(), asked_us: location.round_trip_us, round_trip_us, bytes_per_s })
+    };
+    choice.stage.locations.iter().filter_map(link).collect()
+}
+
+fn names(runs: &LsRuns) -> Vec<NamesResult> {
+    let mut results = Vec::new();
+    for (point, subject, _) in runs.cases() {
+        let Point::Names(names) = point else { continue };
+        for phase in Phase::ALL {
+            let rate = |sample: &Sample| match sample {
+                Sample::Names(found) => found.seconds.get(&phase).map(|seconds| found.names as f64 / seconds.max(1e-9)),
+                _ => None,
+            };
+            let estimate = runs.estimate(point, subject, rate);
+            results.extend(estimate.map(|rate_per_s| NamesResult { point: names.clone(), phase, rate_per_s }));
         }
     }
-    let result = |((point, phase), lines): ((&NamesPoint, Phase), Vec<&NamesLine>)| {
-        let rates: Vec<f64> = lines.iter().map(|line| line.names as f64 / line.seconds.max(1e-9)).collect();
-        Some(NamesResult { point: point.clone(), phase, rate_per_s: median_interval(&rates, SEED)? })
-    };
-    groups.into_iter().filter_map(result).collect()
+    results
 }
 
-fn crowd(lines: &[Line]) -> Option<CrowdResult> {
-    let all = || lines.iter().filter_map(|line| if let Line::Crowd(line) = line { Some(line) } else { None });
-    let pairs: Vec<(&CrowdLine, &CrowdLine)> = all()
-        .filter(|idle| idle.listings == 0)
-        .filter_map(|idle| Some((idle, all().find(|loaded| loaded.listings > 0 && loaded.repeat == idle.repeat)?)))
-        .collect();
-    let of = |figure: &dyn Fn(&(&CrowdLine, &CrowdLine)) -> f64| median_interval(&pairs.iter().map(figure).collect::<Vec<_>>(), SEED);
+fn crowd(runs: &LsRuns) -> Option<CrowdResult> {
+    let of = |figure: fn(&WritesSample) -> f64| {
+        move |sample: &Sample| if let Sample::Writes(writes) = sample { Some(figure(writes)) } else { None }
+    };
+    let (alone, beside) = (ALONE.to_owned(), BESIDE.to_owned());
+    let estimate = |subject: &Subject, figure| runs.estimate(&Point::Writes, subject, of(figure));
+    let listings = match runs.of(&Point::Writes, &beside).pop() {
+        Some((_, Sample::Writes(writes))) => writes.listings,
+        _ => return None,
+    };
     Some(CrowdResult {
-        listings: pairs.first()?.1.listings,
-        idle_p50_s: of(&|(idle, _)| idle.p50_s)?,
-        loaded_p50_s: of(&|(_, loaded)| loaded.p50_s)?,
-        idle_p99_s: of(&|(idle, _)| idle.p99_s)?,
-        loaded_p99_s: of(&|(_, loaded)| loaded.p99_s)?,
-        p99_ratio: of(&|(idle, loaded)| loaded.p99_s / idle.p99_s.max(1e-9))?,
-        listed_per_s: of(&|(_, loaded)| loaded.listed as f64 / loaded.seconds.max(1e-9))?,
+        listings,
+        idle_p50_s: estimate(&alone, |writes| writes.p50_s)?,
+        loaded_p50_s: estimate(&beside, |writes| writes.p50_s)?,
+        idle_p99_s: estimate(&alone, |writes| writes.p99_s)?,
+        loaded_p99_s: estimate(&beside, |writes| writes.p99_s)?,
+        // How many times as fast it is alone is how many times as long it takes beside them.
+        p99_ratio: runs.ratio(&Point::Writes, &alone, &beside, of(|writes| writes.p99_s.max(1e-9)))?.0,
+        listed_per_s: estimate(&beside, |writes| writes.listed as f64 / writes.seconds.max(1e-9))?,
     })
 }
 
-fn copies(lines: &[Line]) -> Option<CopiesResult> {
-    let all = || lines.iter().filter_map(|line| if let Line::Copy(line) = line { Some(line) } else { None });
-    let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    all().for_each(|line| rates.entry(line.how.clone()).or_default().push(line.files as f64 / line.seconds.max(1e-9)));
-    let is_ours = |line: &&CopyLine| line.how.starts_with("thalweg");
-    let pairs = all().filter(is_ours).filter_map(|of| Some((of.seconds, all().find(|to| !is_ours(to) && to.repeat == of.repeat)?.seconds)));
-    let (of, to): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    let first = all().next()?;
+fn copies(choice: &Choice, runs: &LsRuns) -> Option<CopiesResult> {
+    let (files, bytes_each) = (choice.scale.copied_files, choice.scale.copied_bytes);
+    let seconds = |sample: &Sample| if let Sample::Copy(seconds) = sample { Some(seconds.max(1e-9)) } else { None };
+    let rate = |subject: &str| {
+        let rate = runs.estimate(&Point::Copy, &subject.to_owned(), |sample| seconds(sample).map(|seconds| files as f64 / seconds))?;
+        Some((subject.to_owned(), rate))
+    };
     Some(CopiesResult {
-        files: first.files,
-        bytes_each: first.bytes_each,
-        rate_per_s: rates.into_iter().filter_map(|(how, rates)| Some((how, median_interval(&rates, SEED)?))).collect(),
-        ratio: paired_ratio(&of, &to, SEED)?.0,
+        files,
+        bytes_each,
+        rate_per_s: [OUR_COPY, STOCK_COPY].into_iter().filter_map(rate).collect(),
+        ratio: runs.ratio(&Point::Copy, &OUR_COPY.into(), &STOCK_COPY.into(), seconds)?.0,
     })
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(in crate::ls) mod tests {
     use super::super::plan::tests::choice;
     use super::super::points::tests::grid;
+    use super::super::sample::NamesSample;
     use super::*;
+    use thalweg_measure::{Run, StopReason};
 
-    pub(crate) fn document() -> Document {
+    pub(in crate::ls) fn document() -> Document {
         let mut lines = grid();
-        let names = NamesPoint { place: "loopback".into(), mounted: false, shared: true, workers: 2, batch: 64 };
+        let names = NamesPoint { location: "loopback".into(), mounted: false, shared: true, workers: 2, batch: 64 };
         for repeat in 1..=3 {
-            for phase in Phase::ALL {
-                lines.push(Line::Names(NamesLine { point: names.clone(), phase, repeat, names: 500, seconds: 0.5 }));
+            let mut add = |point, subject: &str, sample| lines.push(Run { point, subject: subject.into(), repeat, at_unix_s: 0, sample });
+            let seconds = Phase::ALL.into_iter().map(|phase| (phase, 0.5)).collect();
+            add(Point::Names(names.clone()), "all", Sample::Names(NamesSample { names: 500, seconds }));
+            for (subject, listings, p99_s) in [(ALONE, 0, 0.001), (BESIDE, 100, 0.002)] {
+                let writes = WritesSample { listings, writes: 9, p50_s: p99_s / 2.0, p99_s, most_s: 1.0, listed: 10, seconds: 5.0 };
+                add(Point::Writes, subject, Sample::Writes(writes));
             }
-            for (listings, p99_s) in [(0, 0.001), (100, 0.002)] {
-                let place = "loopback".into();
-                let line =
-                    CrowdLine { place, listings, repeat, writes: 9, p50_s: p99_s / 2.0, p99_s, most_s: 1.0, listed: 10, seconds: 5.0 };
-                lines.push(Line::Crowd(line));
-            }
-            for (how, seconds) in [("thalweg cp -r", 1.0), ("cp -r onto the mount", 7.0)] {
-                lines.push(Line::Copy(CopyLine {
-                    place: "loopback".into(),
-                    how: how.into(),
-                    repeat,
-                    files: 10,
-                    bytes_each: 4096,
-                    seconds,
-                }));
-            }
+            add(Point::Copy, OUR_COPY, Sample::Copy(1.0));
+            add(Point::Copy, STOCK_COPY, Sample::Copy(7.0));
         }
-        let facts = Facts { machine: Machine { cpus: 2, ..Machine::describe::<&str>(&[]) } };
-        Document::new(&choice(), &lines, facts, vec!["a thing: why".into()])
+        let machine = Machine { cpus: 2, ..Machine::describe::<&str>(&[]) };
+        let problems = [("a thing".to_owned(), "why".to_owned())].into();
+        let measured = Measured { runs: Runs::new(lines), problems, stopped: StopReason::MostRepetitions };
+        let choice = choice();
+        let scale = super::super::choice::Scale { copied_files: 10, ..choice.scale.clone() };
+        Document::new(&Choice { scale, ..choice }, &measured, machine)
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! The result as Markdown: what was promised, the lines through the grid, and then every point.
 
 use super::document::{Document, NamesResult};
-use super::points::{PointResult, how_rank};
-use super::raw::Phase;
-use crate::document::Bar;
-use crate::markdown::{cell, not_measured};
+use super::points::{PointResult, method_rank};
+use crate::bar::{self, Bar};
+use crate::worker::protocol::Phase;
 use std::fmt::Write;
-use thalweg_measure::Estimate;
+use thalweg_measure::{Estimate, cell, not_measured};
 use thalweg_store::client::walk::WalkMode;
 
 /// A figure with three digits that mean something.
@@ -62,7 +61,7 @@ pub fn markdown(document: &Document) -> String {
          listings, of all repetitions but the first, which finds servers that know nothing of the directory yet: *first*.\n",
         document.scale.servers, document.scale.targets, document.repeat
     );
-    bars(&mut out, document);
+    bar::table(&mut out, &document.bars, interval, promised);
     links(&mut out, document);
     steps(&mut out, document);
     trends(&mut out, document);
@@ -76,27 +75,15 @@ pub fn markdown(document: &Document) -> String {
     out
 }
 
-fn bars(out: &mut String, document: &Document) {
-    if document.bars.is_empty() {
-        return;
-    }
-    out.push_str("## What was promised\n\n| | found | promised | |\n|---|--:|--:|---|\n");
-    for bar in &document.bars {
-        let kept = if bar.kept { "kept" } else { "**missed**" };
-        let _ = writeln!(out, "| {} | {} | {} | {kept} |", cell(&bar.what), interval(&bar.found), promised(bar));
-    }
-    out.push('\n');
-}
-
 fn links(out: &mut String, document: &Document) {
     if document.links.is_empty() {
         return;
     }
-    out.push_str("## From where\n\n| place | round trip asked for | of a request, measured | one stream |\n|---|--:|--:|--:|\n");
+    out.push_str("## From where\n\n| location | round trip asked for | of a request, measured | one stream |\n|---|--:|--:|--:|\n");
     for link in &document.links {
         let stream = link.bytes_per_s.map_or_else(|| "–".to_owned(), |rate| format!("{} MB/s", figure(rate / 1e6)));
         let (asked, found) = (figure(link.asked_us), figure(link.round_trip_us));
-        let _ = writeln!(out, "| {} | {asked} µs | {found} µs | {stream} |", cell(&link.place));
+        let _ = writeln!(out, "| {} | {asked} µs | {found} µs | {stream} |", cell(&link.location));
     }
     out.push('\n');
 }
@@ -104,11 +91,11 @@ fn links(out: &mut String, document: &Document) {
 /// One mechanism after the other, with the most datafiles: what each removes, and what stays beside the processors' work and the bytes.
 fn steps(out: &mut String, document: &Document) {
     let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);
-    let at = |place: &str, how: &str| document.grid_points(place, how).find(|p| p.point.ground.datafiles == most).cloned();
+    let at = |location: &str, how: &str| document.grid_points(location, how).find(|p| p.point.fixture.datafiles == most).cloned();
     let mut rows = String::new();
-    for place in document.places() {
+    for location in document.locations() {
         let mut before: Option<f64> = None;
-        for point in WalkMode::ALL.iter().filter_map(|mode| at(place, mode.name())) {
+        for point in WalkMode::ALL.iter().filter_map(|mode| at(location, mode.name())) {
             let now = point.per_file_us.median;
             let removed =
                 before.map_or_else(|| "–".to_owned(), |before| format!("{} ({:.1} %)", figure(before - now), (1.0 - now / before) * 100.0));
@@ -117,8 +104,8 @@ fn steps(out: &mut String, document: &Document) {
             let _ = writeln!(
                 rows,
                 "| {} | {} | {} | {removed} | {} | {} | {} |",
-                cell(place),
-                point.point.how,
+                cell(location),
+                point.method,
                 interval(&point.per_file_us),
                 number(model.map(|model| model.bound_us)),
                 number(rest),
@@ -158,8 +145,8 @@ fn trends(out: &mut String, document: &Document) {
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {:.0} % | {} | {} |",
-            cell(&t.place),
-            cell(&t.how),
+            cell(&t.location),
+            cell(&t.method),
             interval(&t.fit.intercept),
             interval(&t.fit.slope),
             middle(t.low_us.as_ref()),
@@ -195,12 +182,7 @@ fn point(p: &PointResult) -> String {
 }
 
 fn grid(out: &mut String, document: &Document) {
-    let anchor = |p: &&PointResult| {
-        let ground = &p.point.ground;
-        (ground.servers, ground.targets, ground.files) == (document.scale.servers, document.scale.targets, document.scale.files)
-    };
-    let points: Vec<&PointResult> = document.points.iter().filter(anchor).collect();
-    if points.is_empty() {
+    if !document.locations().any(|location| document.grid(location).next().is_some()) {
         return;
     }
     let _ = writeln!(out, "## Datafiles: {} files\n", count(document.scale.files));
@@ -209,15 +191,15 @@ fn grid(out: &mut String, document: &Document) {
         "*Round trips*: the longest chain of requests that needed one another, of the whole run. CPU: microseconds a file. *Bound*: the \
          larger of bytes over the link, and processor time over all processors.\n"
     );
-    for place in document.places() {
-        let mut here: Vec<&&PointResult> = points.iter().filter(|p| p.point.place == place).collect();
+    for location in document.locations() {
+        let mut here: Vec<&PointResult> = document.grid(location).collect();
         if here.is_empty() {
             continue;
         }
-        here.sort_by_key(|p| (how_rank(&p.point.how), p.point.how.clone(), p.point.ground.datafiles));
-        let _ = write!(out, "### From {}\n\n| how | datafiles {POINT_HEADS}|---|--:{POINT_RULE}", cell(place));
+        here.sort_by_key(|p| (method_rank(&p.method), p.method.clone(), p.point.fixture.datafiles));
+        let _ = write!(out, "### From {}\n\n| how | datafiles {POINT_HEADS}|---|--:{POINT_RULE}", cell(location));
         for p in here {
-            let _ = writeln!(out, "| {} | {} | {}", cell(&p.point.how), p.point.ground.datafiles, point(p));
+            let _ = writeln!(out, "| {} | {} | {}", cell(&p.method), p.point.fixture.datafiles, point(p));
         }
         out.push('\n');
     }
@@ -225,8 +207,8 @@ fn grid(out: &mut String, document: &Document) {
 
 fn items(out: &mut String, document: &Document) {
     let is_item = |p: &&PointResult| {
-        let ground = &p.point.ground;
-        ground.targets == document.scale.targets && document.scale.items.contains(&(ground.files, ground.datafiles))
+        let fixture = &p.point.fixture;
+        fixture.targets == document.scale.targets && document.scale.items.contains(&(fixture.files, fixture.datafiles))
     };
     let points: Vec<&PointResult> = document.points.iter().filter(is_item).collect();
     if points.is_empty() {
@@ -234,14 +216,14 @@ fn items(out: &mut String, document: &Document) {
     }
     let _ = write!(out, "## Files in one directory\n\n| files | datafiles | from | how {POINT_HEADS}|--:|--:|---|---{POINT_RULE}");
     for p in points {
-        let ground = &p.point.ground;
+        let fixture = &p.point.fixture;
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {}",
-            count(ground.files),
-            ground.datafiles,
-            cell(&p.point.place),
-            cell(&p.point.how),
+            count(fixture.files),
+            fixture.datafiles,
+            cell(&p.point.location),
+            cell(&p.method),
             point(p)
         );
     }
@@ -250,17 +232,17 @@ fn items(out: &mut String, document: &Document) {
 
 fn targets(out: &mut String, document: &Document) {
     let files = document.scale.files.min(10_000);
-    let on_axis = |p: &&PointResult| p.point.ground.files == files && document.scale.targets_axis.contains(&p.point.ground.targets);
+    let on_axis = |p: &&PointResult| p.point.fixture.files == files && document.scale.targets_axis.contains(&p.point.fixture.targets);
     let points: Vec<&PointResult> = document.points.iter().filter(on_axis).collect();
-    if !points.iter().any(|p| p.point.ground.targets != document.scale.targets) {
+    if !points.iter().any(|p| p.point.fixture.targets != document.scale.targets) {
         return;
     }
     let _ =
         write!(out, "## Targets on each server\n\n| servers × targets | datafiles | from | how {POINT_HEADS}|---|--:|---|---{POINT_RULE}");
     for p in points {
-        let ground = &p.point.ground;
-        let (place, how) = (cell(&p.point.place), cell(&p.point.how));
-        let _ = writeln!(out, "| {} × {} | {} | {place} | {how} | {}", ground.servers, ground.targets, ground.datafiles, point(p));
+        let fixture = &p.point.fixture;
+        let (location, how) = (cell(&p.point.location), cell(&p.method));
+        let _ = writeln!(out, "| {} × {} | {} | {location} | {how} | {}", fixture.servers, fixture.targets, fixture.datafiles, point(p));
     }
     out.push('\n');
 }
@@ -327,7 +309,7 @@ mod tests {
 
     #[test]
     fn every_table_has_as_many_cells_in_each_row() {
-        let text = markdown(&document());
+        let text = markdown(&super::super::bars::judged(document()));
         let mut columns = None;
         for line in text.lines() {
             let cells = line.matches('|').count();

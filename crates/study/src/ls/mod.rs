@@ -6,36 +6,38 @@
 //! over the number of datafiles into an intercept and a slope, for each mechanism by itself: comparing only with the synchronous case
 //! would hide what each datafile still costs.
 //!
-//! **In:** a [`choice::Choice`], which has the places that listings are made from (this machine, or words that start a command
-//! beyond a link of a known round trip). **Out:** every raw time ([`raw`]), and a [`document::Document`]. **Never:** a figure for a
+//! **In:** a [`Choice`], which has the locations that listings are made from (this machine, or words that start a command
+//! beyond a link of a known round trip). **Out:** every run in a raw log, and a [`Document`]. **Never:** a figure for a
 //! listing that was not complete: the number of entries and the sum of their sizes are held against what was made.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`choice`] | what to measure, from where, how much of it |
-//! | [`plan`] | grounds (a store with a directory in it) and what is measured on each |
-//! | [`raw`] | the lines that keep every time |
-//! | [`protocol`], [`worker`] | one process at each place, told what to do |
-//! | [`serving`] | the store of a ground: started for it, and removed with it |
-//! | [`conduct`] | conducting all of it |
+//! | [`plan`], [`sample`] | the plan: fixtures (a store with a directory in it), and what is measured on each; what a run gives |
+//! | [`runs`] | one run of each kind |
+//! | [`serving`] | the store of a batch: started for it, and removed with it |
 //! | [`document`], [`points`], [`bars`] | what came of it: points, lines through them, promises |
 //! | [`markdown`] | the same as text |
 //!
-//! A ground is made, all its points are measured, all repetitions interleaved, and it is removed before the next: what exists at one
+//! A fixture is made, all its points are measured, all repetitions interleaved, and it is removed before the next: what exists at one
 //! time is one population. Each runs in a process of its own, so its processor time is known from outside.
 
-pub mod bars;
-pub mod choice;
-pub mod conduct;
-pub mod document;
-pub mod markdown;
-pub mod plan;
-pub mod points;
-pub mod protocol;
-pub mod raw;
-pub mod serving;
-pub mod worker;
+mod bars;
+mod choice;
+mod document;
+mod markdown;
+mod plan;
+mod points;
+mod runs;
+mod sample;
+mod serving;
 
-pub use choice::Choice;
-pub use conduct::run;
-pub use document::Document;
+pub use crate::worker::protocol::Phase;
+pub use choice::{Choice, Part, Scale, Stage};
+pub use document::{Document, NamesResult};
+pub use markdown::{count, figure, markdown, promised};
+pub use plan::{COMMAND, MOUNT};
+pub use points::{PointResult, method_rank};
+pub use runs::run;
+#[cfg(test)]
+pub(crate) use sample::{Point, Sample, Subject};

@@ -1,43 +1,35 @@
-//! Grounds, and what is measured on each.
+//! What is measured of listings, batch by batch: each batch has a store of its own, and what is made in it.
 
-use super::choice::{Choice, Part, Place};
-use serde::{Deserialize, Serialize};
+use super::choice::{Choice, Location, Part};
+use super::sample::{Fixture, ListingPoint, Point, Subject};
+use crate::worker::protocol::NamesPoint;
 use std::collections::BTreeSet;
+use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Plan};
 use thalweg_store::client::walk::WalkMode;
 
-/// What is made before anything is listed: a store, and a directory in it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Ground {
-    /// I/O servers.
-    pub servers: u32,
-    /// Targets of each.
-    pub targets: u32,
-    /// Files of the directory.
-    pub files: u64,
-    /// Datafiles of each; 0: never written.
-    pub datafiles: u32,
-}
-
-/// What is measured: a point of a curve.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Point {
-    /// On what.
-    #[serde(flatten)]
-    pub ground: Ground,
-    /// From where.
-    pub place: String,
-    /// How: a mechanism's name, [`COMMAND`], [`MOUNT`], or a peer's with its window.
-    pub how: String,
-}
+/// A subject at a point.
+pub(super) type ListingCase = Case<Point, Subject>;
 
 /// `thalweg ls`, started for it.
 pub const COMMAND: &str = "thalweg ls -lU";
 /// The stock `ls` on a mount that has just been made.
 pub const MOUNT: &str = "ls -Ul on the mount";
+/// A tree copied in by our command.
+pub(super) const OUR_COPY: &str = "thalweg cp -r";
+/// The same by the stock command.
+pub(super) const STOCK_COPY: &str = "cp -r onto the mount";
+/// Small files written while nobody lists.
+pub(super) const ALONE: &str = "alone";
+/// Small files written beside listings.
+pub(super) const BESIDE: &str = "beside listings";
+/// What links and names are measured with: nothing is compared there.
+const ONLY: &str = "all";
+/// More repetitions of names say no more.
+const MOST_OF_NAMES: usize = 3;
 
 /// How a directory is listed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum How {
+pub(super) enum Method {
     /// By the client library, in a process that is there already.
     Walk(WalkMode),
     /// By our command.
@@ -48,177 +40,209 @@ pub enum How {
     Peer(usize, u32),
 }
 
-/// One thing to measure.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// The point.
-    pub point: Point,
-    /// How.
-    pub how: How,
-    /// From where: its place in the stage.
-    pub place: usize,
-    /// Entries that are read at most; `None`: all.
-    pub most: Option<u64>,
-    /// Repetitions.
-    pub repeat: usize,
-}
-
-/// A ground with all that is measured on it.
-#[derive(Clone, Debug)]
-pub struct Lot {
-    /// The ground.
-    pub ground: Ground,
-    /// What is measured.
-    pub cells: Vec<Cell>,
-}
-
-impl How {
+impl Method {
     /// As it is called in results.
-    pub fn name(self, choice: &Choice) -> String {
+    pub(super) fn name(self, choice: &Choice) -> String {
         match self {
-            How::Walk(mode) => mode.name().to_owned(),
-            How::Command => COMMAND.into(),
-            How::Mount => MOUNT.into(),
-            How::Peer(peer, window) => format!("{}, {window} at once", choice.stage.peers[peer].name),
+            Method::Walk(mode) => mode.name().to_owned(),
+            Method::Command => COMMAND.into(),
+            Method::Mount => MOUNT.into(),
+            Method::Peer(peer, window) => format!("{}, {window} at once", choice.stage.peers[peer].name),
         }
+    }
+
+    /// The method of this name.
+    pub(super) fn named(choice: &Choice, name: &str) -> Option<Method> {
+        let walks = WalkMode::ALL.into_iter().map(Method::Walk);
+        let all = walks.chain([Method::Command, Method::Mount]).chain(all_peers(choice));
+        all.into_iter().find(|method| method.name(choice) == name)
+    }
+
+    /// Entries that are read at most where a run would take too long otherwise; `None`: all.
+    pub(super) fn most(self, choice: &Choice, point: &ListingPoint) -> Option<u64> {
+        let location = choice.stage.locations.iter().find(|location| location.name == point.location)?;
+        let files = point.fixture.files;
+        let bounded = |trips: f64| Some(few(location, trips, choice.scale.slow_s, files));
+        let most = match self {
+            Method::Walk(WalkMode::Synchronous) => bounded(2.0),
+            Method::Walk(WalkMode::Statahead) => bounded(1.0),
+            Method::Peer(peer, window) if choice.stage.peers[peer].trips_per_file > 0.0 => {
+                bounded(choice.stage.peers[peer].trips_per_file / f64::from(window))
+            }
+            _ => None,
+        };
+        most.map(|most| most.min(files.saturating_sub(1)).max(1))
     }
 }
 
 /// How many files a run lists that takes `trips` round trips for each: about as many as fit into `seconds`.
-pub fn few(place: &Place, trips: f64, seconds: f64, files: u64) -> u64 {
+fn few(location: &Location, trips: f64, seconds: f64, files: u64) -> u64 {
     // What a request costs where the wire costs nothing: about 50 µs.
-    let each_s = trips * (place.round_trip_us * 1e-6 + 50e-6);
+    let each_s = trips * (location.round_trip_us * 1e-6 + 50e-6);
     ((seconds / each_s) as u64).clamp(20, 4_000).min(files)
 }
 
-/// Everything that is listed, ground by ground. (Names, crowds and copies are made on grounds of their own: see [`super::conduct`].)
-pub fn lots(choice: &Choice) -> Vec<Lot> {
-    let wanted = |part: Part| choice.parts.is_empty() || choice.parts.contains(&part);
-    let scale = &choice.scale;
-    let anchor = |files, datafiles| Ground { servers: scale.servers, targets: scale.targets, files, datafiles };
-    let mut lots: Vec<Lot> = Vec::new();
-    if wanted(Part::Grid) {
-        let ends = [scale.datafiles.iter().min(), scale.datafiles.iter().max(), scale.datafiles.iter().find(|d| **d == 4)];
-        for &datafiles in &scale.datafiles {
-            let is_shown = ends.contains(&Some(&datafiles));
-            let mut cells = Vec::new();
-            for place in 0..choice.stage.places.len() {
-                let mut hows = vec![WalkMode::Synchronous, WalkMode::Statahead, WalkMode::GlimpseAhead, WalkMode::SizesFromMetadata];
-                if datafiles == 0 {
-                    hows.remove(1);
-                }
-                let mut hows: Vec<How> = hows.into_iter().map(How::Walk).collect();
-                hows.push(How::Command);
-                if is_shown {
-                    hows.push(How::Mount);
-                }
-                cells.extend(hows.into_iter().map(|how| cell(choice, &anchor(scale.files, datafiles), place, how)));
-            }
-            lots.push(Lot { ground: anchor(scale.files, datafiles), cells });
-        }
-    }
-    if wanted(Part::Items) {
-        for &(files, datafiles) in &scale.items {
-            let ground = anchor(files, datafiles);
-            let mut cells = Vec::new();
-            for place in near_and_one_beyond(choice) {
-                let is_near = place == choice.stage.nearest();
-                let mut hows = vec![How::Walk(WalkMode::GlimpseAhead), How::Walk(WalkMode::SizesFromMetadata), How::Command];
-                if is_near && files <= 100_000 {
-                    hows.push(How::Mount);
-                }
-                hows.extend(peers(choice, files));
-                cells.extend(hows.into_iter().map(|how| cell(choice, &ground, place, how)));
-            }
-            lots.push(Lot { ground, cells });
-        }
-    }
-    if wanted(Part::Targets) {
-        for &targets in &scale.targets_axis {
-            let datafiles = (scale.servers * scale.targets_axis.iter().min().copied().unwrap_or(1)).min(4);
-            let ground = Ground { servers: scale.servers, targets, files: scale.files.min(10_000), datafiles };
-            let hows = [WalkMode::Synchronous, WalkMode::GlimpseAhead, WalkMode::SizesFromMetadata].map(How::Walk);
-            let cells = near_and_one_beyond(choice).into_iter();
-            let cells = cells.flat_map(|place| hows.map(|how| cell(choice, &ground, place, how))).collect();
-            lots.push(Lot { ground, cells });
-        }
-    }
-    merged(lots)
+/// The plan. Listings come last: a file system that has just lost millions of files (ext4 passes over each of their inodes for minutes,
+/// when it makes one) would be measured with that.
+pub(super) fn plan(choice: &Choice) -> Plan<Point, Subject> {
+    let locations: Vec<&str> = choice.stage.locations.iter().map(|location| location.name.as_str()).collect();
+    let header = Header::new("ls", &choice.stage.label).of("locations", locations);
+    let mut batches = vec![links(choice)];
+    batches.extend([copies(choice), writes(choice), names(choice)].into_iter().flatten());
+    batches.extend(listings(choice));
+    Plan { header, batches, limits: Limits::default(), warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
 }
 
-/// The nearest place, and the one whose round trip is nearest to 1 ms, if that is another.
+fn wants(choice: &Choice, part: Part) -> bool {
+    choice.parts.is_empty() || choice.parts.contains(&part)
+}
+
+/// What lies between each location and the servers: once.
+fn links(choice: &Choice) -> Batch<Point, Subject> {
+    let case = |location: &Location| Case { point: Point::Link(location.name.clone()), subject: ONLY.into(), repeat: 1 };
+    Batch { name: "links".into(), cases: choice.stage.locations.iter().map(case).collect() }
+}
+
+fn copies(choice: &Choice) -> Option<Batch<Point, Subject>> {
+    let case = |subject: &str| Case { point: Point::Copy, subject: subject.into(), repeat: choice.repeat };
+    wants(choice, Part::Copies).then(|| Batch { name: Part::Copies.name().into(), cases: [OUR_COPY, STOCK_COPY].map(case).into() })
+}
+
+fn writes(choice: &Choice) -> Option<Batch<Point, Subject>> {
+    let case = |subject: &str| Case { point: Point::Writes, subject: subject.into(), repeat: choice.repeat };
+    wants(choice, Part::Crowd).then(|| Batch { name: Part::Crowd.name().into(), cases: [ALONE, BESIDE].map(case).into() })
+}
+
+/// `mdtest`'s patterns.
+fn names(choice: &Choice) -> Option<Batch<Point, Subject>> {
+    let location = &choice.stage.locations[choice.stage.nearest()].name;
+    let mut cases = Vec::new();
+    for shared in [false, true] {
+        for &workers in &choice.scale.workers {
+            let point = |mounted, batch| NamesPoint { location: location.clone(), mounted, shared, workers, batch };
+            let points = choice.scale.batches.iter().map(|batch| point(false, *batch)).chain([point(true, 1)]);
+            let repeat = choice.repeat.min(MOST_OF_NAMES);
+            cases.extend(points.map(|point| Case { point: Point::Names(point), subject: ONLY.into(), repeat }));
+        }
+    }
+    wants(choice, Part::Names).then(|| Batch { name: Part::Names.name().into(), cases })
+}
+
+/// Everything that is listed, one batch for each fixture.
+fn listings(choice: &Choice) -> Vec<Batch<Point, Subject>> {
+    let mut all: Vec<(Fixture, Vec<ListingCase>)> = Vec::new();
+    let parts = [(Part::Grid, grid as fn(&Choice) -> Vec<_>), (Part::Items, items), (Part::Targets, targets)];
+    let wanted = parts.into_iter().filter(|(part, _)| wants(choice, *part));
+    for (fixture, location, method) in wanted.flat_map(|(_, of_part)| of_part(choice)) {
+        let case = case(choice, &fixture, location, method);
+        // Fixtures that are the same are made once, and what is the same on them is listed once.
+        match all.iter_mut().find(|(known, _)| *known == fixture) {
+            None => all.push((fixture, vec![case])),
+            Some((_, cases)) if !cases.contains(&case) => cases.push(case),
+            Some(_) => {}
+        }
+    }
+    let name = |Fixture { servers, targets, files, datafiles }: Fixture| {
+        format!("{files} files of {datafiles} datafiles on {servers} × {targets} targets")
+    };
+    all.into_iter().map(|(fixture, cases)| Batch { name: name(fixture), cases }).collect()
+}
+
+/// A fixture, a location by its place in the stage, a method.
+type Listed = (Fixture, usize, Method);
+
+/// Files of 0 to 32 datafiles, with each mechanism, from everywhere.
+fn grid(choice: &Choice) -> Vec<Listed> {
+    let scale = &choice.scale;
+    let ends = [scale.datafiles.iter().min(), scale.datafiles.iter().max(), scale.datafiles.iter().find(|d| **d == 4)];
+    let mut listed = Vec::new();
+    for &datafiles in &scale.datafiles {
+        let mut methods = vec![WalkMode::Synchronous, WalkMode::Statahead, WalkMode::GlimpseAhead, WalkMode::SizesFromMetadata];
+        if datafiles == 0 {
+            methods.remove(1);
+        }
+        let mut methods: Vec<Method> = methods.into_iter().map(Method::Walk).collect();
+        methods.push(Method::Command);
+        if ends.contains(&Some(&datafiles)) {
+            methods.push(Method::Mount);
+        }
+        let fixture = Fixture { servers: scale.servers, targets: scale.targets, files: scale.files, datafiles };
+        listed.extend(everywhere(0..choice.stage.locations.len(), &fixture, &methods));
+    }
+    listed
+}
+
+/// More and more files in one directory, beside other systems.
+fn items(choice: &Choice) -> Vec<Listed> {
+    let scale = &choice.scale;
+    let mut listed = Vec::new();
+    for &(files, datafiles) in &scale.items {
+        let fixture = Fixture { servers: scale.servers, targets: scale.targets, files, datafiles };
+        for location in near_and_one_beyond(choice) {
+            let is_near = location == choice.stage.nearest();
+            let mut methods = vec![Method::Walk(WalkMode::GlimpseAhead), Method::Walk(WalkMode::SizesFromMetadata), Method::Command];
+            if is_near && files <= 100_000 {
+                methods.push(Method::Mount);
+            }
+            methods.extend(peers(choice, files));
+            listed.extend(everywhere([location], &fixture, &methods));
+        }
+    }
+    listed
+}
+
+/// More and more targets on a server.
+fn targets(choice: &Choice) -> Vec<Listed> {
+    let scale = &choice.scale;
+    let datafiles = (scale.servers * scale.targets_axis.iter().min().copied().unwrap_or(1)).min(4);
+    let methods = [WalkMode::Synchronous, WalkMode::GlimpseAhead, WalkMode::SizesFromMetadata].map(Method::Walk);
+    let on = |targets: &u32| {
+        let fixture = Fixture { servers: scale.servers, targets: *targets, files: scale.files.min(10_000), datafiles };
+        everywhere(near_and_one_beyond(choice), &fixture, &methods)
+    };
+    scale.targets_axis.iter().flat_map(on).collect()
+}
+
+fn everywhere(locations: impl IntoIterator<Item = usize>, fixture: &Fixture, methods: &[Method]) -> Vec<Listed> {
+    locations.into_iter().flat_map(|location| methods.iter().map(move |method| (fixture.clone(), location, *method))).collect()
+}
+
+/// The nearest location, and the one whose round trip is nearest to 1 ms, if that is another.
 fn near_and_one_beyond(choice: &Choice) -> Vec<usize> {
-    let places = &choice.stage.places;
-    let distance = |at: &usize| (places[*at].round_trip_us.max(1.0) / 1000.0).ln().abs();
-    let beyond = (0..places.len()).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let locations = &choice.stage.locations;
+    let distance = |at: &usize| (locations[*at].round_trip_us.max(1.0) / 1000.0).ln().abs();
+    let beyond = (0..locations.len()).min_by(|a, b| distance(a).total_cmp(&distance(b)));
     BTreeSet::from_iter([choice.stage.nearest()].into_iter().chain(beyond)).into_iter().collect()
 }
 
-/// The peers, and with which windows: on a directory of a usual size only, since other systems take their time to make theirs.
-fn peers(choice: &Choice, files: u64) -> Vec<How> {
+/// The peers: on a directory of a usual size only, since other systems take their time to make theirs.
+fn peers(choice: &Choice, files: u64) -> Vec<Method> {
     let usual = choice.scale.items.iter().map(|(files, _)| *files).filter(|files| *files <= 100_000).max();
-    if Some(files) != usual {
-        return Vec::new();
-    }
+    if Some(files) == usual { all_peers(choice).collect() } else { Vec::new() }
+}
+
+/// All peers, each with all its windows.
+fn all_peers(choice: &Choice) -> impl Iterator<Item = Method> {
     let all = choice.stage.peers.iter().enumerate();
-    all.flat_map(|(at, peer)| peer.windows.iter().map(move |window| How::Peer(at, *window))).collect()
+    all.flat_map(|(at, peer)| peer.windows.iter().map(move |window| Method::Peer(at, *window)))
 }
 
-fn cell(choice: &Choice, ground: &Ground, place: usize, how: How) -> Cell {
-    let at = &choice.stage.places[place];
-    let bounded = |trips: f64| Some(few(at, trips, choice.scale.slow_s, ground.files));
-    let most = match how {
-        How::Walk(WalkMode::Synchronous) => bounded(2.0),
-        How::Walk(WalkMode::Statahead) => bounded(1.0),
-        How::Peer(peer, window) if choice.stage.peers[peer].trips_per_file > 0.0 => {
-            bounded(choice.stage.peers[peer].trips_per_file / f64::from(window))
-        }
-        _ => None,
-    };
-    let point = Point { ground: ground.clone(), place: at.name.clone(), how: how.name(choice) };
+fn case(choice: &Choice, fixture: &Fixture, location: usize, method: Method) -> ListingCase {
+    let point = ListingPoint { fixture: fixture.clone(), location: choice.stage.locations[location].name.clone() };
     // Millions of files take their time, and the time of many files varies less.
-    let repeat = if ground.files >= 400_000 { choice.repeat.min(3) } else { choice.repeat };
-    Cell { point, how, place, most: most.map(|most| most.min(ground.files.saturating_sub(1)).max(1)), repeat }
-}
-
-/// Grounds that are the same are made once.
-fn merged(lots: Vec<Lot>) -> Vec<Lot> {
-    let mut all: Vec<Lot> = Vec::new();
-    for lot in lots {
-        match all.iter_mut().find(|known| known.ground == lot.ground) {
-            None => all.push(lot),
-            Some(known) => {
-                let more = lot.cells.into_iter().filter(|cell| known.cells.iter().all(|k| k.point != cell.point)).collect::<Vec<_>>();
-                known.cells.extend(more);
-            }
-        }
-    }
-    all
-}
-
-/// The order of runs on one ground: all cells once, then all again the other way round. Each is a repetition, from 1, and a cell.
-pub fn order(cells: &[Cell]) -> Vec<(usize, &Cell)> {
-    let most = cells.iter().map(|cell| cell.repeat).max().unwrap_or(0);
-    let one = |repeat: usize| {
-        let wanted = cells.iter().filter(move |cell| repeat <= cell.repeat).map(move |cell| (repeat, cell));
-        let mut wanted: Vec<_> = wanted.collect();
-        if repeat.is_multiple_of(2) {
-            wanted.reverse();
-        }
-        wanted
-    };
-    (1..=most).flat_map(one).collect()
+    let repeat = if fixture.files >= 400_000 { choice.repeat.min(3) } else { choice.repeat };
+    Case { point: Point::Listing(point), subject: method.name(choice), repeat }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(in crate::ls) mod tests {
     use super::super::choice::{Peer, Scale, Stage};
     use super::*;
 
-    pub(crate) fn choice() -> Choice {
+    pub(in crate::ls) fn choice() -> Choice {
         let mut stage = Stage::here();
-        stage.places.push(Place { name: "10 ms".into(), round_trip_us: 10_000.0, run_on: None, link_pids: Vec::new() });
-        stage.places.push(Place { name: "1 ms".into(), round_trip_us: 1_000.0, run_on: None, link_pids: Vec::new() });
+        stage.locations.push(Location { name: "10 ms".into(), round_trip_us: 10_000.0, run_on: None, link_pids: Vec::new() });
+        stage.locations.push(Location { name: "1 ms".into(), round_trip_us: 1_000.0, run_on: None, link_pids: Vec::new() });
         stage.peers.push(Peer {
             name: "other".into(),
             directory: "/srv".into(),
@@ -240,18 +264,31 @@ pub(crate) mod tests {
         }
     }
 
+    /// Cases of listings, with their points and methods.
+    fn listed(choice: &Choice) -> Vec<(ListingPoint, Method, usize)> {
+        let cases = listings(choice).into_iter().flat_map(|batch| batch.cases);
+        let listing = |case: ListingCase| match case.point {
+            Point::Listing(point) => (point, Method::named(choice, &case.subject).unwrap(), case.repeat),
+            other => panic!("{other:?}"),
+        };
+        cases.map(listing).collect()
+    }
+
     #[test]
     fn the_grid_has_every_number_of_datafiles_with_every_mechanism_from_everywhere() {
         let choice = Choice { parts: vec![Part::Grid], ..choice() };
-        let lots = lots(&choice);
-        assert_eq!(lots.iter().map(|lot| lot.ground.datafiles).collect::<Vec<_>>(), choice.scale.datafiles);
-        for lot in &lots {
-            for place in ["loopback", "10 ms", "1 ms"] {
-                let hows: Vec<&str> = lot.cells.iter().filter(|c| c.point.place == place).map(|c| c.point.how.as_str()).collect();
-                for how in ["sync", "glimpse-ahead", "metadata", COMMAND] {
-                    assert!(hows.contains(&how), "{hows:?}");
+        let listed = listed(&choice);
+        let mut numbers: Vec<u32> = listed.iter().map(|(point, ..)| point.fixture.datafiles).collect();
+        numbers.dedup();
+        assert_eq!(numbers, choice.scale.datafiles);
+        for datafiles in numbers {
+            for location in ["loopback", "10 ms", "1 ms"] {
+                let here = listed.iter().filter(|(p, ..)| p.location == location && p.fixture.datafiles == datafiles);
+                let methods: Vec<String> = here.map(|(_, method, _)| method.name(&choice)).collect();
+                for method in ["none", "glimpse-ahead", "metadata", COMMAND] {
+                    assert!(methods.iter().any(|name| name == method), "{methods:?}");
                 }
-                assert_eq!(hows.contains(&MOUNT), [0, 4, 32].contains(&lot.ground.datafiles));
+                assert_eq!(methods.iter().any(|name| name == MOUNT), [0, 4, 32].contains(&datafiles));
             }
         }
     }
@@ -259,41 +296,41 @@ pub(crate) mod tests {
     #[test]
     fn what_goes_one_file_at_a_time_lists_as_many_as_its_time_allows() {
         let choice = choice();
-        let lots = lots(&choice);
-        let grid = lots.iter().find(|lot| lot.ground.files == 25_000 && lot.ground.datafiles == 32).unwrap();
-        let most = |how: &str, place: &str| grid.cells.iter().find(|c| c.point.how == how && c.point.place == place).unwrap().most;
-        assert_eq!(most("sync", "10 ms"), Some(20));
-        assert_eq!(most("sync", "1 ms"), Some(190));
+        let point = |location: &str| ListingPoint {
+            fixture: Fixture { servers: 4, targets: 8, files: 25_000, datafiles: 32 },
+            location: location.into(),
+        };
+        let most = |method: &str, location: &str| Method::named(&choice, method).unwrap().most(&choice, &point(location));
+        assert_eq!(most("none", "10 ms"), Some(20));
+        assert_eq!(most("none", "1 ms"), Some(190));
         assert_eq!(most("statahead", "1 ms"), Some(380));
-        assert_eq!(most("sync", "loopback"), Some(4_000));
+        assert_eq!(most("none", "loopback"), Some(4_000));
         assert_eq!(most("metadata", "10 ms"), None);
-        let peers: Vec<&Cell> = lots.iter().flat_map(|lot| &lot.cells).filter(|c| matches!(c.how, How::Peer(..))).collect();
-        assert_eq!(peers.len(), 2 * 2, "two windows from near and from 1 ms");
-        assert!(peers.iter().all(|c| c.point.ground.files == 100_000 && c.most.is_some()));
+        let of_peers: Vec<_> = listed(&choice).into_iter().filter(|(_, method, _)| matches!(method, Method::Peer(..))).collect();
+        assert_eq!(of_peers.len(), 2 * 2, "two windows from near and from 1 ms");
+        assert!(of_peers.iter().all(|(point, method, _)| point.fixture.files == 100_000 && method.most(&choice, point).is_some()));
     }
 
     #[test]
-    fn grounds_that_are_the_same_are_made_once() {
+    fn fixtures_that_are_the_same_are_made_once() {
         let choice = choice();
-        let all = lots(&choice);
-        for (at, lot) in all.iter().enumerate() {
-            assert!(all[..at].iter().all(|other| other.ground != lot.ground));
-            for (at, cell) in lot.cells.iter().enumerate() {
-                assert!(lot.cells[..at].iter().all(|other| other.point != cell.point), "{:?}", cell.point);
+        let all = listings(&choice);
+        for (at, batch) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other.name != batch.name));
+            for (at, case) in batch.cases.iter().enumerate() {
+                assert!(batch.cases[..at].iter().all(|other| other != case), "{case:?}");
             }
         }
-        let million = all.iter().find(|lot| lot.ground.files == 1_000_000).unwrap();
-        assert!(million.ground.datafiles == 0 && million.cells.iter().all(|cell| cell.repeat == 3));
+        let million = all.iter().find(|batch| batch.name.starts_with("1000000 files of 0 datafiles")).unwrap();
+        assert!(million.cases.iter().all(|case| case.repeat == 3));
     }
 
     #[test]
-    fn repetitions_are_interleaved_and_turn_round() {
-        let choice = Choice { parts: vec![Part::Targets], repeat: 2, ..choice() };
-        let lots = lots(&choice);
-        let cells = &lots[0].cells;
-        let order = order(cells);
-        assert_eq!(order.len(), cells.len() * 2);
-        assert!(order[..cells.len()].iter().all(|(repeat, _)| *repeat == 1));
-        assert_eq!(order[cells.len()].1.point, cells.last().unwrap().point);
+    fn a_store_is_made_for_each_part_that_is_wanted() {
+        let names = |parts: Vec<Part>| plan(&Choice { parts, ..choice() }).batches.into_iter().map(|batch| batch.name).collect::<Vec<_>>();
+        assert_eq!(names(vec![Part::Names, Part::Crowd]), ["links", "crowd", "names"]);
+        assert_eq!(names(Vec::new())[..4], ["links", "copies", "crowd", "names"]);
+        // Two kinds of directories, four numbers of workers, three batches and the mount.
+        assert_eq!(plan(&Choice { parts: vec![Part::Names], ..choice() }).batches[1].cases.len(), 2 * 4 * 4);
     }
 }

@@ -6,26 +6,40 @@
 //! machine's processors where the study is made on one; so all three are in the bound's processor time, and shown by themselves.
 
 use super::choice::Choice;
-use super::plan::Point;
-use super::raw::{Line, LinkLine, Listing};
+use super::sample::{Listing, ListingPoint, Point, Sample, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use thalweg_measure::{Estimate, Fit, fit_line, median, median_interval, paired_ratio};
+use thalweg_measure::{Estimate, Fit, Runs, fit_line, median};
 use thalweg_store::client::walk::WalkMode;
 
 /// Equal seeds give equal intervals.
-pub const SEED: u64 = 1;
+const SEED: u64 = 1;
 /// Where it is asked whether a datafile's cost grows with their number: between these, and between those.
 const LOW: (u32, u32) = (4, 8);
 /// See [`LOW`].
 const HIGH: (u32, u32) = (16, 32);
+
+/// What lies between a location and the servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// The location.
+    pub location: String,
+    /// The round trip that was asked for.
+    pub asked_us: f64,
+    /// A request that costs nothing, and its reply: the median.
+    pub round_trip_us: f64,
+    /// What one TCP stream carries from the servers to there.
+    pub bytes_per_s: Option<f64>,
+}
 
 /// One point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
     /// Which.
     #[serde(flatten)]
-    pub point: Point,
+    pub point: ListingPoint,
+    /// How it is listed: a mechanism's name, [`super::COMMAND`], [`super::MOUNT`], or a peer's with its window.
+    pub method: Subject,
     /// Entries of a run.
     pub entries: f64,
     /// Time per file, in microseconds, of all repetitions but the first where there are others.
@@ -80,13 +94,13 @@ pub struct Model {
     pub of_bound: f64,
 }
 
-/// A line over the number of datafiles, for one way of listing from one place.
+/// A line over the number of datafiles, for one method from one location.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// From where.
-    pub place: String,
+    pub location: String,
     /// How.
-    pub how: String,
+    pub method: Subject,
     /// Microseconds: of a file at all, and of each of its datafiles.
     pub fit: Fit,
     /// What was measured where nobody had ever written the files.
@@ -108,55 +122,66 @@ fn per_file(listing: &Listing, seconds: f64) -> f64 {
 }
 
 fn estimate(listings: &[&Listing], figure: impl Fn(&Listing) -> Option<f64>) -> Option<Estimate> {
-    let all: Vec<f64> = listings.iter().filter_map(|listing| figure(listing)).collect();
-    if all.len() == listings.len() { median_interval(&all, SEED) } else { None }
+    thalweg_measure::estimate(&listings.iter().map(|listing| figure(listing)).collect::<Option<Vec<f64>>>()?)
 }
 
 /// The first repetition, and the others; where there are not two others, all of them.
 ///
 /// After a directory is made its servers know nothing of it: whoever asks first pays for their looking at their disks (with 32 datafiles,
 /// five times as much as who comes after). That is told by itself, and not as if it were scatter.
-fn apart<T: Copy>(all: &[T], repeat: impl Fn(&T) -> usize) -> (Option<T>, Vec<T>) {
-    let (first, others): (Vec<T>, Vec<T>) = all.iter().partition(|one| repeat(one) == 1);
-    if others.len() < 2 { (None, all.to_vec()) } else { (first.first().copied(), others) }
+fn apart<T: Copy>(all: &[(usize, T)]) -> (Option<T>, Vec<(usize, T)>) {
+    let (first, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(repeat, _)| *repeat == 1);
+    if others.len() < 2 { (None, all.to_vec()) } else { (first.first().map(|(_, first)| *first), others) }
 }
 
-/// All points, in the order of grounds, places and ways.
-pub fn points(choice: &Choice, lines: &[Line], cpus: usize) -> Vec<PointResult> {
-    let mut groups: BTreeMap<&Point, Vec<&Listing>> = BTreeMap::new();
-    for line in lines {
-        if let Line::Listing(listing) = line {
-            groups.entry(&listing.point).or_default().push(listing);
-        }
-    }
-    let links: Vec<&LinkLine> = lines.iter().filter_map(|line| if let Line::Link(link) = line { Some(link) } else { None }).collect();
-    let place = |name: &str| choice.stage.places.iter().position(|place| place.name == name);
-    let mut results: Vec<PointResult> = groups
-        .iter()
-        .filter_map(|(point, listings)| {
-            let synchronous = groups.get(&Point { how: WalkMode::Synchronous.name().into(), ..(*point).clone() });
-            let link = links.iter().find(|link| link.place == point.place).copied();
-            result(point, listings, synchronous, link, cpus)
+/// Listings of one case, by repetition.
+type Listings<'a> = Vec<(usize, &'a Listing)>;
+
+/// All cases that are listings.
+fn listings(runs: &Runs<Point, Subject, Sample>) -> impl Iterator<Item = (&ListingPoint, &Subject, Listings<'_>)> {
+    runs.cases().filter_map(|(point, method, runs)| {
+        let Point::Listing(point) = point else { return None };
+        let listings: Listings<'_> = runs.into_iter().filter_map(|(repeat, sample)| Some((repeat, sample.listing()?))).collect();
+        (!listings.is_empty()).then_some((point, method, listings))
+    })
+}
+
+/// All points, in the order of fixtures, locations and methods.
+pub(super) fn points(choice: &Choice, runs: &Runs<Point, Subject, Sample>, links: &[LinkResult], cpus: usize) -> Vec<PointResult> {
+    let location = |name: &str| choice.stage.locations.iter().position(|location| location.name == name);
+    let mut results: Vec<PointResult> = listings(runs)
+        .filter_map(|(point, method, listings)| {
+            let link = links.iter().find(|link| link.location == point.location);
+            let found = result(point, method, &listings, link, cpus)?;
+            Some(PointResult { of_synchronous: of_synchronous(runs, point, method, &listings), ..found })
         })
         .collect();
-    results.sort_by_key(|p| (p.point.ground.clone(), place(&p.point.place), how_rank(&p.point.how), p.point.how.clone()));
+    results.sort_by_key(|p| (p.point.fixture.clone(), location(&p.point.location), method_rank(&p.method), p.method.clone()));
     results
 }
 
-/// The order of ways: mechanisms as they build on one another, then commands, then others.
-pub fn how_rank(how: &str) -> usize {
-    let known = WalkMode::ALL.iter().map(|mode| mode.name()).chain([super::plan::COMMAND, super::plan::MOUNT]);
-    known.into_iter().position(|name| name == how).unwrap_or(usize::MAX)
+/// The order of methods: mechanisms as they build on one another, then commands, then others.
+pub fn method_rank(method: &str) -> usize {
+    let known = WalkMode::ALL.iter().map(|mode| mode.name()).chain([super::COMMAND, super::MOUNT]);
+    known.into_iter().position(|name| name == method).unwrap_or(usize::MAX)
 }
 
-fn result(
-    point: &Point,
-    listings: &[&Listing],
-    synchronous: Option<&Vec<&Listing>>,
-    link: Option<&LinkLine>,
-    cpus: usize,
-) -> Option<PointResult> {
-    let (first, listings) = apart(listings, |listing| listing.repeat);
+/// How many times as fast as one file at a time, in the repetitions that count.
+fn of_synchronous(runs: &Runs<Point, Subject, Sample>, point: &ListingPoint, method: &str, listings: &Listings<'_>) -> Option<Estimate> {
+    let one_at_a_time = WalkMode::Synchronous.name();
+    if method == one_at_a_time {
+        return None;
+    }
+    // The first repetition of a case is told by itself, also here.
+    let first = apart(listings).1.first()?.0;
+    let per_file = |sample: &Sample| sample.listing().map(|l| per_file(l, l.seconds));
+    let point = Point::Listing(point.clone());
+    Some(runs.ratio_from(first, &point, &method.to_owned(), &one_at_a_time.to_owned(), per_file)?.0)
+}
+
+fn result(point: &ListingPoint, method: &str, listings: &Listings<'_>, link: Option<&LinkResult>, cpus: usize) -> Option<PointResult> {
+    let (first, listings) = apart(listings);
+    let listings: Vec<&Listing> = listings.into_iter().map(|(_, listing)| listing).collect();
     let middle = |figure: &dyn Fn(&Listing) -> Option<f64>| -> Option<f64> {
         median(&listings.iter().map(|listing| figure(listing)).collect::<Option<Vec<f64>>>()?)
     };
@@ -174,13 +199,9 @@ fn result(
         let round_trips_us = round_trips.zip(link).map(|(trips, link)| trips * link.round_trip_us / entries.max(1.0));
         Model { bytes_us, cpu_us, round_trips_us, bound_us, of_bound: per_file_us.median / bound_us.max(1e-9) }
     });
-    let of_synchronous = synchronous.filter(|_| point.how != WalkMode::Synchronous.name()).and_then(|synchronous| {
-        let pairs = listings.iter().filter_map(|of| Some((*of, *synchronous.iter().find(|to| to.repeat == of.repeat)?)));
-        let (of, to): (Vec<f64>, Vec<f64>) = pairs.map(|(of, to)| (per_file(of, of.seconds), per_file(to, to.seconds))).unzip();
-        paired_ratio(&of, &to, SEED).map(|(ratio, _)| ratio)
-    });
     Some(PointResult {
         point: point.clone(),
+        method: method.to_owned(),
         entries,
         per_file_us,
         first_us: first.map(|first| per_file(first, first.seconds)),
@@ -193,105 +214,106 @@ fn result(
         hit_share: middle(&|l| l.counters.map(|c| c.hits as f64 / (c.hits + c.misses).max(1) as f64)),
         wasted_share: middle(&|l| l.counters.map(|c| c.wasted as f64 / (c.wasted + c.hits + c.misses).max(1) as f64)),
         model,
-        of_synchronous,
+        of_synchronous: None,
     })
 }
 
-/// One repetition's time, and processor time, per file in microseconds.
-#[derive(Clone, Copy)]
-struct Timed {
-    repeat: usize,
-    wall_us: f64,
-    cpu_us: Option<f64>,
+/// The lines through the grid: one for each method from each location.
+pub(super) fn lines_through(choice: &Choice, runs: &Runs<Point, Subject, Sample>) -> Vec<Trend> {
+    let anchor = |point: &ListingPoint| {
+        let (fixture, scale) = (&point.fixture, &choice.scale);
+        (fixture.servers, fixture.targets, fixture.files) == (scale.servers, scale.targets, scale.files)
+    };
+    let mut curves: BTreeMap<(usize, usize, &str), Curve<'_>> = BTreeMap::new();
+    for (point, method, listings) in listings(runs).filter(|(point, ..)| anchor(point)) {
+        let Some(location) = choice.stage.locations.iter().position(|location| location.name == point.location) else { continue };
+        let counted = apart(&listings).1.into_iter().map(|(_, listing)| listing).collect();
+        curves.entry((location, method_rank(method), method)).or_default().insert(point.fixture.datafiles, counted);
+    }
+    let trend = |((location, _, method), curve): ((usize, usize, &str), Curve<'_>)| {
+        let location = choice.stage.locations[location].name.clone();
+        trend(location, method, &curve)
+    };
+    curves.into_iter().filter_map(trend).collect()
 }
 
-/// Of each number of datafiles, all repetitions.
-type Times = BTreeMap<u32, Vec<Timed>>;
+/// Of each number of datafiles, the listings that count.
+type Curve<'a> = BTreeMap<u32, Vec<&'a Listing>>;
 
-/// The lines through the grid: one for each way of listing from each place.
-pub fn lines_through(choice: &Choice, lines: &[Line]) -> Vec<Trend> {
-    let scale = &choice.scale;
-    let mut curves: BTreeMap<(usize, usize, &str), Times> = BTreeMap::new();
-    for line in lines {
-        let Line::Listing(l) = line else { continue };
-        let ground = &l.point.ground;
-        if (ground.servers, ground.targets, ground.files) != (scale.servers, scale.targets, scale.files) {
-            continue;
-        }
-        let Some(place) = choice.stage.places.iter().position(|place| place.name == l.point.place) else { continue };
-        let cpu_us = l.server_cpu_s.map(|server| per_file(l, server + l.client_cpu_s));
-        let curve = curves.entry((place, how_rank(&l.point.how), l.point.how.as_str())).or_default();
-        curve.entry(ground.datafiles).or_default().push(Timed { repeat: l.repeat, wall_us: per_file(l, l.seconds), cpu_us });
-    }
-    let line = |((place, _, how), times): ((usize, usize, &str), Times)| {
-        let times: Times = times.into_iter().map(|(datafiles, all)| (datafiles, apart(&all, |one| one.repeat).1)).collect();
-        let written = || times.iter().filter(|(datafiles, _)| **datafiles > 0);
-        let wall = |of: &[Timed]| of.iter().map(|one| one.wall_us).collect::<Vec<f64>>();
-        let of = |(datafiles, all): (&u32, &Vec<Timed>)| (f64::from(*datafiles), wall(all));
-        let between = |(from, to): (u32, u32)| {
-            let ends = written().filter(|(datafiles, _)| **datafiles == from || **datafiles == to).map(of);
-            Some(fit_line(&ends.collect::<Vec<_>>(), SEED)?.slope)
-        };
-        let cpus = written().map(|(datafiles, all)| {
-            let cpu = all.iter().map(|one| one.cpu_us).collect::<Option<Vec<f64>>>()?;
-            Some((f64::from(*datafiles), cpu))
-        });
-        Some(Trend {
-            place: choice.stage.places[place].name.clone(),
-            how: how.to_owned(),
-            fit: fit_line(&written().map(of).collect::<Vec<_>>(), SEED)?,
-            never_written_us: times.get(&0).and_then(|all| median_interval(&wall(all), SEED)),
-            low_us: between(LOW),
-            high_us: between(HIGH),
-            cpu: cpus.collect::<Option<Vec<_>>>().and_then(|cpus| fit_line(&cpus, SEED)),
-        })
+fn trend(location: String, method: &str, curve: &Curve<'_>) -> Option<Trend> {
+    let wall = |listings: &Vec<&Listing>| listings.iter().map(|l| per_file(l, l.seconds)).collect::<Vec<f64>>();
+    let cpu = |l: &&Listing| l.server_cpu_s.map(|server| per_file(l, server + l.client_cpu_s));
+    let written = || curve.iter().filter(|(datafiles, _)| **datafiles > 0);
+    let of = |(datafiles, listings): (&u32, &Vec<&Listing>)| (f64::from(*datafiles), wall(listings));
+    let between = |(from, to): (u32, u32)| {
+        let ends = written().filter(|(datafiles, _)| **datafiles == from || **datafiles == to).map(of);
+        Some(fit_line(&ends.collect::<Vec<_>>(), SEED)?.slope)
     };
-    curves.into_iter().filter_map(line).collect()
+    let cpus = written().map(|(datafiles, all)| Some((f64::from(*datafiles), all.iter().map(cpu).collect::<Option<Vec<f64>>>()?)));
+    Some(Trend {
+        location,
+        method: method.to_owned(),
+        fit: fit_line(&written().map(of).collect::<Vec<_>>(), SEED)?,
+        never_written_us: curve.get(&0).and_then(|all| thalweg_measure::estimate(&wall(all))),
+        low_us: between(LOW),
+        high_us: between(HIGH),
+        cpu: cpus.collect::<Option<Vec<_>>>().and_then(|cpus| fit_line(&cpus, SEED)),
+    })
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::super::plan::{Ground, tests::choice};
+pub(in crate::ls) mod tests {
+    use super::super::plan::tests::choice;
+    use super::super::sample::{Fixture, LinkSample};
     use super::*;
+    use crate::worker::protocol::Counters;
+    use thalweg_measure::Run;
+
+    type Line = Run<Point, Subject, Sample>;
 
     /// A listing of the anchor's grid: `per_file_us` on the wall, half of it on processors.
-    pub(crate) fn listing(how: &str, place: &str, datafiles: u32, repeat: usize, per_file_us: f64) -> Listing {
-        let ground = Ground { servers: 4, targets: 8, files: 25_000, datafiles };
-        Listing {
-            point: Point { ground, place: place.into(), how: how.into() },
-            repeat,
+    fn listing(method: &str, location: &str, datafiles: u32, repeat: usize, per_file_us: f64) -> Line {
+        let fixture = Fixture { servers: 4, targets: 8, files: 25_000, datafiles };
+        let listing = Listing {
             entries: 1_000,
             seconds: per_file_us * 1e-3,
-            counters: Some(super::super::raw::Counters { requests: 10, round_trips: 4, hits: 900, misses: 100, ..Default::default() }),
+            counters: Some(Counters { requests: 10, round_trips: 4, hits: 900, misses: 100, ..Counters::default() }),
             client_cpu_s: per_file_us * 0.25e-3,
             server_cpu_s: Some(per_file_us * 0.25e-3),
             link_cpu_s: None,
             bytes: 100_000,
-            at_unix_s: 0,
-        }
+        };
+        let point = Point::Listing(ListingPoint { fixture, location: location.into() });
+        Run { point, subject: method.into(), repeat, at_unix_s: 0, sample: Sample::Listing(listing) }
     }
 
-    pub(crate) fn grid() -> Vec<Line> {
+    pub(in crate::ls) fn grid() -> Vec<Line> {
         let mut lines = Vec::new();
-        for place in ["loopback", "1 ms"] {
-            lines.push(Line::Link(LinkLine { place: place.into(), asked_us: 0.0, round_trip_us: 1_000.0, bytes_per_s: Some(1e9) }));
+        for location in ["loopback", "1 ms"] {
+            let sample = Sample::Link(LinkSample { round_trip_us: 1_000.0, bytes_per_s: Some(1e9) });
+            lines.push(Run { point: Point::Link(location.into()), subject: "all".into(), repeat: 1, at_unix_s: 0, sample });
             for datafiles in [0, 1, 2, 4, 8, 16, 32] {
                 for repeat in 1..=3 {
                     let per_file = 4.0 + 0.5 * f64::from(datafiles);
-                    let beside = [("sync", 2_000.0), ("metadata", per_file)];
-                    lines.extend(beside.map(|(how, us)| Line::Listing(listing(how, place, datafiles, repeat, us))));
+                    let beside = [("none", 2_000.0), ("metadata", per_file)];
+                    lines.extend(beside.map(|(method, us)| listing(method, location, datafiles, repeat, us)));
                 }
             }
         }
         lines
     }
 
+    fn links() -> Vec<LinkResult> {
+        let link = |location: &str| LinkResult { location: location.into(), asked_us: 0.0, round_trip_us: 1_000.0, bytes_per_s: Some(1e9) };
+        ["loopback", "1 ms"].map(link).to_vec()
+    }
+
     #[test]
     fn a_line_is_found_with_its_intercept_and_its_slope() {
-        let found = lines_through(&choice(), &grid());
+        let found = lines_through(&choice(), &Runs::new(grid()));
         assert_eq!(
-            found.iter().map(|l| (l.place.as_str(), l.how.as_str())).collect::<Vec<_>>(),
-            [("loopback", "sync"), ("loopback", "metadata"), ("1 ms", "sync"), ("1 ms", "metadata")]
+            found.iter().map(|l| (l.location.as_str(), l.method.as_str())).collect::<Vec<_>>(),
+            [("loopback", "none"), ("loopback", "metadata"), ("1 ms", "none"), ("1 ms", "metadata")]
         );
         let line = &found[3];
         assert!((line.fit.intercept.median - 4.0).abs() < 1e-6 && (line.fit.slope.median - 0.5).abs() < 1e-6, "{line:?}");
@@ -302,8 +324,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_point_says_what_it_costs_and_what_it_must() {
-        let points = points(&choice(), &grid(), 2);
-        let point = points.iter().find(|p| p.point.how == "metadata" && p.point.place == "1 ms" && p.point.ground.datafiles == 32).unwrap();
+        let points = points(&choice(), &Runs::new(grid()), &links(), 2);
+        let is_far = |p: &&PointResult| p.method == "metadata" && p.point.location == "1 ms" && p.point.fixture.datafiles == 32;
+        let point = points.iter().find(is_far).unwrap();
         assert!((point.per_file_us.median - 20.0).abs() < 1e-9);
         let model = point.model.unwrap();
         // 100 bytes at 1 GB/s; 10 µs of processors over two of them; four round trips over 1,000 files.
@@ -312,22 +335,22 @@ pub(crate) mod tests {
         assert!((model.round_trips_us.unwrap() - 4.0).abs() < 1e-9);
         assert!((point.of_synchronous.unwrap().median - 100.0).abs() < 1e-6);
         assert_eq!((point.requests_per_file, point.hit_share), (Some(0.01), Some(0.9)));
-        let synchronous = points.iter().find(|p| p.point.how == "sync").unwrap();
+        let synchronous = points.iter().find(|p| p.method == "none").unwrap();
         assert!(synchronous.of_synchronous.is_none());
     }
 
     #[test]
     fn the_first_repetition_is_told_by_itself_where_there_are_others() {
-        let times = |times: &[f64]| -> Vec<Line> {
-            let listings = (1..).zip(times).map(|(repeat, us)| Line::Listing(listing("metadata", "1 ms", 4, repeat, *us)));
-            listings.chain([Line::Listing(listing("metadata", "1 ms", 8, 1, 5.0))]).collect()
+        let times = |times: &[f64]| {
+            let listings = (1..).zip(times).map(|(repeat, us)| listing("metadata", "1 ms", 4, repeat, *us));
+            Runs::new(listings.chain([listing("metadata", "1 ms", 8, 1, 5.0)]))
         };
-        let lines = times(&[40.0, 4.0, 5.0, 6.0]);
-        let found = &points(&choice(), &lines, 2)[0];
+        let runs = times(&[40.0, 4.0, 5.0, 6.0]);
+        let found = &points(&choice(), &runs, &links(), 2)[0];
         assert_eq!((found.first_us.map(f64::round), found.per_file_us.median.round()), (Some(40.0), 5.0));
         assert!(found.per_file_us.high < 7.0);
-        assert!((lines_through(&choice(), &lines)[0].fit.slope.median).abs() < 1e-6, "5 µs with 4 datafiles and with 8");
-        let few = &points(&choice(), &times(&[40.0, 4.0]), 2)[0];
+        assert!((lines_through(&choice(), &runs)[0].fit.slope.median).abs() < 1e-6, "5 µs with 4 datafiles and with 8");
+        let few = &points(&choice(), &times(&[40.0, 4.0]), &links(), 2)[0];
         assert_eq!((few.first_us, few.per_file_us.median.round()), (None, 22.0));
     }
 }

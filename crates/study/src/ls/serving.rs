@@ -1,4 +1,4 @@
-//! The store of a ground: started for it, in a process whose processor time is known from outside, and removed with it.
+//! The store of a batch: started for it, in a process whose processor time is known from outside, and removed with it.
 
 use super::choice::Choice;
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ const QUIET_SHARE: f64 = 0.05;
 const REMOVERS: usize = 2;
 
 /// A store that runs.
-pub struct Serving {
+pub(super) struct Serving {
     child: Child,
     /// `thal://HOST:PORT`.
     pub address: String,
@@ -37,7 +37,7 @@ impl Serving {
     ///
     /// # Errors
     /// It does not start, or does not say where it is.
-    pub fn start(choice: &Choice, servers: u32, targets: u32) -> Result<Serving> {
+    pub(super) fn start(choice: &Choice, servers: u32, targets: u32) -> Result<Serving> {
         let directory = choice.directory.join(format!("thalweg-ls-{}", std::process::id()));
         std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making the store's directory"))?;
         let mut words: Vec<String> = choice.stage.serve_on.iter().flat_map(|on| on.split_whitespace()).map(String::from).collect();
@@ -65,22 +65,22 @@ impl Serving {
     }
 
     /// `HOST:PORT`.
-    pub fn service(&self) -> &str {
+    pub(super) fn service(&self) -> &str {
         self.address.trim_start_matches("thal://")
     }
 
     /// Processor time of all its servers so far.
-    pub fn cpu_s(&self) -> Option<f64> {
+    pub(super) fn cpu_s(&self) -> Option<f64> {
         cpu_time_of(self.child.id()).map(|time| time.as_secs_f64())
     }
 
-    /// Waits until it has nothing more to do of what came before, and what is on its file system is on media.
+    /// Waits until it has nothing more to do of what came before, and what is on its file system is durable.
     ///
     /// # Errors
     /// The file system cannot be asked for that.
-    pub fn settle(&self) -> Result<()> {
+    pub(super) fn settle(&self) -> Result<()> {
         let open = std::fs::File::open(&self.directory).map_err(Error::file(&self.directory, "opening it"))?;
-        rustix::fs::syncfs(&open).map_err(|e| Error::file(&self.directory, "putting its file system on media")(e.into()))?;
+        rustix::fs::syncfs(&open).map_err(|e| Error::file(&self.directory, "making its file system durable")(e.into()))?;
         let begun = Instant::now();
         while let (true, Some(before)) = (begun.elapsed() < QUIET_WITHIN, self.cpu_s()) {
             std::thread::sleep(QUIET_LOOK);
@@ -110,7 +110,7 @@ impl Drop for Serving {
 }
 
 /// Removes a directory with millions of files in it: those below it at the same time.
-pub fn remove(directory: &Path) {
+pub(super) fn remove(directory: &Path) {
     let mut below = vec![directory.to_owned()];
     // Deep enough that there are many of about the same size: server, target, datafiles, and the directories of those.
     for _ in 0..4 {

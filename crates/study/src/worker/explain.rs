@@ -1,6 +1,6 @@
 //! The recording of a run through the client library, and what it says.
 
-use crate::raw::Digest;
+use super::protocol::Digest;
 use crate::{Error, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
@@ -51,7 +51,7 @@ pub(super) struct Recorded {
 impl Recorded {
     /// Fetches the servers' part, explains, and throws the recording away. `None`: it cannot be explained, which is no reason to
     /// throw the time away.
-    pub fn explain(self) -> Option<Digest> {
+    pub(super) fn explain(self) -> Option<Digest> {
         let path = self.recorder.finish(self.end, 0, self.attributes).ok()?;
         let digest = explained(&path, self.start);
         let _ = std::fs::remove_dir_all(&path);
@@ -68,7 +68,7 @@ fn explained(path: &Path, start: Time) -> Option<Explanation> {
 }
 
 /// An explanation in a few words.
-pub fn digest_of(explanation: &Explanation) -> Digest {
+fn digest_of(explanation: &Explanation) -> Digest {
     let verdict = &explanation.verdict;
     let charges = explanation.critical_path.iter().take(CHARGES);
     Digest {

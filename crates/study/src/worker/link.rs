@@ -1,6 +1,6 @@
 //! How much the link between two nodes carries: one TCP stream, for as long as it is told.
 
-use crate::protocol::Answer;
+use super::protocol::Answer;
 use crate::{Error, Result};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

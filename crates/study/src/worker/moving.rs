@@ -4,15 +4,16 @@
 //! and every page that is read must have it: a figure for bytes that did not arrive is no figure.
 
 use super::explain::Recorded;
+use super::protocol::Answer;
 use crate::access::{Access, Order};
-use crate::protocol::Answer;
 use crate::{Error, Result};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use thalweg_store::client::Store;
 use thalweg_store::client::{AheadOptions, BehindOptions, ReadAhead, WriteBehind};
@@ -36,7 +37,7 @@ enum What {
 /// A file through the client library, as a program uses it that keeps several transfers in flight: written behind, and read ahead up
 /// to the end of what is the rank's. In a random order there is nothing to read ahead: then several threads read at a time.
 struct InStore {
-    way: InStoreWay,
+    stream: Stream,
     path: String,
     access: Access,
     transfers: Vec<(u64, u64)>,
@@ -44,14 +45,14 @@ struct InStore {
     recorder: Option<Recorder>,
 }
 
-enum InStoreWay {
+enum Stream {
     Write(Arc<WriteBehind>),
     Read(Arc<ReadAhead>),
 }
 
 impl Prepared {
     /// Through a path, as programs do it: one transfer after the other, then `fdatasync`.
-    pub fn path(path: &Path, access: Access, read: bool) -> Result<Prepared> {
+    pub(super) fn path(path: &Path, access: Access, read: bool) -> Result<Prepared> {
         access.check()?;
         let file = File::options().read(true).write(!read).open(path).map_err(Error::file(path, "opening it"))?;
         let memory = memory(&access);
@@ -59,22 +60,29 @@ impl Prepared {
     }
 
     /// Through the client library. `in_flight`: threads that read where the order is random.
-    pub fn store(store: &Store, path: &str, access: Access, read: bool, in_flight: u32, recorder: Option<Recorder>) -> Result<Prepared> {
+    pub(super) fn store(
+        store: &Store,
+        path: &str,
+        access: Access,
+        read: bool,
+        in_flight: u32,
+        recorder: Option<Recorder>,
+    ) -> Result<Prepared> {
         access.check()?;
         let file = Arc::new(if read { store.open(path)? } else { store.open_to_write(path)? }.to_be_synced());
         let threads = if read && matches!(access.order, Order::Random { .. }) { in_flight.max(1) } else { 1 };
         let end = access.blocks().last().map(|(offset, length)| offset + length);
-        let way = match read {
-            true => InStoreWay::Read(ReadAhead::new(file, &AheadOptions { size_bytes: end, ..AheadOptions::default() })),
-            false => InStoreWay::Write(WriteBehind::new(file, &BehindOptions::default())),
+        let stream = match read {
+            true => Stream::Read(ReadAhead::new(file, &AheadOptions { size_bytes: end, ..AheadOptions::default() })),
+            false => Stream::Write(WriteBehind::new(file, &BehindOptions::default())),
         };
         let memories = (0..threads).map(|_| memory(&access)).collect();
-        let run = InStore { way, path: path.to_owned(), access, transfers: access.transfers(), memories, recorder };
+        let run = InStore { stream, path: path.to_owned(), access, transfers: access.transfers(), memories, recorder };
         Ok(Prepared { what: What::Store(Box::new(run)) })
     }
 
     /// By a command.
-    pub fn command(argv: Vec<String>, bytes: u64) -> Result<Prepared> {
+    pub(super) fn command(argv: Vec<String>, bytes: u64) -> Result<Prepared> {
         let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("a command without words".into())) };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
@@ -82,7 +90,7 @@ impl Prepared {
     }
 
     /// Goes.
-    pub fn go(self) -> Result<(Answer, Option<Recorded>)> {
+    pub(super) fn go(self) -> Result<(Answer, Option<Recorded>)> {
         match self.what {
             What::Path { file, path, access, read, transfers, memory } => {
                 path_go(&file, &path, &access, read, &transfers, memory).map(|ran| (ran, None))
@@ -133,10 +141,10 @@ fn path_go(file: &File, path: &Path, access: &Access, read: bool, transfers: &[(
         None
     } else {
         let begun = Instant::now();
-        rustix::fs::fdatasync(file).map_err(|e| Error::file(path, "putting it on media")(e.into()))?;
+        rustix::fs::fdatasync(file).map_err(|e| Error::file(path, "making it durable")(e.into()))?;
         Some(begun.elapsed().as_secs_f64())
     };
-    Ok(Answer::Ran { transfer_s, sync_s, bytes: access.bytes(), output: None })
+    Ok(Answer::Moved { transfer_s, sync_s, bytes: access.bytes(), output: None })
 }
 
 fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
@@ -147,19 +155,19 @@ fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
         let said = String::from_utf8_lossy(&ran.stderr);
         return Err(Error::Choice(format!("{line}: {}: {}", ran.status, said.trim())));
     }
-    Ok(Answer::Ran { transfer_s, sync_s: None, bytes, output: Some(String::from_utf8_lossy(&ran.stdout).into_owned()) })
+    Ok(Answer::Moved { transfer_s, sync_s: None, bytes, output: Some(String::from_utf8_lossy(&ran.stdout).into_owned()) })
 }
 
 impl InStore {
     fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
-        let InStore { way, path, access, transfers, mut memories, recorder } = *self;
+        let InStore { stream, path, access, transfers, mut memories, recorder } = *self;
         let mode = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.mode.clone());
         let mut tracer = mode.thread("main");
         let start = Time::now();
         let begun = Instant::now();
         let mut sync_s = None;
-        match &way {
-            InStoreWay::Write(behind) => {
+        match &stream {
+            Stream::Write(behind) => {
                 for &(offset, length) in &transfers {
                     let memory = &mut memories[0][..length as usize];
                     stamp(memory, offset);
@@ -167,23 +175,23 @@ impl InStore {
                 }
                 behind.flush(&mut tracer)?;
             }
-            InStoreWay::Read(ahead) if memories.len() == 1 => {
+            Stream::Read(ahead) if memories.len() == 1 => {
                 for &(offset, length) in &transfers {
                     read_one(ahead, &mut tracer, &mut memories[0][..length as usize], offset)?;
                 }
             }
-            InStoreWay::Read(ahead) => read_all(ahead, &transfers, memories, &mode, &mut tracer)?,
+            Stream::Read(ahead) => read_all(ahead, &transfers, memories, &mode, &mut tracer)?,
         }
         let transfer_s = begun.elapsed().as_secs_f64();
-        if let InStoreWay::Write(behind) = &way {
+        if let Stream::Write(behind) = &stream {
             let begun = Instant::now();
             behind.file().sync_traced(&mut tracer)?;
             sync_s = Some(begun.elapsed().as_secs_f64());
         }
         let end = Time::now();
         drop(tracer);
-        let read = matches!(way, InStoreWay::Read(_));
-        drop(way);
+        let read = matches!(stream, Stream::Read(_));
+        drop(stream);
         let recorded = recorder.map(|recorder| {
             let path = format!("thal:{path}");
             let (from, to) = if read { (path, "memory".to_owned()) } else { ("memory".to_owned(), path) };
@@ -192,7 +200,7 @@ impl InStore {
             let attributes = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             Recorded { recorder, start, end, attributes }
         });
-        Ok((Answer::Ran { transfer_s, sync_s, bytes: access.bytes(), output: None }, recorded))
+        Ok((Answer::Moved { transfer_s, sync_s, bytes: access.bytes(), output: None }, recorded))
     }
 }
 
@@ -223,7 +231,7 @@ fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>,
                 }
                 let track = tracer.track();
                 drop(tracer);
-                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = last.lock();
                 last.0 = track;
                 if let Err(error) = moved {
                     next.store(usize::MAX / 2, Ordering::Relaxed);
@@ -232,7 +240,7 @@ fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>,
             });
         }
     });
-    let (waker_track, error) = last.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (waker_track, error) = last.into_inner();
     tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
     error.map_or(Ok(()), Err)
 }

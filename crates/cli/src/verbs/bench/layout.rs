@@ -3,19 +3,16 @@
 //! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
 //! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
 
-use super::results::{self, Results};
-use crate::bench_page::{self, Picture};
+use super::layout_page;
+use super::results::{self, Picture, Results, Telling};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
-use crate::output;
 use serde::Deserialize;
 use std::path::PathBuf;
-use std::time::Duration;
 use thalweg_report::plot::Page;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_study::plan::{Mpi, Peer, Via};
-use thalweg_study::{Choice, Document, Observer, conduct, markdown};
+use thalweg_study::layout::{self, Choice, Document, Mpi, PATTERNS, Peer, Via};
 use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench layout`.
@@ -26,7 +23,7 @@ use thalweg_trace::numbers;
     path, write and read; {file}, {bytes} and {node} stand for what they say.\n\
     thalweg bench layout --store store.toml --sizes 16Mi,64Mi --repeat 5 --run-on 'ssh {node}'"
 )]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Labels of the nodes, in the order of ranks (default: all that servers are on)
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
@@ -123,10 +120,10 @@ impl Through {
 }
 
 /// Measures.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    results::finish(thalweg_study::run(&choice, &Telling { interrupt }), &choice.out, arguments.json)
+    results::finish(layout::run(&choice, &Telling(interrupt)), &choice.out, arguments.json)
 }
 
 impl Results for Document {
@@ -138,15 +135,15 @@ impl Results for Document {
     }
 
     fn markdown(&self) -> String {
-        markdown::markdown(self)
+        layout::markdown(self)
     }
 
     fn page(&self) -> Page {
-        bench_page::page(self)
+        layout_page::page(self)
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        bench_page::pictures(self)
+        layout_page::pictures(self)
     }
 }
 
@@ -175,7 +172,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?,
     };
-    let all = || thalweg_study::pattern::PATTERNS.iter().map(|p| p.name.to_owned()).collect();
+    let all = || PATTERNS.iter().map(|p| p.name.to_owned()).collect();
     Ok(Choice {
         store: address.service().map_err(Failure::failed)?,
         nodes,
@@ -211,42 +208,4 @@ fn nodes_of(config: &StoreConfig) -> Vec<String> {
         }
     }
     nodes
-}
-
-/// Tells how far a study is, and hears Ctrl-C.
-struct Telling {
-    interrupt: Interrupt,
-}
-
-impl Observer for Telling {
-    fn next(&self, p: &conduct::Progress<'_>) {
-        let left = p.left.map_or_else(String::new, |left| format!(", {} left", about(left)));
-        let point = &p.cell.point;
-        output::note(&format!(
-            "{} of {}{left}: {} through {}, {} of {}, repetition {}",
-            p.done + 1,
-            p.runs,
-            point.series,
-            point.via,
-            point.pattern,
-            numbers::size(point.part_bytes),
-            p.repeat
-        ));
-    }
-
-    fn trouble(&self, what: &str) {
-        output::note(&format!("thalweg bench: {what}"));
-    }
-
-    fn cancelled(&self) -> bool {
-        self.interrupt.is_raised()
-    }
-}
-
-/// A time in words, without false precision.
-fn about(time: Duration) -> String {
-    match time.as_secs() {
-        s if s < 90 => format!("about {s} s"),
-        s => format!("about {} min", (s + 30) / 60),
-    }
 }

@@ -4,30 +4,26 @@
 //! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
 
 use super::ls_page;
-use super::results::{self, Results};
-use crate::bench_page::Picture;
+use super::results::{self, Picture, Results, Telling};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output;
-use std::path::{Path, PathBuf};
+use thalweg_trace::numbers;
+use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_report::plot::Page;
-use thalweg_study::ls::choice::{Part, Scale, Stage};
-use thalweg_study::ls::conduct::Observer;
-use thalweg_study::ls::{Choice, Document, markdown, run as study};
-use thalweg_trace::numbers;
+use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
 
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]
 #[command(
     after_help = "Parts: grid (datafiles a file, mechanisms, round trips), items (files in a directory, other systems), targets (targets on a\n\
     server), names (mdtest's patterns), crowd (many listings beside a writer), copies (trees of small files).\n\
-    A stage is a TOML file: label, serve_on and host of the servers; [[places]] with name, round_trip_us, run_on and link_pids;\n\
+    A stage is a TOML file: label, serve_on and host of the servers; [[locations]] with name, round_trip_us, run_on and link_pids;\n\
     [[peers]] with name, directory, list, windows, trips_per_file and pids. Without one, everything is on this machine.\n\
     bench/ls of the sources makes one with links of 0.2, 1 and 10 ms.\n\
     thalweg bench ls --short --out /tmp/ls"
 )]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Under a minute, on small directories: whether it works, and no figure to rely on
     #[arg(long)]
     short: bool,
@@ -58,7 +54,7 @@ pub struct Arguments {
     /// Where stores are made and removed again (default: the system's directory for temporary files)
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Silence after which a server, and ten times that after which a place, is given up
+    /// Silence after which a server, and ten times that after which a location, is given up
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = numbers::parse_duration)]
     timeout: Duration,
     /// Where results go
@@ -81,10 +77,12 @@ fn product(text: &str) -> Result<(u64, u32), String> {
 }
 
 /// Measures.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    results::finish(study(&choice, &Telling { interrupt, out: &choice.out }), &choice.out, arguments.json)
+    // What cannot be written now is said when the study is done.
+    let so_far = |document: &Document| drop(results::write(document, &choice.out));
+    results::finish(ls::run(&choice, &Telling(interrupt), &so_far), &choice.out, arguments.json)
 }
 
 impl Results for Document {
@@ -96,7 +94,7 @@ impl Results for Document {
     }
 
     fn markdown(&self) -> String {
-        markdown::markdown(self)
+        ls::markdown(self)
     }
 
     fn page(&self) -> Page {
@@ -146,29 +144,4 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
         out: arguments.out.clone(),
         resume: arguments.resume,
     })
-}
-
-/// Tells what is being done, and hears Ctrl-C.
-struct Telling<'a> {
-    interrupt: Interrupt,
-    out: &'a Path,
-}
-
-impl Observer for Telling<'_> {
-    fn doing(&self, what: &str) {
-        output::note(what);
-    }
-
-    fn trouble(&self, what: &str) {
-        output::note(&format!("thalweg bench: {what}"));
-    }
-
-    fn so_far(&self, document: &Document) {
-        // What cannot be written now is said when the study is done.
-        let _ = results::write(document, self.out);
-    }
-
-    fn cancelled(&self) -> bool {
-        self.interrupt.is_raised()
-    }
 }

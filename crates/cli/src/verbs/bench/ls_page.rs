@@ -1,28 +1,23 @@
 //! A study of listings as a page of plots: which figures go into which picture.
 
-use crate::bench_page::Picture;
+use super::results::{Picture, promises};
 use thalweg_measure::Estimate;
 use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
 use thalweg_store::client::walk::WalkMode;
-use thalweg_study::ls::Document;
-use thalweg_study::ls::document::NamesResult;
-use thalweg_study::ls::markdown::{count, figure, promised};
-use thalweg_study::ls::plan::{COMMAND, MOUNT};
-use thalweg_study::ls::points::{PointResult, how_rank};
-use thalweg_study::ls::raw::Phase;
+use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, count, figure, method_rank, promised};
 
 /// Where "never written" stands on an axis of datafiles that is logarithmic.
 const NEVER: f64 = 0.5;
 
 /// All pictures of a study.
-pub fn pictures(document: &Document) -> Vec<Picture> {
+pub(super) fn pictures(document: &Document) -> Vec<Picture> {
     let mut pictures = Vec::new();
-    let places: Vec<&str> = document.places().collect();
-    for place in &places {
-        pictures.extend(all_mechanisms(document, place));
+    let locations: Vec<&str> = document.locations().collect();
+    for location in &locations {
+        pictures.extend(all_mechanisms(document, location));
     }
-    for place in &places {
-        pictures.extend(straight_lines(document, place));
+    for location in &locations {
+        pictures.extend(straight_lines(document, location));
     }
     pictures.extend(round_trips(document));
     pictures.extend(processors(document));
@@ -33,15 +28,15 @@ pub fn pictures(document: &Document) -> Vec<Picture> {
     pictures
 }
 
-/// A place's name in a file's.
-fn file_name(place: &str) -> String {
-    place.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+/// A location's name in a file's.
+fn file_name(location: &str) -> String {
+    location.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
 
 /// The same way of listing looks the same in every picture.
-fn look(how: &str) -> usize {
-    let rank = how_rank(how);
-    if rank < 6 { rank } else { 6 + how.bytes().map(usize::from).sum::<usize>() % 3 }
+fn look(method: &str) -> usize {
+    let rank = method_rank(method);
+    if rank < 6 { rank } else { 6 + method.bytes().map(usize::from).sum::<usize>() % 3 }
 }
 
 /// How a way of listing is called in a legend.
@@ -61,13 +56,13 @@ fn dot(x: f64, e: &Estimate, expected: Option<f64>, hint: String) -> Dot {
 
 /// What a mark says when it is pointed at.
 fn hint(p: &PointResult) -> String {
-    let (e, ground) = (&p.per_file_us, &p.point.ground);
+    let (e, fixture) = (&p.per_file_us, &p.point.fixture);
     let mut text = format!(
         "{}, {} files of {} datafiles, {}: {} µs a file ({} – {}), {} runs",
-        title(&p.point.how),
-        count(ground.files),
-        ground.datafiles,
-        p.point.place,
+        title(&p.method),
+        count(fixture.files),
+        fixture.datafiles,
+        p.point.location,
         figure(e.median),
         figure(e.low),
         figure(e.high),
@@ -88,34 +83,26 @@ fn hint(p: &PointResult) -> String {
 /// What bytes and processors allow, where that is what it is held against: of our own ways that run ahead.
 fn bound(p: &PointResult) -> Option<f64> {
     let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
-    p.model.as_ref().filter(|_| ahead.contains(&p.point.how.as_str())).map(|model| model.bound_us)
+    p.model.as_ref().filter(|_| ahead.contains(&p.method.as_str())).map(|model| model.bound_us)
 }
 
-/// A place in a title.
-fn from(document: &Document, place: &str) -> String {
-    let is_beyond = document.links.iter().any(|link| link.place == place && link.asked_us > 0.0);
-    if is_beyond { format!("a round trip of {place}") } else { place.to_owned() }
+/// A location in a title.
+fn from(document: &Document, location: &str) -> String {
+    let is_beyond = document.links.iter().any(|link| link.location == location && link.asked_us > 0.0);
+    if is_beyond { format!("a round trip of {location}") } else { location.to_owned() }
 }
 
 /// The ways of listing in these points, in order, each with its points.
-fn by_how<'a>(points: impl Iterator<Item = &'a PointResult>) -> Vec<(&'a str, Vec<&'a PointResult>)> {
+fn by_method<'a>(points: impl Iterator<Item = &'a PointResult>) -> Vec<(&'a str, Vec<&'a PointResult>)> {
     let mut all: Vec<(&str, Vec<&PointResult>)> = Vec::new();
     for p in points {
-        match all.iter_mut().find(|(how, _)| *how == p.point.how) {
+        match all.iter_mut().find(|(how, _)| *how == p.method) {
             Some((_, points)) => points.push(p),
-            None => all.push((&p.point.how, vec![p])),
+            None => all.push((&p.method, vec![p])),
         }
     }
-    all.sort_by_key(|(how, _)| (how_rank(how), *how));
+    all.sort_by_key(|(how, _)| (method_rank(how), *how));
     all
-}
-
-fn in_grid<'a>(document: &'a Document, place: &'a str) -> impl Iterator<Item = &'a PointResult> {
-    let anchor = (document.scale.servers, document.scale.targets, document.scale.files);
-    document.points.iter().filter(move |p| {
-        let ground = &p.point.ground;
-        (ground.servers, ground.targets, ground.files) == anchor && p.point.place == place
-    })
 }
 
 fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
@@ -124,15 +111,15 @@ fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
 }
 
 /// Every mechanism over the number of datafiles, on a logarithmic axis: what each removes.
-fn all_mechanisms(document: &Document, place: &str) -> Option<Picture> {
+fn all_mechanisms(document: &Document, location: &str) -> Option<Picture> {
     let at = |datafiles: u32| if datafiles == 0 { NEVER } else { f64::from(datafiles) };
-    let curves = by_how(in_grid(document, place)).into_iter().map(|(how, points)| {
-        let shown = points.into_iter().map(|p| dot(at(p.point.ground.datafiles), &p.per_file_us, None, hint(p)));
+    let curves = by_method(document.grid(location)).into_iter().map(|(how, points)| {
+        let shown = points.into_iter().map(|p| dot(at(p.point.fixture.datafiles), &p.per_file_us, None, hint(p)));
         curve(how, shown.collect())
     });
     let mark = |datafiles: &u32| (at(*datafiles), if *datafiles == 0 { "never written".into() } else { datafiles.to_string() });
     let plot = Plot {
-        title: format!("What a file costs in a listing: {}", from(document, place)),
+        title: format!("What a file costs in a listing: {}", from(document, location)),
         subtitle: format!("{} files in the directory; median and 95 % interval", count(document.scale.files)),
         x_name: "datafiles of each file".into(),
         x_marks: document.scale.datafiles.iter().map(mark).collect(),
@@ -141,16 +128,16 @@ fn all_mechanisms(document: &Document, place: &str) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    Some(Picture { name: format!("ls-mechanisms-{}", file_name(place)), plot })
+    Some(Picture { name: format!("ls-mechanisms-{}", file_name(location)), plot })
 }
 
 /// What runs ahead over the number of datafiles, on straight axes: intercept and slope.
-fn straight_lines(document: &Document, place: &str) -> Option<Picture> {
+fn straight_lines(document: &Document, location: &str) -> Option<Picture> {
     let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
     let curves = ahead.iter().filter_map(|how| {
-        let trend = document.trends.iter().find(|t| t.place == place && t.how == *how)?;
-        let points = document.grid_points(place, how);
-        let dots = points.map(|p| dot(f64::from(p.point.ground.datafiles), &p.per_file_us, bound(p), hint(p))).collect();
+        let trend = document.trends.iter().find(|t| t.location == location && t.method == *how)?;
+        let points = document.grid_points(location, how);
+        let dots = points.map(|p| dot(f64::from(p.point.fixture.datafiles), &p.per_file_us, bound(p), hint(p))).collect();
         let mut curve = curve(how, dots);
         let (at_all, each) = (trend.fit.intercept.median, trend.fit.slope.median);
         let sign = if each < 0.0 { '−' } else { '+' };
@@ -159,7 +146,7 @@ fn straight_lines(document: &Document, place: &str) -> Option<Picture> {
         Some(curve)
     });
     let plot = Plot {
-        title: format!("A file, and each of its n datafiles, with everything ahead: {}", from(document, place)),
+        title: format!("A file, and each of its n datafiles, with everything ahead: {}", from(document, location)),
         subtitle: "at the curves' ends: the straight line, µs; a flat line left of a mark: what bytes and processors allow".into(),
         x_name: "datafiles of each file (0: never written)".into(),
         x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
@@ -168,23 +155,23 @@ fn straight_lines(document: &Document, place: &str) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    Some(Picture { name: format!("ls-slope-{}", file_name(place)), plot })
+    Some(Picture { name: format!("ls-slope-{}", file_name(location)), plot })
 }
 
 /// The most datafiles over the round trip: what no mechanism makes depend on it, and what stays.
 fn round_trips(document: &Document) -> Option<Picture> {
     let most = document.scale.datafiles.iter().copied().max()?;
     // No round trip at all has no place on a logarithmic axis; what a request takes then has.
-    let at = |place: &str| document.links.iter().find(|link| link.place == place).map_or(1.0, |link| link.round_trip_us.max(1.0));
-    let points = document.places().flat_map(|place| in_grid(document, place)).filter(|p| p.point.ground.datafiles == most);
-    let curves = by_how(points)
-        .into_iter()
-        .map(|(how, points)| curve(how, points.into_iter().map(|p| dot(at(&p.point.place), &p.per_file_us, bound(p), hint(p))).collect()));
+    let at = |location: &str| document.links.iter().find(|link| link.location == location).map_or(1.0, |link| link.round_trip_us.max(1.0));
+    let points = document.locations().flat_map(|location| document.grid(location)).filter(|p| p.point.fixture.datafiles == most);
+    let curves = by_method(points).into_iter().map(|(how, points)| {
+        curve(how, points.into_iter().map(|p| dot(at(&p.point.location), &p.per_file_us, bound(p), hint(p))).collect())
+    });
     let plot = Plot {
         title: format!("Files of {most} datafiles over the round trip"),
         subtitle: "a flat line left of a mark: what bytes and processors allow".into(),
         x_name: "round trip (each at the place of a request's measured time)".into(),
-        x_marks: document.places().map(|place| (at(place), place.to_owned())).collect(),
+        x_marks: document.locations().map(|location| (at(location), location.to_owned())).collect(),
         y_name: "µs a file".into(),
         y_is_log: true,
         curves: curves.collect(),
@@ -195,21 +182,22 @@ fn round_trips(document: &Document) -> Option<Picture> {
 
 /// Processor time of both sides over the number of datafiles.
 fn processors(document: &Document) -> Option<Picture> {
-    let place = document.nearest()?.place.as_str();
+    let location = document.nearest()?.location.as_str();
     let mut curves = Vec::new();
     for (how, aside) in [(WalkMode::GlimpseAhead.name(), 0), (WalkMode::SizesFromMetadata.name(), 2)] {
-        let client = document.grid_points(place, how).map(|p| dot(f64::from(p.point.ground.datafiles), &p.client_cpu_us, None, hint(p)));
+        let client =
+            document.grid_points(location, how).map(|p| dot(f64::from(p.point.fixture.datafiles), &p.client_cpu_us, None, hint(p)));
         let mut client = curve(how, client.collect());
         (client.name, client.look) = (format!("{}: client", title(how)), aside);
         let servers = document
-            .grid_points(place, how)
-            .filter_map(|p| Some(dot(f64::from(p.point.ground.datafiles), p.server_cpu_us.as_ref()?, None, hint(p))));
+            .grid_points(location, how)
+            .filter_map(|p| Some(dot(f64::from(p.point.fixture.datafiles), p.server_cpu_us.as_ref()?, None, hint(p))));
         let mut servers = curve(how, servers.collect());
         (servers.name, servers.look) = (format!("{}: servers", title(how)), aside + 1);
         curves.extend([client, servers]);
     }
     let plot = Plot {
-        title: format!("Processor time of a file, {place}"),
+        title: format!("Processor time of a file, {location}"),
         subtitle: "of the client's process, and of all servers".into(),
         x_name: "datafiles of each file (0: never written)".into(),
         x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
@@ -223,18 +211,18 @@ fn processors(document: &Document) -> Option<Picture> {
 
 /// Files in a directory, without a link, and other systems beside them.
 fn items(document: &Document) -> Option<Picture> {
-    let place = document.nearest()?.place.as_str();
+    let location = document.nearest()?.location.as_str();
     let is_item = |p: &&PointResult| {
-        let ground = &p.point.ground;
-        let is_one = document.scale.items.contains(&(ground.files, ground.datafiles));
-        is_one && ground.targets == document.scale.targets && p.point.place == place
+        let fixture = &p.point.fixture;
+        let is_one = document.scale.items.contains(&(fixture.files, fixture.datafiles));
+        is_one && fixture.targets == document.scale.targets && p.point.location == location
     };
-    let curves = by_how(document.points.iter().filter(is_item)).into_iter().map(|(how, points)| {
-        curve(how, points.into_iter().map(|p| dot(p.point.ground.files as f64, &p.per_file_us, bound(p), hint(p))).collect())
+    let curves = by_method(document.points.iter().filter(is_item)).into_iter().map(|(how, points)| {
+        curve(how, points.into_iter().map(|p| dot(p.point.fixture.files as f64, &p.per_file_us, bound(p), hint(p))).collect())
     });
     let mark = |(files, datafiles): &(u64, u32)| (*files as f64, format!("{} × {datafiles}", short_count(*files)));
     let plot = Plot {
-        title: format!("Files in one directory, {place}"),
+        title: format!("Files in one directory, {location}"),
         subtitle:
             "below the axis: files × datafiles of each (0: never written); a flat line left of a mark: what bytes and processors allow"
                 .into(),
@@ -260,23 +248,28 @@ fn short_count(files: u64) -> String {
 fn targets(document: &Document) -> Option<Picture> {
     let files = document.scale.files.min(10_000);
     let on_axis = |p: &&PointResult| {
-        p.point.ground.files == files && document.scale.targets_axis.contains(&p.point.ground.targets) && how_rank(&p.point.how) != 0
+        p.point.fixture.files == files && document.scale.targets_axis.contains(&p.point.fixture.targets) && method_rank(&p.method) != 0
     };
     let points: Vec<&PointResult> = document.points.iter().filter(on_axis).collect();
     // One number of targets is no axis.
-    points.iter().find(|p| p.point.ground.targets != document.scale.targets)?;
+    points.iter().find(|p| p.point.fixture.targets != document.scale.targets)?;
     let mut curves = Vec::new();
-    for place in document.places() {
-        for (how, points) in by_how(points.iter().copied().filter(|p| p.point.place == place)) {
-            let dots = points.into_iter().map(|p| dot(f64::from(p.point.ground.targets), &p.per_file_us, bound(p), hint(p)));
+    for location in document.locations() {
+        for (how, points) in by_method(points.iter().copied().filter(|p| p.point.location == location)) {
+            let dots = points.into_iter().map(|p| dot(f64::from(p.point.fixture.targets), &p.per_file_us, bound(p), hint(p)));
             let mut curve = curve(how, dots.collect());
-            (curve.name, curve.look) = (format!("{}, {place}", title(how)), curves.len());
+            (curve.name, curve.look) = (format!("{}, {location}", title(how)), curves.len());
             curves.push(curve);
         }
     }
     let plot = Plot {
         title: "Targets on each server".into(),
-        subtitle: format!("{} files of {} datafiles on {} servers", count(files), points[0].point.ground.datafiles, document.scale.servers),
+        subtitle: format!(
+            "{} files of {} datafiles on {} servers",
+            count(files),
+            points[0].point.fixture.datafiles,
+            document.scale.servers
+        ),
         x_name: "targets on each server".into(),
         x_marks: document.scale.targets_axis.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
         y_name: "µs a file".into(),
@@ -333,16 +326,9 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
 }
 
 /// The whole study on one page.
-pub fn page(document: &Document) -> Page {
-    let mut sections = Vec::new();
-    if !document.bars.is_empty() {
-        sections.push(Section::Heading("What was promised".into()));
-        let rows = document.bars.iter().map(|bar| {
-            let found = format!("{} ({} – {})", figure(bar.found.median), figure(bar.found.low), figure(bar.found.high));
-            vec![bar.what.clone(), found, promised(bar), if bar.kept { "kept" } else { "missed" }.to_owned()]
-        });
-        sections.push(Section::Table(["what", "found", "promised", ""].map(String::from).to_vec(), rows.collect()));
-    }
+pub(super) fn page(document: &Document) -> Page {
+    let interval = |e: &Estimate| format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high));
+    let mut sections = promises(&document.bars, interval, promised);
     sections.push(Section::Heading("Pictures".into()));
     sections.extend(pictures(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
     sections.push(Section::Heading("Every point".into()));
@@ -360,14 +346,14 @@ pub fn page(document: &Document) -> Page {
         "server CPU",
     ];
     let rows = document.points.iter().map(|p| {
-        let (e, ground) = (&p.per_file_us, &p.point.ground);
+        let (e, fixture) = (&p.per_file_us, &p.point.fixture);
         let middle = |e: Option<&Estimate>| e.map_or_else(String::new, |e| figure(e.median));
         vec![
-            p.point.how.clone(),
-            p.point.place.clone(),
-            count(ground.files),
-            ground.datafiles.to_string(),
-            format!("{} × {}", ground.servers, ground.targets),
+            p.method.clone(),
+            p.point.location.clone(),
+            count(fixture.files),
+            fixture.datafiles.to_string(),
+            format!("{} × {}", fixture.servers, fixture.targets),
             format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high)),
             middle(p.of_synchronous.as_ref()),
             p.requests_per_file.map_or_else(String::new, figure),

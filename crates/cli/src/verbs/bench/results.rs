@@ -1,14 +1,67 @@
 //! A study's result, whichever study it is: the files it is kept in, and how they are made again.
 
-use crate::bench_page::Picture;
+use crate::interrupt::Interrupt;
 use crate::{failure::Failure, output};
 use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::Path;
-use thalweg_report::plot;
+use std::time::Duration;
+use thalweg_measure::{Estimate, Observer, Progress};
+use thalweg_report::plot::{self, Section};
+use thalweg_study::Bar;
+
+/// A picture and the name of its file.
+pub(super) struct Picture {
+    /// Without the ending.
+    pub(super) name: String,
+    /// What is drawn.
+    pub(super) plot: plot::Plot,
+}
+
+/// What was promised, as a page has it.
+pub(super) fn promises(bars: &[Bar], found: impl Fn(&Estimate) -> String, promised: impl Fn(&Bar) -> String) -> Vec<Section> {
+    if bars.is_empty() {
+        return Vec::new();
+    }
+    let kept = |bar: &Bar| if bar.kept { "kept" } else { "missed" }.to_owned();
+    let rows = bars.iter().map(|bar| vec![bar.what.clone(), found(&bar.found), promised(bar), kept(bar)]);
+    let table = Section::Table(["what", "found", "promised", ""].map(String::from).to_vec(), rows.collect());
+    vec![Section::Heading("What was promised".into()), table]
+}
+
+/// Tells how far a measurement is, and hears Ctrl-C.
+pub(super) struct Telling(pub(super) Interrupt);
+
+impl Observer for Telling {
+    fn doing(&self, what: &str) {
+        output::note(what);
+    }
+
+    fn next(&self, p: &Progress<'_>) {
+        let left = p.left.map_or_else(String::new, |left| format!(", {} left", about(left)));
+        let repeat = if p.repeat == 0 { "warming up".to_owned() } else { format!("repetition {}", p.repeat) };
+        output::note(&format!("{} of {}{left}: {}, {repeat}", p.done + 1, p.runs, p.what));
+    }
+
+    fn trouble(&self, what: &str) {
+        output::note(&format!("thalweg bench: {what}"));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.is_raised()
+    }
+}
+
+/// A time in words, without false precision.
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        s if s < 90 => format!("about {s} s"),
+        s => format!("about {} min", (s + 30) / 60),
+    }
+}
 
 /// The result of a study.
-pub trait Results: DeserializeOwned {
+pub(super) trait Results: DeserializeOwned {
     /// What its files are called, before the dot.
     const NAME: &'static str;
     /// The heading of its page.
@@ -43,18 +96,15 @@ fn show<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
 }
 
 /// Writes all files of a result; the page as Markdown.
-pub fn write<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
+pub(super) fn write<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
     put(out, &format!("{}.json", D::NAME), &document.json())?;
     show(document, out)
 }
 
 /// Ends a study: its files, and what it prints.
-pub fn finish<D: Results>(studied: thalweg_study::Result<D>, out: &Path, as_json: bool) -> Result<(), Failure> {
-    let document = match studied {
-        Ok(document) => document,
-        Err(thalweg_study::Error::Stopped) => return Err(Failure::Interrupted(thalweg_study::Error::Stopped.to_string())),
-        Err(error) => return Err(Failure::failed(error)),
-    };
+pub(super) fn finish<D: Results>(studied: thalweg_study::Result<D>, out: &Path, as_json: bool) -> Result<(), Failure> {
+    let document =
+        studied.map_err(|error| if error.is_stopped() { Failure::Interrupted(error.to_string()) } else { Failure::failed(error) })?;
     let text = write(&document, out)?;
     let name = D::NAME;
     output::note(&format!("raw.jsonl, {name}.json, {name}.md, {name}.html and the plots are in {}", out.display()));
@@ -62,7 +112,7 @@ pub fn finish<D: Results>(studied: thalweg_study::Result<D>, out: &Path, as_json
 }
 
 /// Draws the result in a directory again, if it is one of this study.
-pub fn redraw<D: Results>(out: &Path) -> Option<Result<(), Failure>> {
+pub(super) fn redraw<D: Results>(out: &Path) -> Option<Result<(), Failure>> {
     let path = out.join(format!("{}.json", D::NAME));
     let text = std::fs::read_to_string(&path).ok()?;
     let document = serde_json::from_str::<D>(&text).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));

@@ -125,7 +125,7 @@ fn kernel_facts() -> Vec<Finding> {
 }
 
 fn machine() -> Finding {
-    let machine = thalweg_measure::machine::Machine::describe(&[std::env::temp_dir()]);
+    let machine = thalweg_measure::Machine::describe(&[std::env::temp_dir()]);
     if machine.cpus < 2 {
         let costs = "client and servers of the demo take turns on one processor: overlap gains little";
         return less("machine", State::Limited, machine.sentence(), costs, "");
@@ -169,7 +169,7 @@ fn clock() -> Finding {
 fn page_cache() -> Finding {
     let name = "page cache contents (cachestat)";
     // Asked of a file that is surely there: this program.
-    let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::cache::residency(&file));
+    let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::residency(&file));
     match asked.map(|residency| residency.by) {
         Ok("cachestat") => good(name, "cachestat answers"),
         other => less(

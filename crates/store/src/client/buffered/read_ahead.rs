@@ -32,7 +32,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, CounterName, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, CounterName, SpanKind, Tracer};
 
 /// What nobody has asked for so long is forgotten.
 const AGE: Duration = Duration::from_secs(5);
@@ -170,7 +170,7 @@ impl ReadAhead {
         let whole = tracer.begin();
         self.inner.notice(tracer, offset, buffer.len() as u64)?;
         let have = self.inner.read(tracer, buffer, offset)?;
-        let about = About { offset_bytes: Some(offset), size_bytes: Some(have as u64), ..About::default() };
+        let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(have as u64), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(have)
     }
@@ -193,7 +193,7 @@ impl ReadAhead {
                 View(Inside::Own(bytes))
             }
         };
-        let about = About { offset_bytes: Some(offset), size_bytes: Some(view.len() as u64), ..About::default() };
+        let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(view.len() as u64), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(view)
     }

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, SpanKind, Tracer, TrackId};
+use thalweg_trace::{SpanFields, SpanKind, Tracer, TrackId};
 
 /// Bytes of an extent for small writes here and there.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -213,7 +213,7 @@ impl WriteBehind {
         }
         state.last_end = offset + bytes.len() as u64;
         drop(inner.let_go(state, tracer));
-        let about = About { offset_bytes: Some(offset), size_bytes: Some(bytes.len() as u64), ..About::default() };
+        let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(bytes.len() as u64), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(())
     }
@@ -236,7 +236,7 @@ impl WriteBehind {
         let failed = state.error.take().map_or(Ok(()), Err);
         let _ = failed.as_ref().inspect_err(|error| patience::met(error));
         drop(state);
-        tracer.end(whole, SpanKind::AppRequest, About::default());
+        tracer.end(whole, SpanKind::AppRequest, SpanFields::default());
         let lost = inner.file.verifiers().take_lost();
         failed.and(lost).map_err(|e| e.on_file(inner.file.handle().path()))
     }
@@ -456,7 +456,7 @@ impl Inner {
         }
         let waiting = tracer.begin();
         self.arrived.wait(&mut state);
-        tracer.end(waiting, SpanKind::WaitLock, About { waker_track: state.last, ..About::default() });
+        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: state.last, ..SpanFields::default() });
         state
     }
 

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_layout::FlowBuffer;
-use thalweg_trace::{About, ObjectId, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{SpanFields, ObjectId, SpanId, SpanKind, Tracer, TrackId};
 
 /// Where a flow's bytes come from when a connection's thread fetches them itself. Any offset, from any thread.
 pub(crate) trait Source: Send + Sync {
@@ -181,7 +181,7 @@ impl Flow {
             while state.left > 0 {
                 self.ended.wait(&mut state);
             }
-            let about = About { parent: self.request, waker_track: state.last, ..About::default() };
+            let about = SpanFields { parent: self.request, waker_track: state.last, ..SpanFields::default() };
             tracer.end(waiting, SpanKind::WaitLock, about);
         }
         let error = state.error.clone();

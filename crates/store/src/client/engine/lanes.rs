@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use thalweg_trace::{About, Mode, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, TraceHandle, SpanKind, Tracer};
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct EngineOptions {
     pub streams: u32,
     pub socket_buffer_bytes: Option<usize>,
     /// `None`: as the servers' connections are recorded when a thread starts.
-    pub mode: Option<Mode>,
+    pub mode: Option<TraceHandle>,
     /// Files come and go: see the module's page.
     pub is_shared: bool,
 }
@@ -146,7 +146,7 @@ impl Lane {
         drop(queue);
         if slept {
             let waker_track = work.as_ref().and_then(|w| w.asked_by);
-            tracer.end(waiting, SpanKind::WaitLock, About { waker_track, ..About::default() });
+            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
         }
         work
     }

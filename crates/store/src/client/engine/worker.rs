@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 use thalweg_layout::{FlowBuffer, Piece};
-use thalweg_trace::{About, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// One connection's thread.
 pub(in crate::client) struct Worker<'a> {
@@ -127,7 +127,7 @@ impl<'a> Worker<'a> {
         if self.shared.cancelled.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
-        let about = About { object: connection.object(), ..About::default() };
+        let about = SpanFields { object: connection.object(), ..SpanFields::default() };
         self.tracer.end(connecting, SpanKind::NetConnect, about);
         self.connection = Some(connection);
         Ok(())
@@ -249,7 +249,7 @@ fn send(
             let all = unsafe { from.part(0..from.len()) };
             let checking = tracer.begin();
             let gathered = gather(layout, buffer, all, *base);
-            let about = About { parent: flow.request, size_bytes: Some(buffer.length), ..About::default() };
+            let about = SpanFields { parent: flow.request, size_bytes: Some(buffer.length), ..SpanFields::default() };
             tracer.end(checking, SpanKind::AppChecksum, about);
             gathered
         }
@@ -269,7 +269,7 @@ fn fetch<'a>(
     memory: &'a mut Vec<u8>,
 ) -> Result<(Vec<IoSlice<'a>>, u32)> {
     let layout = flow.file.layout();
-    let about = About { parent: flow.request, size_bytes: Some(buffer.length), ..About::default() };
+    let about = SpanFields { parent: flow.request, size_bytes: Some(buffer.length), ..SpanFields::default() };
     if let Some(first) = buffer.pieces(layout).next()
         && source.in_memory(first.logical_offset, first.length).is_some()
     {
@@ -295,7 +295,7 @@ fn fetch<'a>(
         count += 1;
         offset_bytes.get_or_insert(piece.logical_offset);
     }
-    tracer.end(reading, SpanKind::FileRead, About { object: source.object(), count: Some(count), offset_bytes, ..about });
+    tracer.end(reading, SpanKind::FileRead, SpanFields { object: source.object(), count: Some(count), offset_bytes, ..about });
     let checking = tracer.begin();
     let crc = crc32c(memory);
     tracer.end(checking, SpanKind::AppChecksum, about);
@@ -312,7 +312,7 @@ fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, 
         Some(turn) => turn,
         None => {
             let turn = turn.lock();
-            tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *turn, parent: flow.request, ..About::default() });
+            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: *turn, parent: flow.request, ..SpanFields::default() });
             turn
         }
     });
@@ -330,13 +330,13 @@ fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, 
             offset_bytes.get_or_insert(piece.logical_offset);
         }
     }
-    let about = About {
+    let about = SpanFields {
         object: sink.object(),
         count: Some(count.max(1)),
         offset_bytes,
         size_bytes: Some(payload.len() as u64),
         parent: flow.request,
-        ..About::default()
+        ..SpanFields::default()
     };
     tracer.end(writing, SpanKind::FileWrite, about);
     Ok(())

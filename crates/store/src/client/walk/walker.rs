@@ -17,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, Mode, ObjectId, ObjectKind, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectId, ObjectKind, SpanId, SpanKind, Tracer};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;
@@ -127,8 +127,8 @@ impl Shared {
     }
 
     /// The recording that requests are part of.
-    fn mode(&self) -> Mode {
-        self.data.links().first().map_or_else(Mode::off, |link| link.mode())
+    fn mode(&self) -> TraceHandle {
+        self.data.links().first().map_or_else(TraceHandle::off, |link| link.mode())
     }
 
     /// Works on the connections, or waits for who does, until `ready` has something. `parent`: the span that this is a part of.
@@ -149,7 +149,7 @@ impl Shared {
                 self.changed.wait(&mut state);
                 state.waiting -= 1;
                 let waker_track = state.driver.flatten();
-                tracer.end(waiting, SpanKind::WaitLock, About { parent, waker_track, ..About::default() });
+                tracer.end(waiting, SpanKind::WaitLock, SpanFields { parent, waker_track, ..SpanFields::default() });
                 continue;
             }
             if found.is_none() || state.core.has_requests() {
@@ -255,14 +255,14 @@ impl Walk {
     }
 
     /// Records that the reader has asked, and what it was given. To find that there is nothing more is no request.
-    fn asked(&mut self, tracer: &mut Tracer, asking: Begun) {
+    fn asked(&mut self, tracer: &mut Tracer, asking: OpenSpan) {
         let name = || self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
         let object = self.object.or_else(name);
         let is_first = self.object.is_none();
         self.object = object;
         let count = u32::try_from(self.here.len()).ok().filter(|count| *count > 0);
         let kind = if count.is_some() || is_first { SpanKind::AppRequest } else { SpanKind::AppOther };
-        tracer.end(asking, kind, About { object, count, ..About::default() });
+        tracer.end(asking, kind, SpanFields { object, count, ..SpanFields::default() });
     }
 
     /// A reader that comes back after a while is not given what was true when it left.

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, SpanId, SpanKind, Tracer};
 
 /// Ends the wait of the thread that works on the connections.
 pub(super) struct Waker {
@@ -100,7 +100,7 @@ impl Wires {
         self.receive(tracer, &mut span, &mut came);
         if let Some(waited) = span {
             // For something that is not there in full yet, or for the caller of somebody who had something to send.
-            tracer.end(waited, SpanKind::WaitNetwork, About { parent, ..About::default() });
+            tracer.end(waited, SpanKind::WaitNetwork, SpanFields { parent, ..SpanFields::default() });
         }
         if !(came.answers.is_empty() && came.failures.is_empty()) {
             let core = &mut state.lock().core;
@@ -191,7 +191,7 @@ impl Wires {
     }
 
     /// Takes what has arrived anywhere, and finds who has been silent for too long.
-    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<Begun>, came: &mut Came) {
+    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<OpenSpan>, came: &mut Came) {
         let now = Instant::now();
         for place in 0..self.pipes.len() {
             let Some(pipe) = &mut self.pipes[place] else { continue };

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use thalweg_trace::{About, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// A directory to be made, and filled.
 pub(super) struct LocalTarget<'a> {
@@ -262,12 +262,12 @@ impl TreeSink for LocalTarget<'_> {
             };
             entry.state = done.map_or_else(State::Failed, |()| State::Done);
         }
-        let about = About { parent: span, size_bytes: Some(batch.size_bytes), count: Some(batch.entries.len() as u32), ..About::default() };
+        let about = SpanFields { parent: span, size_bytes: Some(batch.size_bytes), count: Some(batch.entries.len() as u32), ..SpanFields::default() };
         tracer.end(writing, SpanKind::FileWrite, about);
         let unsynced = if !unnamed.is_empty() {
             let syncing = tracer.begin();
             let synced = self.sync();
-            tracer.end(syncing, SpanKind::FileSync, About { parent: span, ..About::default() });
+            tracer.end(syncing, SpanKind::FileSync, SpanFields { parent: span, ..SpanFields::default() });
             synced.err()
         } else {
             self.context.check().err()
@@ -311,7 +311,7 @@ impl TreeSink for LocalTarget<'_> {
         if self.context.job.sync {
             let syncing = tracer.begin();
             self.sync().map_err(|e| e.on_file(self.path.display().to_string()))?;
-            tracer.end(syncing, SpanKind::FileSync, About::default());
+            tracer.end(syncing, SpanKind::FileSync, SpanFields::default());
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use thalweg_trace::{About, SpanId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// Names of one directory that are taken at a time, and put in order.
 const NAMES: usize = 1 << 16;
@@ -245,7 +245,7 @@ impl TreeSource for LocalTree {
                 _ => {}
             }
         }
-        let about = About { parent: span, size_bytes: Some(at as u64), count: Some(files), ..About::default() };
+        let about = SpanFields { parent: span, size_bytes: Some(at as u64), count: Some(files), ..SpanFields::default() };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(())
     }

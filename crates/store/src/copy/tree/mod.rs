@@ -35,7 +35,7 @@ use batch::Batch;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{Mode, SpanId, Tracer};
+use thalweg_trace::{TraceHandle, SpanId, Tracer};
 
 /// The largest file that is copied together with others.
 pub const SMALL_BYTES: u64 = 1 << 20;
@@ -133,7 +133,7 @@ impl TreeObserver for super::Quiet {}
 /// # Errors
 /// Nothing could be copied, or not go on: the source is no directory, the target cannot be made, the metadata service is gone, it was
 /// stopped. What was copied before stays. An entry that could not be copied is no error here: it is told, and counted.
-pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &Mode) -> Result<TreeOutcome> {
+pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle) -> Result<TreeOutcome> {
     let context = Context { job, observer, mode };
     let mut tracer = mode.thread("main");
     let source: Box<dyn TreeSource + '_> = match &job.from {
@@ -152,7 +152,7 @@ pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &Mode) -> Res
 struct Context<'a> {
     job: &'a TreeJob,
     observer: &'a dyn TreeObserver,
-    mode: &'a Mode,
+    mode: &'a TraceHandle,
 }
 
 impl Context<'_> {

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_trace::{About, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{SpanFields, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {
@@ -62,7 +62,7 @@ impl Gate {
         }
         let waker_track = made.by;
         drop(made);
-        tracer.end(waiting, SpanKind::WaitLock, About { waker_track, parent, ..About::default() });
+        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
     }
 
     /// Those of batch `number` are there.
@@ -107,7 +107,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         Ok(())
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, About { waker_track: *shared.last.lock(), ..About::default() });
+    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: *shared.last.lock(), ..SpanFields::default() });
     if let Some(error) = shared.error.lock().take() {
         return Err(error);
     }
@@ -153,7 +153,7 @@ impl Shared<'_> {
             None => {
                 let waiting = tracer.begin();
                 let walk = self.walk.lock();
-                tracer.end(waiting, SpanKind::WaitLock, About { waker_track: walk.last, ..About::default() });
+                tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: walk.last, ..SpanFields::default() });
                 walk
             }
         }
@@ -199,7 +199,7 @@ impl Shared<'_> {
         let done = put();
         let size_bytes = Some(batch.size_bytes);
         let count = Some(batch.entries.len() as u32);
-        tracer.end(request, SpanKind::AppRequest, About { object: self.object, size_bytes, count, ..About::default() });
+        tracer.end(request, SpanKind::AppRequest, SpanFields { object: self.object, size_bytes, count, ..SpanFields::default() });
         self.account(batch);
         done.map(|()| true)
     }

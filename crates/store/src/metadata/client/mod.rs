@@ -341,7 +341,7 @@ impl MetadataClient {
     }
 
     /// How to connect to the service, and the recording that calls are part of, if there is one: for who connects by himself.
-    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::Mode, u32)>) {
+    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::TraceHandle, u32)>) {
         let is_recorded = self.inner.one_connection.load(Ordering::Acquire);
         let recording = is_recorded.then(|| self.inner.slots[0].lock().connection.as_ref().and_then(Connection::recording)).flatten();
         (self.inner.options.lock().clone(), recording)

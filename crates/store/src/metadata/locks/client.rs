@@ -23,7 +23,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg_trace::{About, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// How long a question for grants is left open.
 const GRANTS_WAIT: Duration = Duration::from_secs(5);
@@ -457,7 +457,7 @@ impl Inner {
                 self.changed.wait(&mut state);
             };
             drop(state);
-            tracer.end(waiting, SpanKind::WaitLock, About::default());
+            tracer.end(waiting, SpanKind::WaitLock, SpanFields::default());
             match granted {
                 Some(true) => return Ok(()),
                 Some(false) => return self.give_up(tracer, ticket, request),

@@ -15,7 +15,7 @@ use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{About, Begun, SpanKind, Tracer, TrackId, machine};
+use thalweg_trace::{SpanFields, OpenSpan, SpanKind, Tracer, TrackId, machine};
 
 impl Service for MetadataService {
     fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
@@ -166,8 +166,8 @@ impl ClientSession {
 
 /// Turns the database's stages into spans of the connection's thread.
 struct Traced<'a> {
-    about: About,
-    begun: Option<Begun>,
+    about: SpanFields,
+    begun: Option<OpenSpan>,
     tracer: &'a mut Tracer,
 }
 
@@ -183,8 +183,8 @@ impl Watch for Traced<'_> {
     fn end(&mut self, stage: Stage) {
         let Some(begun) = self.begun.take() else { return };
         let (kind, about) = match stage {
-            Stage::Wait(waker_track) => (SpanKind::WaitLock, About { waker_track, ..self.about }),
-            Stage::LogWrite(bytes) => (SpanKind::FileWrite, About { size_bytes: Some(bytes), ..self.about }),
+            Stage::Wait(waker_track) => (SpanKind::WaitLock, SpanFields { waker_track, ..self.about }),
+            Stage::LogWrite(bytes) => (SpanKind::FileWrite, SpanFields { size_bytes: Some(bytes), ..self.about }),
             Stage::LogSync => (SpanKind::FileSync, self.about),
         };
         self.tracer.end(begun, kind, about);

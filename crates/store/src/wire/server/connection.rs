@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_trace::{About, Begun, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, OpenSpan, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
 
 /// One connection, on its thread.
 pub(super) struct Served<'a> {
@@ -86,7 +86,7 @@ impl<'a> Served<'a> {
 
     /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
     /// been told if that was possible.
-    fn one(&mut self, waiting: Option<Begun>) -> Result<Next> {
+    fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
         let is_there = match is_new {
@@ -159,7 +159,7 @@ impl<'a> Served<'a> {
     fn answer(
         &mut self,
         header: Header,
-        waiting: Option<Begun>,
+        waiting: Option<OpenSpan>,
         work: impl FnOnce(&mut Parts<'_>, &mut Exchange<'_>, Header) -> Result<()>,
     ) -> Result<()> {
         let continued = self.recording.as_ref().is_some_and(|r| r.number == header.session);
@@ -175,7 +175,7 @@ impl<'a> Served<'a> {
         let request = RequestId::new(header.request);
         if let (true, Some(waiting)) = (continued, waiting) {
             let size_bytes = Some((HEADER_BYTES + self.body.len()) as u64);
-            tracer.end(waiting, SpanKind::NetReceive, About { object, request, size_bytes, ..About::default() });
+            tracer.end(waiting, SpanKind::NetReceive, SpanFields { object, request, size_bytes, ..SpanFields::default() });
         }
         let serving = tracer.begin();
         let mut exchange = Exchange {
@@ -204,7 +204,7 @@ impl<'a> Served<'a> {
         let worked = worked.unwrap_or_else(|_| Err(panicked.clone().expect("it is here only then")));
         let done = finish(worked, &mut exchange, &self.shared.options.name);
         let size_bytes = (header.payload_bytes > 0).then_some(header.payload_bytes);
-        tracer.end(serving, SpanKind::RpcServe, About { object, request, size_bytes, ..About::default() });
+        tracer.end(serving, SpanKind::RpcServe, SpanFields { object, request, size_bytes, ..SpanFields::default() });
         tracer.flush();
         drop(working);
         let Some(panicked) = panicked else { return done };

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use thalweg_trace::{Event, HostId, IdSpace, Loss, Mode, Role, Sink};
+use thalweg_trace::{Event, HostId, IdSpace, Loss, TraceHandle, Role, Sink};
 
 /// Events that are kept in one piece of memory.
 const CHUNK_EVENTS: usize = 1024;
@@ -96,7 +96,7 @@ struct Inner {
 /// One session.
 pub(crate) struct RecordingSession {
     kept: Arc<Kept>,
-    pub mode: Mode,
+    pub mode: TraceHandle,
     /// Requests being worked on.
     busy: Mutex<usize>,
     idle: Condvar,
@@ -202,7 +202,7 @@ impl Sessions {
             ));
         }
         let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
-        let mode = Mode::on(kept.clone(), host, Role::Server, space);
+        let mode = TraceHandle::on(kept.clone(), host, Role::Server, space);
         let session = RecordingSession { kept, mode, busy: Mutex::new(0), idle: Condvar::new() };
         inner.last = inner.last.checked_add(1).unwrap_or(1);
         let number = inner.last;

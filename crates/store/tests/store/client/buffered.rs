@@ -13,7 +13,7 @@ use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
 use thalweg_store::protocol::metadata::End;
 use thalweg_store::wire::Connect;
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::{Event, HostId, IdSpace, Memory, Mode, Role, Sink, SpanKind, Tracer};
+use thalweg_trace::{Event, HostId, IdSpace, Memory, TraceHandle, Role, Sink, SpanKind, Tracer};
 
 const STRIP: u64 = 65536;
 
@@ -86,7 +86,7 @@ fn reading_on_is_answered_from_memory_and_reading_here_and_there_fetches_nothing
 /// How many calls `work` makes.
 fn calls(work: impl FnOnce(&mut Tracer)) -> usize {
     let sink = Arc::new(Memory::new(10_000));
-    let mode = Mode::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+    let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
     work(&mut mode.thread("test"));
     let is_call = |event: &Event| matches!(event, Event::Span(span) if span.kind == SpanKind::RpcCall);
     sink.drain().0.iter().filter(|event| is_call(event)).count()

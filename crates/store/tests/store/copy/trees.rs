@@ -15,7 +15,7 @@ use thalweg_store::protocol::metadata::{FileKind, LayoutChoice, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_store::wire::Connect;
 use thalweg_store::{Error, ErrorKind, Result};
-use thalweg_trace::{Mode, Tracer};
+use thalweg_trace::{TraceHandle, Tracer};
 
 fn start(directory: &Path, servers: usize) -> (RunningStore, TreeStore) {
     let store = up(&UpOptions { servers: Some(servers), ..UpOptions::new([directory]) }).unwrap();
@@ -78,7 +78,7 @@ impl TreeObserver for Told {
 
 fn copy(job: &TreeJob) -> TreeOutcome {
     let told = Told::default();
-    let outcome = copy_tree(job, &told, &Mode::off()).unwrap();
+    let outcome = copy_tree(job, &told, &TraceHandle::off()).unwrap();
     let failed = told.failed.into_inner().unwrap();
     assert!(failed.is_empty() && outcome.failed == 0, "{failed:?}");
     assert_eq!((told.moved.into_inner(), told.found.into_inner()), (outcome.size_bytes, outcome.size_bytes));
@@ -195,10 +195,10 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
     }
     // Not over what is there, unless that is asked for; then all of it, also when some of it is there already.
     let again = job(local(&tree), stored(&one, "/in"));
-    assert_eq!(copy_tree(&again, &Quiet, &Mode::off()).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(copy_tree(&again, &Quiet, &TraceHandle::off()).unwrap_err().kind(), ErrorKind::Exists);
     copy(&TreeJob { force: true, sync: true, ..again });
     let out = here.path().join("out");
-    assert_eq!(copy_tree(&job(stored(&one, "/in"), local(&out)), &Quiet, &Mode::off()).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(copy_tree(&job(stored(&one, "/in"), local(&out)), &Quiet, &TraceHandle::off()).unwrap_err().kind(), ErrorKind::Exists);
     copy(&TreeJob { force: true, ..job(stored(&one, "/in"), local(&out)) });
     assert_eq!(all_of(&out), before);
 }
@@ -231,7 +231,7 @@ fn what_fails_for_one_entry_is_told_with_its_path_and_the_others_are_copied() {
     );
     new.unwrap();
     let told = Told::default();
-    let outcome = copy_tree(&TreeJob { force: true, ..job(local(&tree), stored(&store, "/t")) }, &told, &Mode::off()).unwrap();
+    let outcome = copy_tree(&TreeJob { force: true, ..job(local(&tree), stored(&store, "/t")) }, &told, &TraceHandle::off()).unwrap();
     let mut failed: Vec<(PathBuf, ErrorKind)> = told.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(failed, [("042".into(), ErrorKind::IsDirectory), ("taken".into(), ErrorKind::Exists)]);
@@ -274,7 +274,7 @@ fn a_file_that_goes_or_changes_while_its_tree_is_copied_is_told_and_the_others_a
         std::fs::write(tree.join(format!("{i:03}")), b"ten bytes.").unwrap();
     }
     let watch = Meanwhile(&tree, Told::default(), std::sync::Once::new());
-    let outcome = copy_tree(&job(local(&tree), stored(&store, "/t")), &watch, &Mode::off()).unwrap();
+    let outcome = copy_tree(&job(local(&tree), stored(&store, "/t")), &watch, &TraceHandle::off()).unwrap();
     assert_eq!((outcome.failed, outcome.files), (3, 17));
     let mut failed = watch.1.failed.into_inner().unwrap();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -314,7 +314,7 @@ fn a_file_that_is_removed_from_a_store_while_its_tree_comes_out_is_no_file_of_ze
     store.names.truncate(&mut Tracer::off(), &Place::at("/t/sparse"), 400_000).unwrap();
     let out = here.path().join("out");
     let watch = Meanwhile(&store, dir.path(), std::sync::Once::new());
-    let outcome = copy_tree(&job(stored(&store, "/t"), local(&out)), &watch, &Mode::off()).unwrap();
+    let outcome = copy_tree(&job(stored(&store, "/t"), local(&out)), &watch, &TraceHandle::off()).unwrap();
     assert_eq!((outcome.failed, outcome.files), (1, 2));
     assert!(!out.join("gone").exists() && std::fs::read(out.join("stays")).unwrap() == [8; 78]);
     assert!(std::fs::read(out.join("sparse")).unwrap() == vec![0; 400_000]);
@@ -346,7 +346,7 @@ fn a_copy_that_is_stopped_leaves_no_half_file_under_any_name() {
             copy(&job(local(&tree), stored(&store, "/all")));
         }
         let told = Told { stop_after: 300 * 500, ..Told::default() };
-        let error = copy_tree(&job(from, to), &told, &Mode::off()).unwrap_err();
+        let error = copy_tree(&job(from, to), &told, &TraceHandle::off()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
         let there: Vec<(Vec<u8>, u64)> = match name {
             "in" => list(&store, "/in").into_iter().map(|name| (name, 500)).collect(),
@@ -395,7 +395,7 @@ fn links_are_followed_only_if_that_is_asked_for_and_never_in_a_circle() {
     assert_eq!(copy(&job(local(&tree), stored(&store, "/links"))).others, 3);
     let told = Told::default();
     let followed = TreeJob { follow: true, ..job(local(&tree), stored(&store, "/files")) };
-    let outcome = copy_tree(&followed, &told, &Mode::off()).unwrap();
+    let outcome = copy_tree(&followed, &told, &TraceHandle::off()).unwrap();
     assert_eq!((outcome.files, outcome.failed, outcome.others), (1, 2, 0));
     let mut failed: Vec<(PathBuf, ErrorKind)> = told.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));

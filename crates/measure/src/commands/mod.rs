@@ -1,0 +1,349 @@
+//! Commands as the subjects of a plan: each is run as a whole process, in turn with the others, until the ratios are known well enough.
+//!
+//! The plan is a document of its own ([`CommandPlan`]), so whoever can write JSON can have commands measured. A command is compared by
+//! its wall time, and by any number that it prints: where the last line (or all) of its output is a JSON object, that object's numbers
+//! are its figures, and so are those that its cleanup prints.
+
+mod document;
+mod markdown;
+
+use document::CommandRun;
+pub use document::Outcome;
+
+use crate::engine::{Failure, Observer, Subjects, measure};
+use crate::plan::{Batch, Case, Header, Limits, OnFailure, Plan};
+use crate::runs::Runs;
+use crate::{CacheState, Error, Machine, Process, Result, evict, warm};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// A command and its arguments. In each word `{run}` stands for the repetition (0: the warm-up), `{name}` for the subject's name.
+type Words = Vec<String>;
+
+/// Which commands are measured, how, and how often.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandPlan {
+    /// What is measured.
+    pub name: String,
+    /// The commands.
+    pub commands: Vec<Subject>,
+    /// The command that is compared with each of the others: how many times as fast it is.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// Further pairs: how many times as fast the first is as the second.
+    #[serde(default)]
+    pub pairs: Vec<(String, String)>,
+    /// What one run moves, for rates.
+    #[serde(default)]
+    pub amount: Option<Amount>,
+    /// How often.
+    #[serde(default)]
+    pub repeat: Repeat,
+    /// Whether each command is run once before anything counts.
+    #[serde(default = "yes")]
+    pub warm_up: bool,
+    /// Run before each repetition, untimed.
+    #[serde(default)]
+    pub before_repetition: Vec<Words>,
+    /// Whether what commands print is kept with each run.
+    #[serde(default)]
+    pub keep_output: bool,
+    /// After so long a command is killed, and has failed.
+    #[serde(default = "five_minutes")]
+    pub limit_s: f64,
+    /// A path whose file system belongs into the description of the machine.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// Equal seeds give equal orders.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// One command.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// What is timed.
+    pub command: Words,
+    /// Names of numbers that it or its cleanup prints, to be reported and compared like the wall time.
+    #[serde(default)]
+    pub figures: Vec<String>,
+    /// Run before it, untimed.
+    #[serde(default)]
+    pub prepare: Vec<Words>,
+    /// Files that are put out of the page cache before it; whether they were is kept with the run.
+    #[serde(default)]
+    pub cold: Vec<PathBuf>,
+    /// Files that are read into the page cache before it; whether they are in it is kept with the run.
+    #[serde(default)]
+    pub warm: Vec<PathBuf>,
+    /// Run after it, untimed, whatever came of it. One that fails says that the run did not do what it should have.
+    #[serde(default)]
+    pub cleanup: Vec<Words>,
+}
+
+/// What one run moves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amount {
+    /// How much.
+    pub count: f64,
+    /// Of what: `bytes`, `files`.
+    pub unit: String,
+}
+
+/// How often commands are run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repeat {
+    /// At least so often.
+    pub least: usize,
+    /// At most so often.
+    pub most: usize,
+    /// Between those, until every ratio's interval (without pairs: every command's) is narrower than this part of its median.
+    pub narrow: f64,
+    /// And no longer than this.
+    pub seconds: Option<f64>,
+}
+
+impl Default for Repeat {
+    fn default() -> Repeat {
+        Repeat { least: 10, most: 40, narrow: 0.05, seconds: None }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn five_minutes() -> f64 {
+    300.0
+}
+
+impl CommandPlan {
+    /// Runs it. With a path, each run is kept in a raw log there; `resume`: what that has already is not run again.
+    ///
+    /// # Errors
+    /// A plan that cannot be meant; a command that fails; the log; [`Error::Stopped`].
+    pub fn run(&self, log: Option<(&Path, bool)>, observer: &dyn Observer) -> Result<Outcome> {
+        let pairs = self.all_pairs()?;
+        let repeat = self.repeat;
+        let case = |subject: &Subject| Case { point: self.name.clone(), subject: subject.name.clone(), repeat: repeat.most };
+        let plan = Plan {
+            header: Header::new("commands", &self.name).of("commands", &self.commands),
+            batches: vec![Batch { name: self.name.clone(), cases: self.commands.iter().map(case).collect() }],
+            limits: Limits { least: repeat.least, seconds: repeat.seconds },
+            warm_up: self.warm_up,
+            on_failure: OnFailure::End,
+            seed: self.seed,
+        };
+        let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let machine = Machine::describe(&self.directory.iter().collect::<Vec<_>>());
+        let measured = measure(&plan, log, &mut Commands { plan: self, pairs: &pairs }, observer)?;
+        Ok(Outcome::new(self, &pairs, &measured, machine, started_unix_s))
+    }
+
+    /// What is compared with what, each once.
+    fn all_pairs(&self) -> Result<Vec<(String, String)>> {
+        let wrong = |problem: String| Error::Plan { plan: self.name.clone(), problem };
+        if self.repeat.least == 0 || self.repeat.most < self.repeat.least {
+            return Err(wrong(format!("1 ≤ least ≤ most, and least is {} and most is {}", self.repeat.least, self.repeat.most)));
+        }
+        if let Some(empty) = self.commands.iter().find(|subject| subject.command.is_empty()) {
+            return Err(wrong(format!("{}: a command without words", empty.name)));
+        }
+        let names = || self.commands.iter().map(|subject| subject.name.as_str());
+        let of_baseline = self.baseline.iter().flat_map(|of| names().filter(move |to| of != to).map(move |to| (of.clone(), to.to_owned())));
+        let mut pairs: Vec<(String, String)> = of_baseline.collect();
+        for pair in &self.pairs {
+            if !pairs.contains(pair) {
+                pairs.push(pair.clone());
+            }
+        }
+        let is_unknown = |name: &&String| names().all(|known| known != name.as_str());
+        if let Some(name) = self.baseline.iter().chain(pairs.iter().flat_map(|(of, to)| [of, to])).find(is_unknown) {
+            return Err(wrong(format!("no command is named {name}; there are: {}", names().collect::<Vec<_>>().join(", "))));
+        }
+        Ok(pairs)
+    }
+}
+
+/// Who runs them.
+struct Commands<'a> {
+    plan: &'a CommandPlan,
+    pairs: &'a [(String, String)],
+}
+
+impl Subjects for Commands<'_> {
+    type Point = String;
+    type Subject = String;
+    type Sample = CommandRun;
+
+    fn name(&self, case: &Case<String, String>) -> String {
+        case.subject.clone()
+    }
+
+    fn before_repetition(&mut self, repeat: usize) -> std::result::Result<(), Failure> {
+        self.each(&self.plan.before_repetition, "", repeat)?;
+        Ok(())
+    }
+
+    fn run(&mut self, case: &Case<String, String>, repeat: usize) -> std::result::Result<CommandRun, Failure> {
+        let known = self.plan.commands.iter().find(|subject| subject.name == case.subject);
+        let subject = known.ok_or("a case of no command: a bug")?;
+        let ran = self.once(subject, repeat);
+        // Whatever happened, nothing is left; what went wrong first is what is told.
+        let cleaned = self.each(&subject.cleanup, &subject.name, repeat);
+        let mut run = ran?;
+        for output in cleaned? {
+            run.figures.extend(numbers(&output));
+        }
+        if let Some(missing) = subject.figures.iter().find(|name| !run.figures.contains_key(*name)) {
+            return Err(format!("prints no number called {missing}").into());
+        }
+        run.figures.retain(|name, _| subject.figures.contains(name));
+        Ok(run)
+    }
+
+    fn is_enough(&self, _batch: &Batch<String, String>, runs: &Runs<String, String, CommandRun>) -> bool {
+        let (point, width) = (&self.plan.name, self.plan.repeat.narrow);
+        let wall = |run: &CommandRun| [run.usage.wall_s];
+        if self.pairs.is_empty() {
+            let estimate = |subject: &Subject| runs.estimate(point, &subject.name, wall);
+            return self.plan.commands.iter().all(|subject| estimate(subject).is_some_and(|e| e.relative_width() < width));
+        }
+        self.pairs.iter().all(|(of, to)| runs.ratio(point, of, to, wall).is_some_and(|(e, _)| e.relative_width() < width))
+    }
+}
+
+impl Commands<'_> {
+    fn once(&self, subject: &Subject, repeat: usize) -> std::result::Result<CommandRun, Failure> {
+        self.each(&subject.prepare, &subject.name, repeat)?;
+        let cache: Option<CacheState> = match (subject.cold.as_slice(), subject.warm.as_slice()) {
+            ([], []) => None,
+            ([], files) => Some(warm(files)?),
+            (files, _) => Some(evict(files)?),
+        };
+        let (usage, output) = self.process(&subject.command, &subject.name, repeat).run_for_output()?;
+        let text = String::from_utf8_lossy(&output);
+        let figures = numbers(&text);
+        Ok(CommandRun { repeat, usage, figures, cache, output: self.plan.keep_output.then(|| text.into_owned()) })
+    }
+
+    /// Runs untimed commands one after the other; what each printed.
+    fn each(&self, commands: &[Words], name: &str, repeat: usize) -> Result<Vec<String>> {
+        let one = |words: &Words| self.process(words, name, repeat).run_for_output();
+        commands.iter().map(|words| Ok(String::from_utf8_lossy(&one(words)?.1).into_owned())).collect()
+    }
+
+    fn process(&self, words: &[String], name: &str, repeat: usize) -> Process {
+        let words = filled(words, name, repeat);
+        let mut command = Command::new(words.first().map_or("", String::as_str));
+        command.args(words.iter().skip(1));
+        Process::new(command).keep_output().time_limit(Duration::from_secs_f64(self.plan.limit_s))
+    }
+}
+
+fn filled(words: &[String], name: &str, repeat: usize) -> Words {
+    words.iter().map(|word| word.replace("{run}", &repeat.to_string()).replace("{name}", name)).collect()
+}
+
+/// The numbers of the JSON object that a command printed: all of its output, or else its last line.
+fn numbers(output: &str) -> BTreeMap<String, f64> {
+    let last = || output.trim_end().rsplit('\n').next().unwrap_or_default();
+    let found = serde_json::from_str(output).or_else(|_| serde_json::from_str(last()));
+    let object: serde_json::Map<String, serde_json::Value> = found.unwrap_or_default();
+    object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> CommandPlan {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn printing(numbers: &str) -> String {
+        format!(
+            r#"{{"name": "x", "repeat": {{"least": 3, "most": 40, "narrow": 0.05}}, "commands": [
+                {{"name": "a", "figures": ["n"], "command": ["true"], "cleanup": [["sh", "-c", "echo '{{\"n\": 10}}'"]]}},
+                {{"name": "b", "figures": ["n"], "command": ["sh", "-c", "echo words; echo '{{\"n\": {numbers}, \"other\": \"x\"}}'"]}}], "baseline": "a"}}"#
+        )
+    }
+
+    #[test]
+    fn a_number_that_a_command_or_its_cleanup_prints_is_a_figure_and_is_compared() {
+        let outcome =
+            CommandPlan { repeat: Repeat { least: 2, most: 2, ..Repeat::default() }, ..plan(&printing("30")) }.run(None, &()).unwrap();
+        let of = |figure: &str| outcome.ratios.iter().find(|r| r.figure == figure).unwrap();
+        assert_eq!((of("n").of.as_str(), of("n").to.as_str(), of("n").ratio.median), ("a", "b", 3.0));
+        assert_eq!(of("wall_s").pairs.len(), 2);
+        assert_eq!(outcome.commands[1].figures["n"].median, 30.0);
+        let mut other = plan(&printing("30"));
+        other.commands[0].figures = vec!["speed".into()];
+        let missing = other.run(None, &()).unwrap_err();
+        assert_eq!(missing.to_string().split(": ").nth(2), Some("prints no number called speed"));
+    }
+
+    #[test]
+    fn every_run_is_numbered_prepared_and_cleaned_up_and_its_failure_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let say = |word: &str| vec!["sh".to_owned(), "-c".to_owned(), format!("echo {word} {{name}} {{run}} >> {}", log.display())];
+        let subject = Subject {
+            name: "a".into(),
+            command: say("go"),
+            prepare: vec![say("before")],
+            cleanup: vec![say("after")],
+            ..Subject::default()
+        };
+        let least = r#"{"name": "x", "commands": [], "repeat": {"least": 1, "most": 1}}"#;
+        let mut plan = CommandPlan { commands: vec![subject], ..plan(least) };
+        plan.run(None, &()).unwrap();
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text, "before a 0\ngo a 0\nafter a 0\nbefore a 1\ngo a 1\nafter a 1\n");
+        plan.commands[0].command = ["sh", "-c", "test {run} = 0 || { echo the disk is full >&2; exit 3; }"].map(String::from).to_vec();
+        let error = plan.run(None, &()).unwrap_err().to_string();
+        assert!(error.starts_with("x: a, run 1: sh -c ") && error.ends_with("it said: the disk is full"), "{error}");
+        assert!(std::fs::read_to_string(&log).unwrap().ends_with("after a 1\n"), "cleaned up after a failure too");
+    }
+
+    #[test]
+    fn what_was_verified_of_the_caches_stands_in_the_result() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("source");
+        std::fs::write(&file, vec![1; 1 << 16]).unwrap();
+        let subject = |name: &str| Subject { name: name.into(), command: vec!["true".into()], ..Subject::default() };
+        let commands =
+            vec![Subject { cold: vec![file.clone()], ..subject("cold") }, Subject { warm: vec![file.clone()], ..subject("warm") }];
+        let repeat = Repeat { least: 2, most: 2, ..Repeat::default() };
+        let outcome = CommandPlan { commands, repeat, directory: Some(file), ..plan(r#"{"name": "caches", "commands": []}"#) }
+            .run(None, &())
+            .unwrap();
+        // Whether a file system gives up its pages is its own affair; that it is known is ours.
+        assert!(outcome.commands.iter().all(|c| c.runs.iter().all(|r| r.cache.is_some())));
+        assert!(outcome.commands[1].cache().unwrap().is_verified());
+        assert_eq!(outcome.machine.file_systems.len(), 1);
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_meant_is_refused() {
+        let wrong = |text: &str| plan(text).run(None, &()).unwrap_err().to_string();
+        let one = r#"{"name": "a", "command": ["true"]}"#;
+        assert!(wrong(&format!(r#"{{"name": "x", "commands": [{one}, {one}]}}"#)).contains("is there twice"));
+        assert_eq!(
+            wrong(&format!(r#"{{"name": "x", "commands": [{one}], "baseline": "raw"}}"#)),
+            "x: no command is named raw; there are: a"
+        );
+        assert!(wrong(r#"{"name": "x", "commands": []}"#).contains("at least one case"));
+        assert!(wrong(r#"{"name": "x", "commands": [], "repeat": {"least": 3, "most": 2}}"#).contains("1 ≤ least ≤ most"));
+        assert!(wrong(r#"{"name": "x", "commands": [{"name": "a", "command": []}]}"#).contains("without words"));
+    }
+}

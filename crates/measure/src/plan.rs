@@ -1,0 +1,182 @@
+//! A plan: which subjects are run at which points, how often, and in which order.
+//!
+//! A *point* is what is varied (a size, a number of files, a distance), a *subject* is what is compared there (a command, a layout, a
+//! method). A [`Case`] is a subject at a point. Cases that need the same fixture make a [`Batch`]: its fixture is made once, all its
+//! cases are run, and it goes before the next batch begins.
+//!
+//! Within a batch everything is interleaved: a repetition runs each case once, in an order that is shuffled anew for each repetition,
+//! so that what one leaves behind (dirty pages, a warm allocator, a raised clock) meets all others equally often. The order depends on
+//! the seed and on nothing else: a plan that is gone on with runs in the order in which it would have run.
+
+use crate::statistics::SplitMix;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// What a point or a subject must be: comparable, and a part of a line of the log.
+pub trait Key: Clone + Debug + Ord + Serialize + DeserializeOwned {}
+
+impl<T: Clone + Debug + Ord + Serialize + DeserializeOwned> Key for T {}
+
+/// A subject at a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case<P, S> {
+    /// The point.
+    pub point: P,
+    /// The subject.
+    pub subject: S,
+    /// How often it is run at most.
+    pub repeat: usize,
+}
+
+/// Cases that need the same fixture; all of them are interleaved.
+#[derive(Clone, Debug)]
+pub struct Batch<P, S> {
+    /// What it is called in progress and in problems.
+    pub name: String,
+    /// Its cases.
+    pub cases: Vec<Case<P, S>>,
+}
+
+/// When a batch has been measured often enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// At least so many repetitions, whatever is known by then.
+    pub least: usize,
+    /// After those, no further repetition begins when this time has passed.
+    pub seconds: Option<f64>,
+}
+
+impl Default for Limits {
+    /// Every case as often as it says.
+    fn default() -> Limits {
+        Limits { least: usize::MAX, seconds: None }
+    }
+}
+
+/// What is done about a run that fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Its case is left out from then on, and told; the others go on.
+    #[default]
+    LeaveOut,
+    /// The whole measurement ends with the error.
+    End,
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan<P, S> {
+    /// The first line of its log: which plan this is.
+    pub header: Header,
+    /// Batch after batch.
+    pub batches: Vec<Batch<P, S>>,
+    /// When a batch has been measured often enough.
+    pub limits: Limits,
+    /// Whether each case is run once before the first repetition; such a run is kept and counts for nothing.
+    pub warm_up: bool,
+    /// What is done about a run that fails.
+    pub on_failure: OnFailure,
+    /// Equal seeds give equal orders.
+    pub seed: u64,
+}
+
+/// Which plan the lines of a log belong to. Another plan's log is never gone on with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of the log.
+    pub schema: String,
+    /// The kind of plan: `layout`, `ls`, `commands`.
+    pub plan: String,
+    /// What the figures are of, in words.
+    pub label: String,
+    /// What else must be equal for figures to belong together: nodes, a store, commands.
+    pub of: BTreeMap<String, serde_json::Value>,
+}
+
+impl Header {
+    /// The version of the log's lines.
+    pub const SCHEMA: &'static str = "thalweg.measure-log/1";
+
+    /// Of this kind of plan; with nothing more to tell it from others.
+    pub fn new(plan: &str, label: &str) -> Header {
+        Header { schema: Header::SCHEMA.into(), plan: plan.into(), label: label.into(), of: BTreeMap::new() }
+    }
+
+    /// With something more that must be equal.
+    #[must_use]
+    pub fn of(mut self, name: &str, value: impl Serialize) -> Header {
+        self.of.insert(name.into(), serde_json::to_value(value).expect("numbers, strings and lists always serialise"));
+        self
+    }
+
+    /// The plan in a few words, for whoever has taken the wrong one.
+    pub(crate) fn describe(&self) -> String {
+        let of = self.of.iter().map(|(name, value)| format!("{name} {value}"));
+        let words = [self.plan.clone(), self.label.clone()].into_iter().chain(of);
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl<P: Key, S: Key> Plan<P, S> {
+    /// The cases of one batch in the order of one repetition, from 1; 0 is the warm-up.
+    pub(crate) fn order(&self, batch: usize, repeat: usize) -> Vec<&Case<P, S>> {
+        let mut cases: Vec<&Case<P, S>> = self.batches[batch].cases.iter().filter(|case| repeat <= case.repeat).collect();
+        let mut random = SplitMix(SplitMix(self.seed ^ ((batch as u64) << 32) ^ repeat as u64).next());
+        for last in (1..cases.len()).rev() {
+            cases.swap(last, random.below(last + 1));
+        }
+        cases
+    }
+
+    /// The most repetitions that any case of a batch wants.
+    pub(crate) fn most(&self, batch: usize) -> usize {
+        self.batches[batch].cases.iter().map(|case| case.repeat).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(seed: u64) -> Plan<u32, char> {
+        let case = |subject, repeat| Case { point: 1, subject, repeat };
+        let batch = Batch { name: "one".into(), cases: vec![case('a', 40), case('b', 40), case('c', 40), case('d', 2)] };
+        Plan {
+            header: Header::new("test", ""),
+            batches: vec![batch],
+            limits: Limits::default(),
+            warm_up: false,
+            on_failure: OnFailure::LeaveOut,
+            seed,
+        }
+    }
+
+    fn order(plan: &Plan<u32, char>, repeat: usize) -> String {
+        plan.order(0, repeat).iter().map(|case| case.subject).collect()
+    }
+
+    #[test]
+    fn a_repetition_runs_every_case_once_in_an_order_of_its_own() {
+        let plan = plan(1);
+        let mut orders = std::collections::BTreeSet::new();
+        for repeat in 1..=plan.most(0) {
+            let order = order(&plan, repeat);
+            let mut sorted: Vec<char> = order.chars().collect();
+            sorted.sort_unstable();
+            assert_eq!(sorted.len(), if repeat <= 2 { 4 } else { 3 }, "{order}");
+            sorted.dedup();
+            assert_eq!(sorted.len(), order.len());
+            orders.insert(order);
+        }
+        assert!((3..=40).filter(|repeat| order(&plan, *repeat).starts_with('a')).count() > 5, "each is first now and then");
+        assert!(orders.len() > 6);
+    }
+
+    #[test]
+    fn the_seed_alone_decides_the_order() {
+        assert_eq!((1..9).map(|r| order(&plan(1), r)).collect::<Vec<_>>(), (1..9).map(|r| order(&plan(1), r)).collect::<Vec<_>>());
+        assert_ne!((1..9).map(|r| order(&plan(1), r)).collect::<Vec<_>>(), (1..9).map(|r| order(&plan(2), r)).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,469 @@
+//! Runs of the study: the store of each batch, what is made in it, and one run of each kind.
+
+use super::bars::judged;
+use super::choice::Choice;
+use super::document::Document;
+use super::plan::{self, BESIDE, ListingCase, Method, OUR_COPY};
+use super::sample::{LinkSample, Listing, ListingPoint, NamesSample, Point, Sample, Subject, WritesSample};
+use super::serving::{Serving, remove};
+use crate::worker::protocol::{Answer, NamesPoint, Order, Phase, strange};
+use crate::worker::{self, Nodes};
+use crate::{Error, RAW, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use thalweg_measure::{Batch, Failure, Host, Machine, MeasuredBy, Observer, Subjects, cpu_time_of, measure};
+
+/// The directory that is listed.
+const LISTED: &str = "/listed";
+/// Bytes of a small file that is written beside listings.
+const WRITTEN_BYTES: u64 = 4096;
+/// How long a link is streamed over.
+const LINK_S: f64 = 1.0;
+/// What the writer beside the crowd is, and the crowd: processes of their own at the nearest location.
+const WRITER: &str = "writer";
+/// See [`WRITER`].
+const CROWD: &str = "crowd";
+/// The crowd's processors are other machines': it gets what nobody else wants.
+const CROWD_IS_NICE: &str = "nice -n 19";
+
+/// Makes the study, or goes on with it; `so_far` gets what has come of it after each batch.
+///
+/// # Errors
+/// The choice, a location that cannot be reached, or somebody who wants to stop; a case that fails is left out.
+pub fn run(choice: &Choice, observer: &dyn Observer, so_far: &dyn Fn(&Document)) -> Result<Document> {
+    choice.scale.check()?;
+    choice.stage.check()?;
+    std::fs::create_dir_all(&choice.out).map_err(Error::file(&choice.out, "making the directory of results"))?;
+    let raw = choice.out.join(RAW);
+    // Before workers are started for nothing.
+    thalweg_measure::check_log(&raw, choice.resume)?;
+    let machine = Machine::describe(&[&choice.directory]);
+    let cancelled = || observer.cancelled();
+    let nodes = start(choice, &cancelled)?;
+    let mut stage = Stage { choice, nodes, serving: None, machine, so_far, tree: None, no_mount: None, runs: 0 };
+    let measured = measure(&plan::plan(choice), Some((&raw, choice.resume)), &mut stage, observer)?;
+    Ok(judged(Document::new(choice, &measured, stage.machine.clone())))
+}
+
+/// The workers at all locations; then the writer and the crowd.
+fn start<'a>(choice: &Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'a>> {
+    let near = choice.stage.locations[choice.stage.nearest()].run_on.clone();
+    let crowd = [near.as_deref().unwrap_or_default(), CROWD_IS_NICE].join(" ");
+    let host = |name: &str, run_on: Option<String>| Host { name: name.to_owned(), run_on };
+    let locations = choice.stage.locations.iter().map(|location| host(&location.name, location.run_on.clone()));
+    worker::start(
+        &choice.program,
+        choice.timeout_s,
+        locations.chain([host(WRITER, near), host(CROWD, Some(crowd.trim().into()))]),
+        cancelled,
+    )
+}
+
+/// The workers, and the store of the batch that is measured.
+struct Stage<'a> {
+    choice: &'a Choice,
+    nodes: Nodes<'a>,
+    serving: Option<Serving>,
+    machine: Machine,
+    so_far: &'a dyn Fn(&Document),
+    /// What is copied in.
+    tree: Option<Tree>,
+    /// Why names are not measured through a mount.
+    no_mount: Option<String>,
+    /// Names of runs that are no two runs'.
+    runs: u64,
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        // The store first: who waits for it is let go by that.
+        self.serving = None;
+        self.remove_peers_files();
+    }
+}
+
+impl Subjects for Stage<'_> {
+    type Point = Point;
+    type Subject = Subject;
+    type Sample = Sample;
+
+    fn name(&self, case: &ListingCase) -> String {
+        let scale = &self.choice.scale;
+        match &case.point {
+            Point::Link(location) => format!("the link to {location}"),
+            Point::Copy => format!("{} files of {} bytes by {}", scale.copied_files, scale.copied_bytes, case.subject),
+            Point::Writes if case.subject == BESIDE => format!("small writes beside {} listings", scale.listings),
+            Point::Writes => "small writes alone".into(),
+            Point::Names(point) => name_of_names(point),
+            Point::Listing(point) => {
+                let f = &point.fixture;
+                let on = format!("{} datafiles, {} files, {} × {} targets", f.datafiles, f.files, f.servers, f.targets);
+                format!("{} from {}, {on}", case.subject, point.location)
+            }
+        }
+    }
+
+    fn set_up(&mut self, batch: &Batch<Point, Subject>, observer: &dyn Observer) -> std::result::Result<(), Failure> {
+        let made = self.make(batch, observer);
+        if made.is_err() {
+            (self.serving, self.tree) = (None, None);
+            self.remove_peers_files();
+        }
+        Ok(made?)
+    }
+
+    fn take_down(&mut self, _batch: &Batch<Point, Subject>) -> std::result::Result<(), Failure> {
+        let unmounted = self.took(self.choice.stage.nearest(), &Order::Unmount);
+        (self.serving, self.tree) = (None, None);
+        self.remove_peers_files();
+        unmounted?;
+        Ok(())
+    }
+
+    fn run(&mut self, case: &ListingCase, _repeat: usize) -> std::result::Result<Sample, Failure> {
+        self.runs += 1;
+        Ok(match &case.point {
+            Point::Link(location) => Sample::Link(self.link(location)?),
+            Point::Copy => Sample::Copy(self.copy(&case.subject)?),
+            Point::Writes => Sample::Writes(self.writes(case.subject == BESIDE)?),
+            Point::Names(point) => Sample::Names(self.names(point)?),
+            Point::Listing(point) => Sample::Listing(self.listing(point, &case.subject)?),
+        })
+    }
+
+    /// A worker that ended or hung is started anew, and what it had mounted is taken away.
+    fn recover(&mut self) -> std::result::Result<(), Failure> {
+        let revived = self.nodes.revive()?;
+        if !revived.is_empty() {
+            let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
+        }
+        let service = self.serving.as_ref().map(|serving| serving.service().to_owned());
+        for (node, store) in revived.into_iter().zip(service.into_iter().cycle()) {
+            // A store that is gone is the next run's error.
+            let _ = self.nodes.one(node, &connect(store, self.choice.timeout_s));
+        }
+        Ok(())
+    }
+
+    fn so_far(&mut self, measured: &MeasuredBy<Self>) {
+        (self.so_far)(&judged(Document::new(self.choice, measured, self.machine.clone())));
+    }
+}
+
+fn connect(store: String, timeout_s: f64) -> Order {
+    Order::Connect { store, node: "study".into(), timeout_s }
+}
+
+impl Stage<'_> {
+    fn writer(&self) -> usize {
+        self.choice.stage.locations.len()
+    }
+
+    fn crowd(&self) -> usize {
+        self.choice.stage.locations.len() + 1
+    }
+
+    fn ask(&mut self, node: usize, order: &Order) -> Result<Answer> {
+        Ok(self.nodes.one(node, order)?)
+    }
+
+    fn took(&mut self, node: usize, order: &Order) -> Result<f64> {
+        self.ask(node, order)?.seconds()
+    }
+
+    fn serving(&self) -> Result<&Serving> {
+        self.serving.as_ref().ok_or_else(|| Error::Choice("a run without a store: a bug".into()))
+    }
+
+    /// A location by its name.
+    fn location(&self, name: &str) -> Result<usize> {
+        let at = self.choice.stage.locations.iter().position(|location| location.name == name);
+        at.ok_or_else(|| Error::Choice(format!("no location is called `{name}`: a bug")))
+    }
+
+    /// A store, with everybody connected to it; and what the batch needs in it.
+    fn make(&mut self, batch: &Batch<Point, Subject>, observer: &dyn Observer) -> Result<()> {
+        let scale = &self.choice.scale;
+        let (servers, targets) = match &batch.cases[0].point {
+            Point::Listing(point) => (point.fixture.servers, point.fixture.targets),
+            _ => (scale.servers, scale.targets),
+        };
+        let serving = Serving::start(self.choice, servers, targets)?;
+        let (store, timeout_s) = (serving.service().to_owned(), self.choice.timeout_s);
+        self.serving = Some(serving);
+        self.nodes.each(|_| connect(store.clone(), timeout_s))?;
+        match &batch.cases[0].point {
+            Point::Link(_) => Ok(()),
+            Point::Copy => self.make_tree(),
+            Point::Writes => self.make_listed(),
+            Point::Names(_) => {
+                self.no_mount = self.mount(self.choice.stage.nearest()).err().map(|error| error.to_string());
+                Ok(())
+            }
+            Point::Listing(point) => self.fixture(point, batch, observer),
+        }
+    }
+
+    /// The directory that is listed, and the same at peers.
+    fn fixture(&mut self, point: &ListingPoint, batch: &Batch<Point, Subject>, observer: &dyn Observer) -> Result<()> {
+        let (files, datafiles) = (point.fixture.files, point.fixture.datafiles);
+        let near = self.choice.stage.nearest();
+        let seconds = self.took(near, &Order::Populate { directory: LISTED.into(), files, datafiles })?;
+        observer.doing(&format!("  made in {seconds:.1} s"));
+        for case in &batch.cases {
+            if let (Point::Listing(point), Some(method @ Method::Peer(peer, _))) = (&case.point, Method::named(self.choice, &case.subject))
+            {
+                let entries = method.most(self.choice, point).unwrap_or(files);
+                populate_local(&self.choice.stage.peers[peer].directory.join(directory_of(entries)), entries)?;
+            }
+        }
+        self.serving()?.settle()
+    }
+
+    /// What lies between a location and the servers. Listings come from the servers: the stream goes the other way, over links that are
+    /// the same both ways.
+    fn link(&mut self, location: &str) -> Result<LinkSample> {
+        let (at, near) = (self.location(location)?, self.choice.stage.nearest());
+        let host = self.serving()?.service().rsplit_once(':').map_or("127.0.0.1", |(host, _)| host).to_owned();
+        let round_trip_us = self.took(at, &Order::RoundTrip)? * 1e6;
+        let carried = worker::stream(&mut self.nodes, at, near, &host, LINK_S);
+        Ok(LinkSample { round_trip_us, bytes_per_s: carried.ok().filter(|rate| *rate > 0.0) })
+    }
+
+    /// Mounts the store at a location.
+    fn mount(&mut self, at: usize) -> Result<()> {
+        let (store, mount_point) = (self.serving()?.address.clone(), self.mount_point());
+        self.took(at, &Order::Mount { store, mount_point }).map(drop)
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        std::path::absolute(self.choice.out.join("mount")).unwrap_or_else(|_| self.choice.out.join("mount"))
+    }
+
+    /// One listing, with the processor time of everybody who takes part in it.
+    fn listing(&mut self, point: &ListingPoint, subject: &str) -> Result<Listing> {
+        let method = Method::named(self.choice, subject).ok_or_else(|| Error::Choice(format!("no method is called `{subject}`: a bug")))?;
+        let at = self.location(&point.location)?;
+        let most = method.most(self.choice, point);
+        let link = &self.choice.stage.locations[at].link_pids;
+        if method == Method::Mount {
+            self.mount(at)?;
+        }
+        let order = match method {
+            Method::Walk(mode) => {
+                let bytes_each = u64::from(point.fixture.datafiles);
+                Order::Walk { directory: LISTED.into(), mode: mode.name().into(), most, bytes_each }
+            }
+            _ => Order::Run { argv: self.argv(method, most.unwrap_or(point.fixture.files))?, counted: true },
+        };
+        let (before, link_before) = (self.servers_cpu_s(method), cpu_s(link));
+        let answer = self.ask(at, &order);
+        let (after, link_after) = (self.servers_cpu_s(method), cpu_s(link));
+        if method == Method::Mount {
+            self.took(at, &Order::Unmount)?;
+        }
+        let grown = |before: Option<f64>, after: Option<f64>| before.zip(after).map(|(before, after)| after - before);
+        let listing = listed(method, most, point.fixture.files, answer?)?;
+        let link_cpu_s = if link.is_empty() { None } else { grown(link_before, link_after) };
+        Ok(Listing { server_cpu_s: grown(before, after), link_cpu_s, ..listing })
+    }
+
+    /// Processor time so far of the servers that a method asks.
+    fn servers_cpu_s(&self, method: Method) -> Option<f64> {
+        match method {
+            Method::Peer(peer, _) => cpu_s(&self.choice.stage.peers[peer].pids),
+            _ => self.serving.as_ref()?.cpu_s(),
+        }
+    }
+
+    /// What lists a directory as a command.
+    fn argv(&self, method: Method, entries: u64) -> Result<Vec<String>> {
+        Ok(match method {
+            Method::Peer(peer, window) => {
+                let directory = directory_of(entries);
+                let fill = |word: &str| word.replace("{directory}", &directory).replace("{window}", &window.to_string());
+                self.choice.stage.peers[peer].list.split_whitespace().map(fill).collect()
+            }
+            Method::Mount => ["ls".to_owned(), "-Uln".to_owned(), format!("{}{LISTED}", self.mount_point().display())].into(),
+            Method::Command | Method::Walk(_) => {
+                let program = self.choice.program.to_string_lossy().into_owned();
+                [program, "ls".into(), "-lU".into(), format!("{}{LISTED}", self.serving()?.address)].into()
+            }
+        })
+    }
+
+    fn remove_peers_files(&self) {
+        for peer in &self.choice.stage.peers {
+            let made = std::fs::read_dir(&peer.directory).into_iter().flatten().flatten();
+            made.filter(|entry| entry.file_name().to_string_lossy().starts_with(PEER_DIRECTORY)).for_each(|entry| remove(&entry.path()));
+        }
+    }
+}
+
+/// What is no listing: names made and removed, small writes beside listings, and trees copied.
+impl Stage<'_> {
+    /// `mdtest`'s patterns: all phases of one point, in a directory of their own.
+    fn names(&mut self, point: &NamesPoint) -> Result<NamesSample> {
+        let near = self.choice.stage.nearest();
+        if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
+            return Err(Error::Choice(format!("there is no mount: {problem}")));
+        }
+        let inside = format!("/names-{}", self.runs);
+        let below = if point.mounted { format!("{}{inside}", self.mount_point().display()) } else { inside };
+        // Single calls take longer each.
+        let each = if point.batch == 1 { (self.choice.scale.names_each / 4).max(8) } else { self.choice.scale.names_each };
+        let mut seconds = BTreeMap::new();
+        for phase in Phase::ALL {
+            let order = Order::Names { point: point.clone(), phase, below: below.clone(), each };
+            seconds.insert(phase, self.took(near, &order)?);
+        }
+        Ok(NamesSample { names: each * u64::from(point.workers), seconds })
+    }
+
+    /// The directory that the crowd lists.
+    fn make_listed(&mut self) -> Result<()> {
+        let (writer, files) = (self.writer(), self.choice.scale.listed_files);
+        self.took(writer, &Order::Populate { directory: LISTED.into(), files, datafiles: 1 })?;
+        self.serving()?.settle()
+    }
+
+    /// Small writes, alone or beside listings.
+    fn writes(&mut self, is_beside: bool) -> Result<WritesSample> {
+        let (writer, crowd) = (self.writer(), self.crowd());
+        let listings = if is_beside { self.choice.scale.listings } else { 0 };
+        if is_beside {
+            self.took(crowd, &Order::BeginListings { directory: LISTED.into(), listings })?;
+        }
+        let begun = Instant::now();
+        let directory = format!("/written-{}", self.runs);
+        let wrote = self.ask(writer, &Order::Write { directory, files: self.choice.scale.writes, bytes: WRITTEN_BYTES });
+        let seconds = begun.elapsed().as_secs_f64();
+        let listed = if is_beside { self.ask(crowd, &Order::EndListings) } else { Ok(Answer::Listed(0)) };
+        let (Answer::Wrote(mut took), Answer::Listed(listed)) = (wrote?, listed?) else { return Err(strange()) };
+        took.sort_unstable_by(f64::total_cmp);
+        let at = |part: f64| took[((part * took.len() as f64) as usize).min(took.len() - 1)];
+        Ok(WritesSample { listings, writes: took.len() as u64, p50_s: at(0.5), p99_s: at(0.99), most_s: at(1.0), listed, seconds })
+    }
+
+    /// The tree that is copied, and the mount that it is copied onto.
+    fn make_tree(&mut self) -> Result<()> {
+        let scale = &self.choice.scale;
+        self.tree = Some(Tree::make(&self.choice.directory, scale.copied_files, scale.copied_bytes)?);
+        self.mount(self.choice.stage.nearest())
+    }
+
+    /// The tree copied in, by our command or by the stock one through the mount; how long it took.
+    fn copy(&mut self, subject: &str) -> Result<f64> {
+        let tree = self.tree.as_ref().ok_or_else(|| Error::Choice("a copy of no tree: a bug".into()))?;
+        let source = tree.0.display().to_string();
+        let argv = if subject == OUR_COPY {
+            let program = self.choice.program.to_string_lossy().into_owned();
+            let target = format!("{}/ours-{}", self.serving()?.address, self.runs);
+            vec![program, "cp".into(), "-r".into(), "--quiet".into(), source, target]
+        } else {
+            let target = self.mount_point().join(format!("stock-{}", self.runs));
+            vec!["cp".into(), "-r".into(), source, target.display().to_string()]
+        };
+        let answer = self.ask(self.choice.stage.nearest(), &Order::Run { argv, counted: false })?;
+        let Answer::Ran { seconds, .. } = answer else { return Err(strange()) };
+        self.serving()?.settle()?;
+        Ok(seconds)
+    }
+}
+
+/// Processor time of processes so far; `None` where one is gone.
+fn cpu_s(pids: &[u32]) -> Option<f64> {
+    pids.iter().map(|pid| cpu_time_of(*pid).map(|time| time.as_secs_f64())).sum()
+}
+
+/// What the worker says of a listing: nothing that is not complete.
+fn listed(method: Method, most: Option<u64>, files: u64, answer: Answer) -> Result<Listing> {
+    let (server_cpu_s, link_cpu_s) = (None, None);
+    match answer {
+        Answer::Walked { entries, seconds, cpu_s: client_cpu_s, bytes, counters } => {
+            if most.is_none() && entries != files {
+                return Err(Error::Choice(format!("{entries} entries were listed, and there are {files}")));
+            }
+            Ok(Listing { entries, seconds, counters: Some(counters), client_cpu_s, server_cpu_s, link_cpu_s, bytes })
+        }
+        Answer::Ran { seconds, cpu_s: client_cpu_s, bytes, lines, last } => {
+            let (entries, seconds) = listed_by_command(method, most, files, seconds, lines, &last)?;
+            Ok(Listing { entries, seconds, counters: None, client_cpu_s, server_cpu_s, link_cpu_s, bytes })
+        }
+        _ => Err(strange()),
+    }
+}
+
+/// With what a peer's directories begin.
+const PEER_DIRECTORY: &str = "thalweg-ls-";
+
+fn directory_of(entries: u64) -> String {
+    format!("{PEER_DIRECTORY}{entries}")
+}
+
+/// Files of one byte on a peer's own disk, if they are not there already.
+fn populate_local(directory: &Path, files: u64) -> Result<()> {
+    if directory.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory).map_err(Error::file(directory, "making it"))?;
+    (0..files).try_for_each(|number| {
+        let path = directory.join(format!("file-{number:08}"));
+        std::fs::write(&path, "x").map_err(Error::file(&path, "writing it"))
+    })
+}
+
+/// What a command has listed: its lines, or what a peer's client says of itself. A peer that lists few files is timed by
+/// its own clock, from when it is connected, as our walks that stop early are.
+fn listed_by_command(method: Method, most: Option<u64>, files: u64, seconds: f64, lines: u64, last: &str) -> Result<(u64, f64)> {
+    let expected = most.unwrap_or(files);
+    let (entries, seconds) = if let Method::Peer(..) = method {
+        let said: serde_json::Value =
+            serde_json::from_str(last).map_err(|e| Error::Choice(format!("its last line is no JSON ({e}): {last}")))?;
+        let own = said["seconds"].as_f64().filter(|_| most.is_some());
+        (said["files"].as_u64().unwrap_or(0), own.unwrap_or(seconds))
+    } else {
+        // `ls -l` has a line for the total.
+        (lines.saturating_sub(u64::from(method == Method::Mount)), seconds)
+    };
+    if entries == expected {
+        Ok((entries, seconds))
+    } else {
+        Err(Error::Choice(format!("{entries} entries were listed, and there are {expected}")))
+    }
+}
+
+/// A tree of small files, which is removed when it goes.
+struct Tree(PathBuf);
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+impl Tree {
+    /// Makes it: a hundred in each directory.
+    fn make(below: &Path, files: u64, bytes: u64) -> Result<Tree> {
+        let tree = Tree(below.join(format!("thalweg-ls-tree-{}", std::process::id())));
+        let data = vec![b'x'; bytes as usize];
+        for number in 0..files {
+            let directory = tree.0.join(format!("directory-{:04}", number / 100));
+            if number % 100 == 0 {
+                std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making it"))?;
+            }
+            let path = directory.join(format!("file-{number:08}"));
+            std::fs::write(&path, &data).map_err(Error::file(&path, "writing it"))?;
+        }
+        Ok(tree)
+    }
+}
+
+/// What a run of names is called.
+fn name_of_names(point: &NamesPoint) -> String {
+    let through = if point.mounted { "the mount" } else { "the library" };
+    let directory = if point.shared { "one directory" } else { "directories of their own" };
+    format!("names by {} workers in {directory} through {through}, {} in a request", point.workers, point.batch)
+}
