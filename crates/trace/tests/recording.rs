@@ -69,26 +69,6 @@ fn a_recording_of_format_1_is_read_as_it_was_written() {
     assert!(!read.spans.is_empty(), "there is something in it");
 }
 
-#[test]
-fn an_interval_cut_out_holds_what_touches_it_and_what_that_refers_to() {
-    let directory = tempfile::tempdir().unwrap();
-    let span = |n: u64, track: u64, start: i64, duration_ns: u64| {
-        let mut tracer_like = plain_span(n, track, start, duration_ns);
-        tracer_like.object = ObjectId::new(track);
-        Event::Span(tracer_like)
-    };
-    let mut all = vec![span(1, 1, 0, 10), span(2, 2, 5, 100), span(3, 1, 200, 10), span(4, 3, 50, 10)];
-    all.extend((1..=4).map(|n| Event::Track(plain_track(n, 0))));
-    let source = MemorySource::from_events(meta(), all);
-    let out = directory.path().join("cut.thw");
-    recording::shrink(&source, 20, 60, &out).unwrap();
-    let cut = Recording::open(&out).unwrap();
-    let kept: Vec<u64> = everything(&cut).unwrap().spans.iter().map(|s| s.2.span.number()).collect();
-    assert_eq!(kept, [2, 4]);
-    assert_eq!(cut.tracks().iter().map(|t| t.track.number()).collect::<Vec<_>>(), [2, 3]);
-    assert_eq!((cut.meta().start.ns(), cut.meta().end), (20, Some(Time::from_monotonic_ns(60))));
-}
-
 fn plain_track(track: u64, host: u16) -> Track {
     let track = TrackId::new(track).unwrap();
     Track { track, host: HostId(host), kind: TrackKind::Thread, role: Role::Client, pid: Some(1), tid: Some(1), name: "main".into() }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_store::client::{DataClient, Store};
 use thalweg_store::copy::Recorder;
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectKind, SpanKind, Time, Tracer};
+use thalweg_trace::{ObjectKind, OpenSpan, SpanFields, SpanKind, Time, TraceHandle, Tracer};
 
 /// A recording that is being made.
 pub(super) struct Recording {

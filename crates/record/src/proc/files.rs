@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use thalweg_trace::{Event, HostId, TraceHandle, Object, ObjectId, ObjectKind};
+use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, TraceHandle};
 
 /// What a descriptor leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,8 @@ pub(super) fn receive(
             }
         }
         connection.receive_pieces(&header, &mut wanted)?;
-        let about = SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
+        let about =
+            SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
         tracer.end(receiving, SpanKind::NetReceive, about);
     }
     connection.completed(tracer, reply, size_bytes);

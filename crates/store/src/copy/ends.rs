@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use thalweg_layout::FlowBuffers;
-use thalweg_trace::{TraceHandle, ObjectId, ObjectKind, SpanId, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 
 /// Where bytes come from.
 pub(super) enum From {

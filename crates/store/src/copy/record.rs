@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, TraceHandle, RecordingWriter, Role, Sink, Time, machine};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, machine};
 
 /// A recording being made.
 pub struct Recorder {

@@ -9,7 +9,7 @@ use crate::sync::{Condvar, Mutex};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use thalweg_trace::{SpanFields, TraceHandle, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 
 /// What the requests of a copy share.
 pub(super) struct Requests<'a> {
@@ -182,8 +182,12 @@ impl<'a> Requests<'a> {
             let memory = memory.as_ref().expect("it has been read into");
             self.buffered_write(tracer, memory, part, span)?;
         }
-        let about =
-            SpanFields { object: self.source.object, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..SpanFields::default() };
+        let about = SpanFields {
+            object: self.source.object,
+            offset_bytes: Some(part.offset),
+            size_bytes: Some(part.length),
+            ..SpanFields::default()
+        };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(true)
     }
@@ -219,8 +223,13 @@ impl<'a> Requests<'a> {
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
                 let filling = tracer.begin();
                 let length = read_pipe(bytes, || self.is_stopping())?;
-                let about =
-                    SpanFields { object: self.source.object, parent, offset_bytes: Some(offset), size_bytes: Some(length), ..SpanFields::default() };
+                let about = SpanFields {
+                    object: self.source.object,
+                    parent,
+                    offset_bytes: Some(offset),
+                    size_bytes: Some(length),
+                    ..SpanFields::default()
+                };
                 tracer.end(filling, SpanKind::FileRead, about);
                 length
             }

@@ -11,7 +11,7 @@ use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use thalweg_trace::{TraceHandle, Time, Tracer};
+use thalweg_trace::{Time, TraceHandle, Tracer};
 
 /// Makes a copy.
 ///

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use thalweg_trace::{SpanFields, ObjectId, ObjectKind, SpanKind};
+use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
 
 /// How to run an I/O server.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, OpenSpan, Event, Host, HostId, IdSpace, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Time, Tracer};
+use thalweg_trace::{Event, Host, HostId, IdSpace, ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -424,8 +424,14 @@ impl Connection {
 
     /// Ends the span of a call whose reply, payload included, has been received; `size_bytes` is what it moved.
     pub fn completed<R>(&self, tracer: &mut Tracer, reply: Reply<R>, size_bytes: Option<u64>) -> R {
-        let about =
-            SpanFields { object: self.object(), request: reply.request, parent: reply.parent, size_bytes, result: Some(0), ..SpanFields::default() };
+        let about = SpanFields {
+            object: self.object(),
+            request: reply.request,
+            parent: reply.parent,
+            size_bytes,
+            result: Some(0),
+            ..SpanFields::default()
+        };
         tracer.observed(reply.calling, SpanKind::RpcCall, about);
         reply.body
     }

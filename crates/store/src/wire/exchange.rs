@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
 use std::net::TcpStream;
-use thalweg_trace::{SpanFields, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{ObjectId, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
 pub struct Exchange<'a> {

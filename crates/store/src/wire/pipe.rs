@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectId, RequestId, SpanId, SpanKind, Tracer};
+use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// Received at once, unless one message is larger.
 const RECEIVED_BYTES: usize = 256 << 10;

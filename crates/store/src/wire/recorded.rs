@@ -1,6 +1,6 @@
 //! A connection whose requests are recorded: in which session of the server's, and under which numbers.
 
-use thalweg_trace::{TraceHandle, ObjectId, ObjectKind, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, TraceHandle, Tracer};
 
 /// What requests of a recorded connection belong to.
 pub(super) struct Recorded {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
 use thalweg_store::{Error, ErrorKind, Result};
-use thalweg_trace::{Event, HostId, IdSpace, Memory, TraceHandle, Role, SpanKind, Tracer};
+use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, SpanKind, TraceHandle, Tracer};
 
 struct Echo(BootVerifier);
 

@@ -25,13 +25,13 @@ pub(super) struct Texts {
 const MOST_LOOKED_AT: usize = 64;
 
 impl Texts {
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.distinct.clear();
         self.numbers.clear();
     }
 
     /// Appends a text. Those that come out of one dictionary share their bytes, and are known by where these are.
-    pub fn push(&mut self, text: ByteArray) {
+    pub(super) fn push(&mut self, text: ByteArray) {
         let same = |known: &ByteArray| std::ptr::eq(known.data(), text.data());
         let number = self.distinct.iter().take(MOST_LOOKED_AT).position(same).unwrap_or_else(|| {
             self.distinct.push(text.clone());
@@ -40,7 +40,7 @@ impl Texts {
         self.numbers.push(number as u32);
     }
 
-    pub fn to_vec(&self) -> Vec<ByteArray> {
+    pub(super) fn to_vec(&self) -> Vec<ByteArray> {
         self.numbers.iter().map(|&number| self.distinct[number as usize].clone()).collect()
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct PartWriter {
 
 impl PartWriter {
     /// Makes the file, and the directory it is in. `schema` is in Parquet's own language for schemas.
-    pub fn create(path: &Path, schema: &str, properties: WriterProperties) -> Result<PartWriter, TraceError> {
+    pub(super) fn create(path: &Path, schema: &str, properties: WriterProperties) -> Result<PartWriter, TraceError> {
         let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be made: {e}"));
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(failed)?;
@@ -48,7 +48,7 @@ impl PartWriter {
     }
 
     /// Appends a row group: the leaves of all columns, in the order of the schema.
-    pub fn write(&mut self, leaves: &[Leaf]) -> Result<(), TraceError> {
+    pub(super) fn write(&mut self, leaves: &[Leaf]) -> Result<(), TraceError> {
         write_group(&mut self.writer, leaves).map_err(|e| TraceError::new(&self.path, format!("cannot be written: {e}")))
     }
 
@@ -105,16 +105,16 @@ impl Part {
         &self.path
     }
 
-    pub fn row_groups(&self) -> usize {
+    pub(super) fn row_groups(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.metadata.row_groups().iter().map(|g| g.num_rows() as u64).sum()
     }
 
     /// The rows of one row group; `None` if it has none.
-    pub fn read(&self, row_group: usize) -> Result<Option<RowGroup<'_>>, TraceError> {
+    pub(super) fn read(&self, row_group: usize) -> Result<Option<RowGroup<'_>>, TraceError> {
         let group = self.metadata.row_group(row_group);
         if group.num_rows() == 0 {
             return Ok(None);

@@ -167,14 +167,14 @@ impl Shape<'_> {
 
 impl<'a> RowGroup<'a> {
     /// A row group whose bytes `window` has in memory.
-    pub fn new(path: &'a Path, window: Window, number: usize, metadata: &'a RowGroupMetaData) -> Result<RowGroup<'a>, TraceError> {
+    pub(super) fn new(path: &'a Path, window: Window, number: usize, metadata: &'a RowGroupMetaData) -> Result<RowGroup<'a>, TraceError> {
         let properties = Arc::new(ReaderProperties::builder().build());
         let index = RowGroupPageIndex::new(number, None);
         let reader = guarded(path, || SerializedRowGroupReader::new(Arc::new(window), metadata, index, properties))?;
         Ok(RowGroup { path, rows: metadata.num_rows() as usize, reader, metadata, decoded: RefCell::default() })
     }
 
-    pub fn error(&self, problem: impl std::fmt::Display) -> TraceError {
+    pub(super) fn error(&self, problem: impl std::fmt::Display) -> TraceError {
         TraceError::new(self.path, problem)
     }
 
@@ -235,27 +235,27 @@ impl<'a> RowGroup<'a> {
         self.leaf(leaf, (Type::INT32, true, 0), |shape, decoded| Ok(shape.each(backward, &decoded.int32, &absent, |&value| convert(value))))
     }
 
-    pub fn u64s(&self, name: &str) -> Result<Vec<Option<u64>>, TraceError> {
+    pub(super) fn u64s(&self, name: &str) -> Result<Vec<Option<u64>>, TraceError> {
         self.int64(name, (true, false), None, |value| Some(value as u64))
     }
 
-    pub fn i64s(&self, name: &str) -> Result<Vec<Option<i64>>, TraceError> {
+    pub(super) fn i64s(&self, name: &str) -> Result<Vec<Option<i64>>, TraceError> {
         self.int64(name, (false, false), None, Some)
     }
 
-    pub fn u32s(&self, name: &str) -> Result<Vec<Option<u32>>, TraceError> {
+    pub(super) fn u32s(&self, name: &str) -> Result<Vec<Option<u32>>, TraceError> {
         self.int32(name, false, None, |value| Some(value as u32))
     }
 
-    pub fn u64s_backward(&self, name: &str, absent: u64) -> Result<Vec<u64>, TraceError> {
+    pub(super) fn u64s_backward(&self, name: &str, absent: u64) -> Result<Vec<u64>, TraceError> {
         self.int64(name, (true, true), absent, |value| value as u64)
     }
 
-    pub fn i64s_backward<T: Clone>(&self, name: &str, absent: T, convert: impl Fn(i64) -> T) -> Result<Vec<T>, TraceError> {
+    pub(super) fn i64s_backward<T: Clone>(&self, name: &str, absent: T, convert: impl Fn(i64) -> T) -> Result<Vec<T>, TraceError> {
         self.int64(name, (false, true), absent, convert)
     }
 
-    pub fn u32s_backward(&self, name: &str, absent: u32) -> Result<Vec<u32>, TraceError> {
+    pub(super) fn u32s_backward(&self, name: &str, absent: u32) -> Result<Vec<u32>, TraceError> {
         self.int32(name, true, absent, |value| value as u32)
     }
 
@@ -267,7 +267,7 @@ impl<'a> RowGroup<'a> {
     }
 
     /// Text of each row, empty where it is absent.
-    pub fn texts(&self, name: &str) -> Result<Vec<String>, TraceError> {
+    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, TraceError> {
         let leaf = (name, self.leaves(name)?[0]);
         self.leaf(leaf, (Type::BYTE_ARRAY, false, 0), |shape, decoded| {
             let strings = self.strings(name, &decoded.texts)?;
@@ -299,7 +299,7 @@ impl<'a> RowGroup<'a> {
     }
 
     /// A column of names from a closed set, last row first. Without an `absent`, a name that is absent is an error.
-    pub fn names_backward<T: Clone>(
+    pub(super) fn names_backward<T: Clone>(
         &self,
         name: &str,
         absent: Option<T>,
@@ -309,7 +309,7 @@ impl<'a> RowGroup<'a> {
     }
 
     /// A column of names, one member per row.
-    pub fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
+    pub(super) fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
         self.members(name, false, Some(None), |text| member(text).map(Some))
     }
 
@@ -317,11 +317,11 @@ impl<'a> RowGroup<'a> {
         self.leaf(leaf, (Type::BYTE_ARRAY, false, 1), |shape, decoded| Ok(shape.lists(&self.strings(leaf.0, &decoded.texts)?)))
     }
 
-    pub fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {
+    pub(super) fn lists(&self, name: &str) -> Result<Vec<Vec<String>>, TraceError> {
         self.lists_of((name, self.leaves(name)?[0]))
     }
 
-    pub fn maps(&self, name: &str) -> Result<Vec<Vec<(String, String)>>, TraceError> {
+    pub(super) fn maps(&self, name: &str) -> Result<Vec<Vec<(String, String)>>, TraceError> {
         let leaves = self.leaves(name)?;
         let [keys, values] = leaves[..] else { return Err(self.wrong(name, &self.metadata.schema_descr().column(leaves[0]))) };
         let (keys, values) = (self.lists_of((name, keys))?, self.lists_of((name, values))?);
@@ -332,7 +332,7 @@ impl<'a> RowGroup<'a> {
     }
 
     /// The value of a column that is never absent.
-    pub fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
+    pub(super) fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
         value.ok_or_else(|| self.error(format!("column `{name}` has an absent value where there must be one")))
     }
 }

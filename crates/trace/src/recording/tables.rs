@@ -28,7 +28,7 @@ impl<'a> TablesWriter<'a> {
     }
 
     /// A writer that takes rows in the order of their hosts and puts each host's into its own file.
-    pub fn table<T: Table + Clone>(&mut self) -> HostFiles<'_, T> {
+    pub(super) fn table<T: Table + Clone>(&mut self) -> HostFiles<'_, T> {
         let open = Box::new(|path: &Path| PartWriter::create(path, T::SCHEMA, properties().build()));
         HostFiles {
             root: self.root,

@@ -35,7 +35,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub fn new(path: &Path, sums: Option<&FileSums>) -> Result<Window, TraceError> {
+    pub(super) fn new(path: &Path, sums: Option<&FileSums>) -> Result<Window, TraceError> {
         let failed = |e| TraceError::new(path, format!("cannot be read: {e}"));
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -51,7 +51,7 @@ impl Window {
     }
 
     /// Has bytes `start..end` in memory, verified.
-    pub fn load(&mut self, start: u64, end: u64) -> Result<(), TraceError> {
+    pub(super) fn load(&mut self, start: u64, end: u64) -> Result<(), TraceError> {
         (self.base, self.bytes) = self.fetch(start, end)?;
         Ok(())
     }

@@ -7,11 +7,11 @@ use super::ls_page;
 use super::results::{self, Picture, Results, Telling};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use thalweg_trace::numbers;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_report::plot::Page;
 use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
 
 use crate::failure::Failure;
+use crate::output;
 use crate::recordings::record_flags::{RecordFlags, default_name};
-use crate::{output};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use thalweg_record::{Exit, Options};

@@ -15,8 +15,8 @@ use thalweg_store::client::partials::Partial;
 use thalweg_store::client::remove::Remover;
 use thalweg_store::client::walk::{Detail, WalkMode};
 use thalweg_store::protocol::metadata::{FileKind, Place};
-use thalweg_trace::{TraceHandle, Tracer};
 use thalweg_trace::numbers;
+use thalweg_trace::{TraceHandle, Tracer};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]

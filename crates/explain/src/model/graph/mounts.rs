@@ -5,7 +5,7 @@ use thalweg_trace::{Meta, MountDescription};
 
 /// A mounted store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// Where it was mounted.
     pub point: String,
     /// What it said of itself.
@@ -22,7 +22,7 @@ pub(crate) fn mounts(meta: &Meta) -> Vec<Mount> {
 
 impl Mount {
     /// Whether the machine that mounted it runs some of its servers, and others do not: then it matters on which of them bytes are.
-    pub fn has_local_server(&self) -> bool {
+    pub(crate) fn has_local_server(&self) -> bool {
         let servers = &self.store.servers;
         let local = servers.iter().filter(|server| !server.node.is_empty() && server.node == self.store.node).count();
         local > 0 && local < servers.len()

@@ -32,7 +32,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, CounterName, SpanKind, Tracer};
+use thalweg_trace::{CounterName, SpanFields, SpanKind, Tracer};
 
 /// What nobody has asked for so long is forgotten.
 const AGE: Duration = Duration::from_secs(5);

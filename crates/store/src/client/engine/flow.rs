@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_layout::FlowBuffer;
-use thalweg_trace::{SpanFields, ObjectId, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{ObjectId, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 
 /// Where a flow's bytes come from when a connection's thread fetches them itself. Any offset, from any thread.
 pub(crate) trait Source: Send + Sync {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use thalweg_trace::{SpanFields, TraceHandle, SpanKind, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, TraceHandle, Tracer};
 
 /// How an engine works.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, OpenSpan, TraceHandle, ObjectId, ObjectKind, SpanId, SpanKind, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// Entries that [`Walk::next`] takes at a time.
 const TAKEN_AT_ONCE: usize = 64;

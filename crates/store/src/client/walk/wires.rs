@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, OpenSpan, SpanId, SpanKind, Tracer};
+use thalweg_trace::{OpenSpan, SpanFields, SpanId, SpanKind, Tracer};
 
 /// Ends the wait of the thread that works on the connections.
 pub(super) struct Waker {

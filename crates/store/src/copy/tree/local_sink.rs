@@ -262,7 +262,12 @@ impl TreeSink for LocalTarget<'_> {
             };
             entry.state = done.map_or_else(State::Failed, |()| State::Done);
         }
-        let about = SpanFields { parent: span, size_bytes: Some(batch.size_bytes), count: Some(batch.entries.len() as u32), ..SpanFields::default() };
+        let about = SpanFields {
+            parent: span,
+            size_bytes: Some(batch.size_bytes),
+            count: Some(batch.entries.len() as u32),
+            ..SpanFields::default()
+        };
         tracer.end(writing, SpanKind::FileWrite, about);
         let unsynced = if !unnamed.is_empty() {
             let syncing = tracer.begin();

@@ -35,7 +35,7 @@ use batch::Batch;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{TraceHandle, SpanId, Tracer};
+use thalweg_trace::{SpanId, TraceHandle, Tracer};
 
 /// The largest file that is copied together with others.
 pub const SMALL_BYTES: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_trace::{SpanFields, ObjectId, ObjectKind, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {

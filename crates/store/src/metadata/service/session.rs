@@ -15,7 +15,7 @@ use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{SpanFields, OpenSpan, SpanKind, Tracer, TrackId, machine};
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId, machine};
 
 impl Service for MetadataService {
     fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_trace::{SpanFields, OpenSpan, ObjectId, ObjectKind, RequestId, SpanKind, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanKind, Tracer};
 
 /// One connection, on its thread.
 pub(super) struct Served<'a> {

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use thalweg_trace::{Event, HostId, IdSpace, Loss, TraceHandle, Role, Sink};
+use thalweg_trace::{Event, HostId, IdSpace, Loss, Role, Sink, TraceHandle};
 
 /// Events that are kept in one piece of memory.
 const CHUNK_EVENTS: usize = 1024;

@@ -13,7 +13,7 @@ use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
 use thalweg_store::protocol::metadata::End;
 use thalweg_store::wire::Connect;
 use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::{Event, HostId, IdSpace, Memory, TraceHandle, Role, Sink, SpanKind, Tracer};
+use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, Sink, SpanKind, TraceHandle, Tracer};
 
 const STRIP: u64 = 65536;
 

@@ -21,8 +21,8 @@ use thalweg_store::copy::{
     self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_store::protocol::metadata::FileKind;
-use tree::TreeCopy;
 use thalweg_trace::numbers;
+use tree::TreeCopy;
 
 /// Arguments of `thalweg cp`.
 #[derive(clap::Args)]
