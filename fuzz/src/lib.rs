@@ -5,6 +5,8 @@
 //! from a seed, so that every one can be made again. It needs no special compiler: `make fuzz` runs it for minutes, and the tests
 //! for seconds. What was found once is kept in `regressions/` and tried by every test run.
 
+#![warn(unreachable_pub)]
+
 pub mod memory;
 pub mod mutate;
 pub mod targets;

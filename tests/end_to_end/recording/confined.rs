@@ -1,7 +1,7 @@
 //! Programs that give up rights, system calls, their session or their file system do the same when they are recorded, with each recorder:
 //! the same output on both streams, the same exit code, the same signal.
 
-use crate::common::{Running, THALWEG, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{Running, THALWEG, file, is_root, no_bpf, run, scratch, skipped, text, thalweg, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,7 @@ fn compiled(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
 }
 
 fn methods() -> Vec<&'static str> {
-    let here = scratch();
-    let bpf = run(["record", "--method", "bpf", "-o", text(&here.path().join("a.thw")), "--", "true"]).code == Some(0);
-    if bpf { vec!["bpf", "preload", "proc"] } else { vec!["preload", "proc"] }
+    if no_bpf().is_none() { vec!["bpf", "preload", "proc"] } else { vec!["preload", "proc"] }
 }
 
 /// How a program ended, and what it said: without what the recorder says of itself.

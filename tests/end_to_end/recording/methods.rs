@@ -1,18 +1,10 @@
 //! What each recorder makes of programs whose disease is known: with privilege, without, and of a static program.
 
-use crate::common::{THALWEG, content, file, is_root, run, scratch, skipped, text, thalweg};
+use crate::common::{THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text, thalweg};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Why this machine does not allow the kernel recorder, as `doctor` finds; `None`: it does, and then a recording that fails is a failure.
-fn no_bpf() -> Option<String> {
-    let document = run(["doctor", "--json"]).json();
-    let findings = document["findings"].as_array().expect("findings");
-    let found = findings.iter().find(|finding| finding["name"] == "recorder bpf").expect("what is said of the kernel recorder");
-    (found["state"] != "good").then(|| format!("no recording with BPF: {}", found["found"]))
-}
 
 /// An explanation is one: every instant is charged, once.
 #[track_caller]

@@ -240,7 +240,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Header, Option<Operation<'_>>), &'
     }
 }
 
-/// Long because it is one line or two for each kind of request.
+#[expect(clippy::too_many_lines, reason = "one line or two for each kind of request")]
 fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Operation<'a>>, Short> {
     use Operation as O;
     let f = &mut fields;

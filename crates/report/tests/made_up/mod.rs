@@ -222,6 +222,7 @@ fn seconds(ns: i64) -> f64 {
     (ns - START_NS) as f64 * 1e-9
 }
 
+#[expect(clippy::too_many_lines, reason = "a whole document, field by field")]
 fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)], sends: &[(i64, i64, u64)], end: i64) -> Explanation {
     let wall_s = seconds(end);
     let size_bytes = copy.requests * REQUEST_BYTES;

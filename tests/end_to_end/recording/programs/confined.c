@@ -1,4 +1,5 @@
-/* Programs that give up rights, calls or their session, in the ways that real ones do. The first word says which. */
+/* Programs that give up rights, calls or their session, in the ways that real ones do. The first word says which. Long because main
+ * is one branch for each of them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

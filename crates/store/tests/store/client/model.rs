@@ -281,6 +281,7 @@ fn check_seek(model: &[u8], offset: u64, what: Seek, found: Option<u64>) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each operation")]
 fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, Operation)]) {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     // One server has two connections, which may overtake each other.
