@@ -37,7 +37,7 @@ writing), all methods take turns in it, repetition by repetition, in changing or
 file at a time lists some files from the first on and is compared by the time per file; everything else lists the whole directory. Every
 entry's size is held against the file's, and the number of entries against what was made: a listing that is not right fails its point.
 Client and servers are processes of their own, so each one's processor time is known; bytes are those of packets, as the client's devices count them.
-The mount is made anew for each run. NFS-Ganesha serves the same number of files from the same disk to the laboratory's asynchronous client.
+The mount is made anew for each run. NFS-Ganesha serves the same number of files from the same disk to the lab's asynchronous client.
 
 **The straight line.** The time per file over its number of datafiles is split into what a file costs at all (the intercept, at 0
 datafiles) and what each datafile adds (the slope), for each way by itself: a comparison with the synchronous case alone would hide what

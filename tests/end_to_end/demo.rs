@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// How far a prediction may be from the copies that were made: the laboratory's bar for its worst prediction. It holds where nothing else
+/// How far a prediction may be from the copies that were made: the lab's bar for its worst prediction. It holds where nothing else
 /// runs; beside the other tests, which take the processors from some copies and not from others, a factor of two is all that can be asked.
 const TOLERANCE: f64 = 0.15;
 const TOLERANCE_BUSY: f64 = 1.0;

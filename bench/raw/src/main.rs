@@ -6,7 +6,7 @@
 //! The source is cut into units; unit `i` belongs to connection `i % connections`, and the receiver of each connection
 //! appends its units to a file of its own, made anew for each run and removed after it. Sending and receiving are
 //! threads, one for each connection and end, the receivers in a process of their own. The clock runs from before the
-//! first connect until the receivers have said that everything is written (with `--sync`: on media).
+//! first connect until the receivers have said that everything is written (with `--sync`: is durable).
 //!
 //! With checksums both ends make the CRC-32C of every unit, and the run fails if they differ. The fastest variant is
 //! the ceiling; `--list` names them, `--all` runs every one in interleaved rounds and ends with their medians.
@@ -14,6 +14,7 @@
 mod receive;
 mod run;
 mod send;
+mod unit;
 mod variant;
 
 use std::io::{self, Write};
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::run::{Stream, Way};
+use crate::run::Stream;
+use crate::unit::Method;
 use crate::variant::Variant;
 
 /// Streams a file over loopback into files, with no protocol, and prints how fast.
@@ -92,8 +94,8 @@ fn stream_all(options: &Options) -> io::Result<()> {
                 for &part_bytes in &options.part {
                     let (source, directory) = (source.clone(), directory.clone());
                     let (sync, keep, one_process) = (options.sync, options.keep, options.one_process);
-                    let way = Way { variant, part_bytes: part_bytes as usize };
-                    streams.push((Stream { source, directory, way, connections, unit_bytes, sync, keep, one_process }, Vec::new()));
+                    let method = Method { variant, part_bytes: part_bytes as usize };
+                    streams.push((Stream { source, directory, method, connections, unit_bytes, sync, keep, one_process }, Vec::new()));
                 }
             }
         }

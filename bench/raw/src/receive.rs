@@ -8,28 +8,28 @@ use std::os::unix::fs::FileExt;
 
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
 
-use crate::run::{Unit, Way};
 use crate::send::{Mapping, crc32c, look};
+use crate::unit::{Method, Unit};
 use crate::variant::Receive;
 
 /// A pipe that holds a megabyte, which any user may have.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Receives units of these lengths into `file`, one after the other; answers their CRC-32C if asked for.
-pub fn receive(mut socket: &TcpStream, file: &File, lengths: impl Iterator<Item = usize>, way: Way) -> io::Result<Option<u64>> {
-    let mut digest = way.variant.checksum.map(|_| crc32c());
-    let mut buffer = vec![0; way.part_bytes];
-    let pipe = match way.variant.receive {
+pub fn receive(mut socket: &TcpStream, file: &File, lengths: impl Iterator<Item = usize>, method: Method) -> io::Result<Option<u64>> {
+    let mut digest = method.variant.checksum.map(|_| crc32c());
+    let mut buffer = vec![0; method.part_bytes];
+    let pipe = match method.variant.receive {
         Receive::Splice => Some(large_pipe()?),
         _ => None,
     };
     let mut offset = 0;
     for length in lengths {
         let unit = Unit { offset, length };
-        match way.variant.receive {
+        match method.variant.receive {
             Receive::Splice => {
                 splice_unit(socket, pipe.as_ref().expect("made above"), file, unit)?;
-                if let (Some(digest), Some(eyes)) = (&mut digest, way.variant.checksum) {
+                if let (Some(digest), Some(eyes)) = (&mut digest, method.variant.checksum) {
                     look(file, unit, eyes, &mut buffer, digest)?;
                 }
             }
@@ -44,7 +44,7 @@ pub fn receive(mut socket: &TcpStream, file: &File, lengths: impl Iterator<Item 
             Receive::Mmap => {
                 file.set_len(unit.offset + length as u64)?;
                 let mut mapping = Mapping::new(file, unit, true)?;
-                for bytes in mapping.bytes_mut().chunks_mut(way.part_bytes) {
+                for bytes in mapping.bytes_mut().chunks_mut(method.part_bytes) {
                     socket.read_exact(bytes)?;
                     digest.iter_mut().for_each(|digest| digest.update(bytes));
                 }

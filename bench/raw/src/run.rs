@@ -15,38 +15,13 @@ use serde_json::json;
 
 use crate::receive::receive;
 use crate::send::send;
-use crate::variant::Variant;
-
-/// A contiguous part of a file.
-#[derive(Debug, Clone, Copy)]
-pub struct Unit {
-    pub offset: u64,
-    pub length: usize,
-}
-
-impl Unit {
-    /// The unit in parts of at most `bytes`.
-    pub fn parts(self, bytes: usize) -> impl Iterator<Item = Unit> {
-        (0..self.length)
-            .step_by(bytes)
-            .map(move |start| Unit { offset: self.offset + start as u64, length: bytes.min(self.length - start) })
-    }
-}
-
-/// How one connection works.
-#[derive(Debug, Clone, Copy)]
-pub struct Way {
-    pub variant: Variant,
-    /// What an end that holds the bytes moves in one call. Small parts stay in a core's cache while they are read,
-    /// checksummed and sent; large ones are fewer calls and larger pages of the page cache.
-    pub part_bytes: usize,
-}
+use crate::unit::{Method, Unit};
 
 /// What to stream, and how.
 pub struct Stream {
     pub source: PathBuf,
     pub directory: PathBuf,
-    pub way: Way,
+    pub method: Method,
     pub connections: u32,
     pub unit_bytes: u64,
     pub sync: bool,
@@ -71,17 +46,17 @@ impl Outcome {
 
 impl Stream {
     pub fn name(&self) -> String {
-        let Stream { way: Way { variant, part_bytes }, connections, unit_bytes, .. } = self;
+        let Stream { method: Method { variant, part_bytes }, connections, unit_bytes, .. } = self;
         format!("{variant}, {connections} connections, units of {} KiB, parts of {} KiB", unit_bytes >> 10, part_bytes >> 10)
     }
 
     pub fn json(&self, outcome: &Outcome) -> serde_json::Value {
         json!({
-            "variant": self.way.variant.to_string(),
-            "checksum": self.way.variant.checksum.is_some(),
+            "variant": self.method.variant.to_string(),
+            "checksum": self.method.variant.checksum.is_some(),
             "connections": self.connections,
             "unit_bytes": self.unit_bytes,
-            "part_bytes": self.way.part_bytes,
+            "part_bytes": self.method.part_bytes,
             "sync": self.sync,
             "processes": if self.one_process { 1 } else { 2 },
             "size_bytes": outcome.size_bytes,
@@ -160,7 +135,7 @@ impl Stream {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..)
                 .zip(&sockets)
-                .map(|(index, socket)| scope.spawn(move || send(source, socket, self.units(index, size_bytes), self.way)))
+                .map(|(index, socket)| scope.spawn(move || send(source, socket, self.units(index, size_bytes), self.method)))
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("a sender panicked")).collect()
         })
@@ -174,7 +149,7 @@ impl Stream {
                 .zip(sockets.iter().zip(&targets.files))
                 .map(|(index, (socket, file))| {
                     scope.spawn(move || {
-                        let sum = receive(socket, file, self.units(index, size_bytes).map(|unit| unit.length), self.way)?;
+                        let sum = receive(socket, file, self.units(index, size_bytes).map(|unit| unit.length), self.method)?;
                         if self.sync {
                             file.sync_data()?;
                         }

@@ -9,7 +9,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use rustix::fs::sendfile;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::run::{Unit, Way};
+use crate::unit::{Method, Unit};
 use crate::variant::{Look, Send};
 
 pub fn crc32c() -> Digest {
@@ -66,13 +66,13 @@ pub fn look(file: &File, unit: Unit, look: Look, buffer: &mut [u8], digest: &mut
 }
 
 /// Sends all `units` of `file`; answers their CRC-32C if asked for.
-pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Unit>, way: Way) -> io::Result<Option<u64>> {
-    let mut digest = way.variant.checksum.map(|_| crc32c());
-    let mut buffer = vec![0; way.part_bytes];
+pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Unit>, method: Method) -> io::Result<Option<u64>> {
+    let mut digest = method.variant.checksum.map(|_| crc32c());
+    let mut buffer = vec![0; method.part_bytes];
     for unit in units {
-        match way.variant.send {
+        match method.variant.send {
             Send::Sendfile => {
-                if let (Some(digest), Some(eyes)) = (&mut digest, way.variant.checksum) {
+                if let (Some(digest), Some(eyes)) = (&mut digest, method.variant.checksum) {
                     look(file, unit, eyes, &mut buffer, digest)?;
                 }
                 let (mut offset, end) = (unit.offset, unit.offset + unit.length as u64);
@@ -93,7 +93,7 @@ pub fn send(file: &File, mut socket: &TcpStream, units: impl Iterator<Item = Uni
             }
             Send::Mmap => {
                 let mapping = Mapping::new(file, unit, false)?;
-                for bytes in mapping.bytes().chunks(way.part_bytes) {
+                for bytes in mapping.bytes().chunks(method.part_bytes) {
                     digest.iter_mut().for_each(|digest| digest.update(bytes));
                     socket.write_all(bytes)?;
                 }

@@ -113,8 +113,11 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
         return skipped("script (package bsdutils) is not there to make a terminal");
     }
     let here = scratch();
-    let program =
-        file(here.path(), "patient.sh", b"trap 'echo heard' INT\necho ready\nread line\ntrap - INT\necho line: $line\nread line\nexit 3\n");
+    let program = file(
+        here.path(),
+        "interactive.sh",
+        b"trap 'echo heard' INT\necho ready\nread line\ntrap - INT\necho line: $line\nread line\nexit 3\n",
+    );
     let recording = here.path().join("a.thw");
     let line = format!("{THALWEG} record -o {} -- bash {}", text(&recording), text(&program));
     let mut terminal = terminal(&line).stdin(Stdio::piped()).env("NO_COLOR", "1").spawn().unwrap();

@@ -110,7 +110,7 @@ fn what_cannot_be_read_is_named_and_the_others_are_copied() {
     // A name that is taken is one file's trouble, and the tree's own is everybody's.
     run(["cp", "-r", "--quiet", text(&tree), &store.path("/t")]).failed(1, &["/t", "exists", "--force"]);
     run(["cp", "-r", "--quiet", "--force", text(&tree), &store.path("/t")]).done();
-    run(["cp", "-r", "--quiet", &store.path("/t"), &store.path("/t/below")]).failed(1, &["/t/below", "in the tree"]);
+    run(["cp", "-r", "--quiet", &store.path("/t"), &store.path("/t/below")]).failed(1, &["/t/below", "inside the tree"]);
     run(["cp", "-r", "--quiet", text(&here.path().join("none")), &store.path("/u")]).failed(1, &["none"]);
 }
 

@@ -141,7 +141,7 @@ fn a_client_of_another_store_is_refused_and_one_without_credentials_may_do_every
     }
     for (document, says) in [
         ("README.md", "Whoever reaches a port can read, change and remove everything"),
-        ("docs/MOUNT.md", "whoever reaches its ports can do everything"),
+        ("docs/MOUNT.md", "whoever reaches its ports can do anything"),
         ("crates/store/PROTOCOL.md", "Whoever reaches a port can do everything"),
     ] {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document)).unwrap();

@@ -222,7 +222,7 @@ fn a_large_directory_is_listed_summed_and_removed_in_little_memory() {
     let removed: Said = limited(&store.address, mebibytes, &["rm", "-r", "/many"]).output().unwrap().into();
     removed.done();
     assert_eq!(say(&store.address, ["ls", "/"]).done().out, "");
-    // Asked to end, it would put all those names on media first, which is not what this is about.
+    // Asked to end, it would make all those names durable first, which is not what this is about.
     store.process.kill();
 }
 

@@ -117,7 +117,7 @@ fn a_recording_from_a_newer_version_is_a_clear_error() {
     let recording = recorded(&store, here.path());
     let path = recording.join("meta.json");
     let mut meta: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(meta["format"], 1);
+    assert_eq!(meta["format"], thalweg_trace::FORMAT_VERSION);
     meta["format"] = 999.into();
     std::fs::write(&path, meta.to_string()).unwrap();
     run(["explain", text(&recording)]).failed(1, &["999", "1"]);

@@ -39,7 +39,7 @@ fn explained(recording: &Path) -> Value {
 
 /// Records a command by one method, and explains it.
 #[track_caller]
-fn patient(method: &str, command: &[&str]) -> Value {
+fn workload(method: &str, command: &[&str]) -> Value {
     let here = scratch();
     let recording = here.path().join("a.thw");
     let record = ["record", "--method", method, "-o", text(&recording), "--"];
@@ -53,9 +53,9 @@ const SLEEPS: &[&str] = &["sleep", "0.4"];
 const COMPUTES: &[&str] = &["sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"];
 
 fn computing_and_sleeping_are_told_apart(method: &str) {
-    let sleeps = patient(method, SLEEPS);
+    let sleeps = workload(method, SLEEPS);
     assert!(share(&sleeps, ".think") >= 0.8 * (1.0 - taken_away(&sleeps)), "{method}: {:?}", sleeps["critical_path"]);
-    let computes = patient(method, COMPUTES);
+    let computes = workload(method, COMPUTES);
     // Where others want the processors too, it waits for one.
     assert!(share(&computes, ".cpu") >= 0.8 * (1.0 - taken_away(&computes)), "{method}: {:?}", computes["critical_path"]);
 }
@@ -64,7 +64,7 @@ fn a_copy_is_explained(method: &str, most_unknown: f64) {
     let here = scratch();
     let source = file(here.path(), "source", &content(3, 48 << 20));
     let sink = here.path().join("sink");
-    let document = patient(method, &["cp", text(&source), text(&sink)]);
+    let document = workload(method, &["cp", text(&source), text(&sink)]);
     assert_eq!(std::fs::read(&sink).unwrap().len(), 48 << 20);
     let unknown = share(&document, "unknown");
     assert!(unknown <= most_unknown, "{method}: unknown {unknown}: {:?}", document["critical_path"]);

@@ -1,5 +1,6 @@
 //! Recordings opened, merged and explained, and explanations printed.
 
+use super::memory;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
 use thalweg_explain::Explanation;
@@ -9,6 +10,7 @@ use thalweg_trace::merge::{Merged, Part, merge};
 
 /// Opens a recording and explains it.
 pub(crate) fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
+    memory::keep_freed();
     let recording = Recording::open(path).map_err(Failure::failed)?;
     let explanation = thalweg_explain::explain(&recording, &thalweg_explain::Options::default())
         .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
@@ -17,6 +19,7 @@ pub(crate) fn explained(path: &Path) -> Result<(Recording, Explanation), Failure
 
 /// Merges recordings into one at `output`.
 pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
+    memory::keep_freed();
     let opened: Vec<Recording> = recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>().map_err(Failure::failed)?;
     let name = |path: &Path| path.display().to_string();
     let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source }).collect();
