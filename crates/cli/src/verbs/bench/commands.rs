@@ -13,22 +13,29 @@ use thalweg_measure::{CommandPlan, Error};
 The plan is a JSON object:
   name               what is measured
   commands           each {name, command: [WORD...]}, and where it needs them
-    prepare, cleanup   commands ([[WORD...]...]) before and after it, untimed; a cleanup that fails fails the run
-    cold, warm         files to be out of the page cache, or in it, before each run, which the kernel is asked to confirm
-    amount             what one run moves, for rates: {count, unit}, like {\"count\": 268435456, \"unit\": \"bytes\"}
-  repeat             {least, most, narrow, seconds}: at least and at most so often; between, until the interval of each ratio is
-                     narrower than this part of it, and no longer than this (10, 40, 0.05, no limit)
-  warm_up            run each once before anything counts (true)
-  before_repetition  commands that are run before each repetition
+    prepare, cleanup   commands ([[WORD...]...]) before and after it, untimed
+    cold, warm         files to be out of the page cache, or in it, before each run (verified)
+    figures            names of numbers to compare beside the wall time: the command's output,
+                       or its last line, is a JSON object that has them
+  baseline           the name of the command that the others are compared with
+  pairs              further comparisons: [[NAME, NAME]...]
+  amount             what one run moves, for rates: {\"count\": 268435456, \"unit\": \"bytes\"}
+  repeat             {least, most, narrow, seconds}: at least and at most so many repetitions;
+                     in between, until the interval of each ratio is narrower than this part
+                     of it, and no longer than this (10, 40, 0.05, no limit)
+  warm_up            run each command once before anything counts (true)
+  before_repetition  commands to run before each repetition
   keep_output        keep what commands print with each run (false)
-  limit_s            after so long a command is killed, and has failed (300)
+  limit_s            after so many seconds a command is killed, and has failed (300)
   directory          a path whose file system is described with the machine
   seed               of the order, which is shuffled anew for each repetition (0)
-In each word {run} stands for the repetition (0: the warm-up) and {name} for the command's name.
+In each word, {run} is the repetition (0: the warm-up) and {name} the command's name.
 
   {\"name\": \"copy\", \"baseline\": \"thalweg\", \"commands\": [
-    {\"name\": \"thalweg\", \"command\": [\"thalweg\", \"cp\", \"a\", \"thal://h:4000/a-{run}\"], \"warm\": [\"a\"]},
-    {\"name\": \"cp\", \"command\": [\"cp\", \"a\", \"/mnt/a-{run}\"], \"warm\": [\"a\"], \"cleanup\": [[\"rm\", \"/mnt/a-{run}\"]]}]}")]
+    {\"name\": \"thalweg\", \"warm\": [\"a\"],
+     \"command\": [\"thalweg\", \"cp\", \"a\", \"thal://h:4000/a-{run}\"]},
+    {\"name\": \"cp\", \"warm\": [\"a\"], \"command\": [\"cp\", \"a\", \"/mnt/a-{run}\"],
+     \"cleanup\": [[\"rm\", \"/mnt/a-{run}\"]]}]}")]
 pub(super) struct Arguments {
     /// What to measure
     #[arg(value_name = "PLAN.json")]
