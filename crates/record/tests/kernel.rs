@@ -149,13 +149,14 @@ fn a_sync_is_waited_for_on_the_file_and_ended_by_the_disk_or_a_kernel_thread() {
 }
 
 const SERVER: &str = "
-import socket, sys, os, threading
+import socket, sys, os, threading, time
 s = socket.socket(socket.AF_INET6 if sys.argv[1] == '6' else socket.AF_INET)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(('::' if sys.argv[1] == '6' else '127.0.0.1', 0)); s.listen(512)
 print(s.getsockname()[1], flush=True)
 def serve(c):
     n = 0
+    time.sleep(0.1)  # the client's buffer fills up, so it has to wait
     while (b := c.recv(1 << 18)): n += len(b)
     c.sendall(n.to_bytes(8, 'little')); c.close()
 while True:
