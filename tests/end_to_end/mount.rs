@@ -33,13 +33,6 @@ impl Mounted {
     fn umount(&self) -> Said {
         run(["umount", text(&self.0)])
     }
-    /// Something that it counts, by its place in the document of counters.
-    fn counter(&self, place: &str) -> u64 {
-        let mut value = vec![0; 64 << 10];
-        let length = rustix::fs::getxattr(&self.0, "user.thalweg.counters", &mut value).unwrap();
-        let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
-        document.pointer(place).and_then(serde_json::Value::as_u64).unwrap_or_default()
-    }
     /// The mount's process.
     fn process(&self) -> i32 {
         let mut value = vec![0; 1 << 16];
@@ -306,43 +299,4 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.unwrap()), Some(libc::SIGTERM));
         mount.umount().done();
     }
-}
-
-#[test]
-fn a_lock_of_a_killed_program_is_free_only_when_what_it_was_writing_has_ended() {
-    if !can_mount() {
-        return;
-    }
-    let (mut servers, here) = (Servers::start(1), scratch());
-    let store = text(&servers.store).to_owned();
-    let mounts = ["a", "b"].map(|name| {
-        let at = here.path().join(name);
-        fs::create_dir(&at).unwrap();
-        run(["mount", "--store", &store, "--timeout", "5m", "--strict", text(&at)]).done();
-        Mounted(at)
-    });
-    let (ours, theirs) = (mounts[0].at("f"), mounts[1].at("f"));
-    fs::write(&ours, "before").unwrap();
-    let is_free = || Command::new("flock").args(["--nonblock", text(&theirs), "true"]).status().unwrap().success();
-    let writes = || mounts[0].counter("/asked/write");
-    let before = writes();
-    servers.process("io0").signal(libc::SIGSTOP);
-    let script = "printf ghost 1<>\"$0\"";
-    let mut writer = Command::new("flock").args(["--no-fork", text(&ours), "sh", "-c", script, text(&ours)]).spawn().unwrap();
-    wait_until("it writes", || writes() > before);
-    assert!(!is_free());
-    writer.kill().unwrap();
-    let mut ended = false;
-    wait_until("it has ended, and does not wait for the server", || {
-        ended = writer.try_wait().unwrap().is_some();
-        ended
-    });
-    for _ in 0..10 {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        assert!(!is_free(), "its write may still arrive");
-    }
-    servers.process("io0").signal(libc::SIGCONT);
-    wait_until("its lock is free", is_free);
-    assert_eq!(fs::read_to_string(&theirs).unwrap(), "ghoste");
-    mounts.iter().for_each(|mount| drop(mount.umount().done()));
 }
