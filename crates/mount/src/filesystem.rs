@@ -3,6 +3,7 @@
 use crate::circuit_breaker::{CircuitBreaker, TimedOutCalls};
 use crate::errors::{Answered, Refusal};
 use crate::fuse::device::Device;
+use crate::fuse::interrupts::AbandonedChanges;
 use crate::fuse::reply::Lifetimes;
 use crate::handles::deferred_release::DeferredReleases;
 use crate::handles::directories::Directories;
@@ -60,6 +61,8 @@ pub(crate) struct FileSystem {
     pub requests: RequestCounts,
     /// Whether programs here sync what they write.
     pub habit: SyncHabit,
+    /// Requests of programs that have ended, which may still change something.
+    pub abandoned: Arc<AbandonedChanges>,
     /// For telling the kernel to forget.
     pub device: Arc<Device>,
     /// For what an errno does not say.

@@ -11,11 +11,12 @@
 //! from their beginning.
 //!
 //! An abandoned request goes on, and may still change something, like what a program asked of a server before its machine lost power. It
-//! knows that nobody waits ([`InFlight::is_abandoned`]), and what it grants (an open file) is taken back.
+//! knows that nobody waits ([`InFlight::is_abandoned`]), and what it grants (an open file) is taken back. What it changes, its program may
+//! have meant to change under a lock: so no lock of a program that ends is freed before such requests have ended ([`AbandonedChanges`]).
 
 use crate::fuse::device::Device;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +35,32 @@ pub(crate) struct InFlight {
     state: Mutex<State>,
     abandon: Abandon,
     is_abandoned: Arc<AtomicBool>,
+    /// Where it is noted if it is abandoned; `None`: it changes nothing.
+    changes: Option<Arc<AbandonedChanges>>,
+}
+
+/// Requests that were abandoned and may still change something.
+#[derive(Default)]
+pub(crate) struct AbandonedChanges {
+    requests: Mutex<HashSet<u64>>,
+    ended: Condvar,
+}
+
+impl AbandonedChanges {
+    /// Waits until all that were abandoned before have ended. None of them may wait for this.
+    pub(crate) fn wait(&self) {
+        let mut requests = self.requests.lock();
+        let before = requests.clone();
+        while !before.is_disjoint(&requests) {
+            self.ended.wait(&mut requests);
+        }
+    }
+
+    fn end(&self, unique: u64) {
+        if self.requests.lock().remove(&unique) {
+            self.ended.notify_all();
+        }
+    }
 }
 
 /// Whether a program that ends may be answered before a request has ended.
@@ -77,8 +104,16 @@ impl InFlight {
 
     /// Its program ends, and waits no more.
     fn leave(&self) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.answered, true) {
+            return;
+        }
         self.is_abandoned.store(true, Ordering::Release);
-        self.answer(libc::EINTR, &[]);
+        if let Some(changes) = &self.changes {
+            // Before the answer: with it, the program goes on to closing its files.
+            changes.requests.lock().insert(self.unique);
+        }
+        let _ = self.device.answer(self.unique, libc::EINTR, &[]);
     }
 
     /// From now on a signal calls `cancel`; at once if there was one.
@@ -105,6 +140,7 @@ impl InFlight {
 pub(crate) struct Interrupts {
     requests: Mutex<Requests>,
     looking: Condvar,
+    abandoned: Arc<AbandonedChanges>,
 }
 
 #[derive(Default)]
@@ -122,10 +158,16 @@ impl Interrupts {
         self.requests.lock()
     }
 
+    /// No request yet; those that are abandoned are noted there.
+    pub(crate) fn new(abandoned: Arc<AbandonedChanges>) -> Interrupts {
+        Interrupts { abandoned, ..Interrupts::default() }
+    }
+
     /// Enters a request.
-    pub(crate) fn begin(&self, unique: u64, pid: u32, device: &Arc<Device>, abandon: Abandon) -> Arc<InFlight> {
+    pub(crate) fn begin(&self, (unique, pid): (u64, u32), device: &Arc<Device>, abandon: Abandon, changes: bool) -> Arc<InFlight> {
         let (device, is_abandoned) = (Arc::clone(device), Arc::default());
-        let one = Arc::new(InFlight { unique, pid, device, state: Mutex::default(), abandon, is_abandoned });
+        let changes = changes.then(|| Arc::clone(&self.abandoned));
+        let one = Arc::new(InFlight { unique, pid, device, state: Mutex::default(), abandon, is_abandoned, changes });
         let mut requests = self.requests();
         if abandon == Abandon::Anytime {
             self.watch_in(&mut requests, &one);
@@ -138,9 +180,10 @@ impl Interrupts {
         one
     }
 
-    /// It is answered.
+    /// It is answered, and has ended.
     pub(crate) fn end(&self, unique: u64) {
         self.requests().under_way.remove(&unique);
+        self.abandoned.end(unique);
     }
 
     /// The kernel says that whoever waits for this request was sent a signal.
@@ -238,6 +281,23 @@ fn has_kill(mask: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn abandoned_changes_are_waited_for_and_later_ones_are_not() {
+        let changes = Arc::new(AbandonedChanges::default());
+        changes.wait();
+        changes.requests.lock().insert(1);
+        let (ours, (waited, has_waited)) = (Arc::clone(&changes), std::sync::mpsc::channel());
+        let waiter = std::thread::spawn(move || {
+            ours.wait();
+            waited.send(()).unwrap();
+        });
+        assert!(has_waited.recv_timeout(2 * LOOK).is_err());
+        changes.requests.lock().insert(2);
+        changes.end(1);
+        has_waited.recv_timeout(Duration::from_secs(30)).unwrap();
+        waiter.join().unwrap();
+    }
 
     #[test]
     fn a_thread_that_goes_on_is_not_ending_and_one_that_is_gone_is() {

@@ -117,6 +117,10 @@ impl FileSystem {
     pub(crate) fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
         let held = handle.inode.state().lock_owners.contains(&owner);
+        if held {
+            // What a killed program was writing under its lock must not come after whoever has the lock next.
+            self.abandoned.wait();
+        }
         if handle.writes || held {
             self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
         }
@@ -132,13 +136,16 @@ impl FileSystem {
     /// The last descriptor of an open file was closed, and its last map has gone.
     pub(crate) fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
         if let Some(handle) = self.handles.remove(handle) {
+            let owners: Vec<u64> = flock_owner.into_iter().chain(std::mem::take(&mut *handle.lock_owners.lock())).collect();
+            if handle.inode.state().lock_owners.iter().any(|owner| owners.contains(owner)) {
+                self.abandoned.wait();
+            }
             // A map outlives the descriptors: its last pages have come since they were closed.
             if handle.writes {
                 self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
                 self.habit.note(handle.shared.written_bytes(), handle.shared.synced.load(Ordering::Relaxed));
             }
-            let owners = std::mem::take(&mut *handle.lock_owners.lock());
-            flock_owner.into_iter().chain(owners).for_each(|owner| self.unlock_owner(w, &handle.inode, owner));
+            owners.into_iter().for_each(|owner| self.unlock_owner(w, &handle.inode, owner));
             drop(handle);
             self.deferred_releases.note();
         }

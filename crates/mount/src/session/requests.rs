@@ -12,6 +12,7 @@ use crate::fuse::device::Device;
 use crate::fuse::interrupts::{Abandon, Interrupts};
 use crate::fuse::request::{Header, Operation, decode};
 use crate::handlers::Grants;
+use crate::inodes::local_changes::Touched;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,8 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn new(files: FileSystem, write_bytes: usize) -> Requests {
         let (idle, threads) = (AtomicUsize::new(0), Mutex::new(0));
-        Requests { files, interrupts: Interrupts::default(), write_bytes, idle, threads, changed: Condvar::new() }
+        let interrupts = Interrupts::new(Arc::clone(&files.abandoned));
+        Requests { files, interrupts, write_bytes, idle, threads, changed: Condvar::new() }
     }
 
     /// Waits until all threads have ended: nothing is mounted any more.
@@ -117,7 +119,8 @@ impl Requests {
             Some(Operation::Destroy) => return drop(device.answer(header.unique, 0, &[])),
             Some(operation) => operation,
         };
-        let under_way = self.interrupts.begin(header.unique, header.pid, device, abandon(&operation));
+        let changes = matches!(operation, Operation::Write { .. }) || !Touched::by(header, &operation).is_empty();
+        let under_way = self.interrupts.begin((header.unique, header.pid), device, abandon(&operation), changes);
         let grants = Grants::by(&operation);
         let tracing = recording::begin(&mut worker.tracer, &operation);
         let serve = std::panic::AssertUnwindSafe(|| self.files.serve(worker, header, operation, &under_way));
