@@ -2,7 +2,7 @@
 
 use crate::common::{Running, Said, Servers, Up, content, run, scratch, text, thalweg, wait_until};
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,13 @@ impl Mounted {
     }
     fn umount(&self) -> Said {
         run(["umount", text(&self.0)])
+    }
+    /// Something that it counts, by its place in the document of counters.
+    fn counter(&self, place: &str) -> u64 {
+        let mut value = vec![0; 64 << 10];
+        let length = rustix::fs::getxattr(&self.0, "user.thalweg.counters", &mut value).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
+        document.pointer(place).and_then(serde_json::Value::as_u64).expect("the mount counts that")
     }
     /// The mount's process.
     fn process(&self) -> i32 {
@@ -299,4 +306,54 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.unwrap()), Some(libc::SIGTERM));
         mount.umount().done();
     }
+}
+
+/// Takes the lock of a file, says so, and writes when it is told to.
+const LOCKED_WRITER: &str = "
+import fcntl, os, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(f, fcntl.LOCK_EX)
+print('locked', flush=True)
+sys.stdin.readline()
+os.pwrite(f, b'ghost', 0)
+";
+
+#[test]
+fn a_lock_of_a_killed_program_is_free_only_when_what_it_was_writing_has_ended() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, here) = (Servers::start(1), scratch());
+    let store = text(&servers.store).to_owned();
+    let mounts = ["a", "b"].map(|name| {
+        let at = here.path().join(name);
+        fs::create_dir(&at).unwrap();
+        run(["mount", "--store", &store, "--timeout", "1m", "--strict", text(&at)]).done();
+        Mounted(at)
+    });
+    fs::write(mounts[0].at("f"), "before").unwrap();
+    let theirs = fs::File::options().read(true).write(true).open(mounts[1].at("f")).unwrap();
+    let take = || rustix::fs::fcntl_lock(&theirs, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+    let mut writer = Command::new("python3");
+    writer.args(["-c", LOCKED_WRITER, text(&mounts[0].at("f"))]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut writer = writer.spawn().expect("python3 runs");
+    let mut said = [0; 7];
+    writer.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert!(!take(), "the lock is the writer's");
+
+    let writes = || mounts[0].counter("/asked/write");
+    let before = writes();
+    servers.process("io0").signal(libc::SIGSTOP);
+    writer.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    wait_until("it writes", || writes() > before);
+    writer.kill().unwrap();
+    wait_until("it has ended, and does not wait for the server", || writer.try_wait().unwrap().is_some());
+    let tries: Vec<bool> = (0..20).map(|_| take()).collect();
+    assert!(!tries.contains(&true), "its write may still arrive, and the lock is given to another");
+
+    servers.process("io0").signal(libc::SIGCONT);
+    wait_until("its lock is free", take);
+    assert_eq!(fs::read_to_string(mounts[1].at("f")).unwrap(), "ghoste");
+    drop(theirs);
+    mounts.iter().for_each(|mount| drop(mount.umount().done()));
 }
