@@ -123,6 +123,10 @@ closed_set! {
         /// Events were lost on this track up to this instant. `value`: how many; the interval began
         /// at the track's previous event.
         Lost = "lost",
+        /// The thread of this track was made.
+        ThreadStart = "thread.start",
+        /// The thread of this track ended. Nothing of it is charged outside of its life.
+        ThreadExit = "thread.exit",
     }
 }
 
@@ -181,6 +185,10 @@ closed_set! {
         AheadMissBytes = "ahead.miss_bytes",
         /// ... that were fetched ahead and not asked for.
         AheadWastedBytes = "ahead.wasted_bytes",
+        /// Bytes of the stream that the peer has acknowledged, accumulated: they have crossed the wire.
+        TcpAckedBytes = "tcp.acked_bytes",
+        /// Bytes of the stream that have arrived, accumulated.
+        TcpReceivedBytes = "tcp.received_bytes",
     }
 }
 
@@ -246,5 +254,17 @@ closed_set! {
         Mount = "mount",
         /// What ranks of an MPI job do together: a collective on a communicator, or messages from one to another.
         Communicator = "communicator",
+        /// A pipe or FIFO: what one side writes the other reads.
+        Pipe = "pipe",
+        /// A socket that is no TCP connection: of the machine (unix), or one for datagrams.
+        Socket = "socket",
+        /// A terminal: somebody types, or does not.
+        Terminal = "terminal",
+        /// A lock, condition or queue of work (futex, file lock, semaphore, eventfd).
+        Lock = "lock",
+        /// A process that is waited for as a whole.
+        Process = "process",
+        /// A control group that has a processor quota.
+        Cgroup = "cgroup",
     }
 }
