@@ -112,6 +112,16 @@ pub(crate) enum End {
     Server,
 }
 
+impl End {
+    /// The other one.
+    pub(crate) const fn other(self) -> End {
+        match self {
+            End::Client => End::Server,
+            End::Server => End::Client,
+        }
+    }
+}
+
 /// What a thread's time goes into, before the end it happens at is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

@@ -6,6 +6,7 @@
 //! therefore what overlaps the cursor, and the part of the last batch that ends before it.
 
 use crate::ExplainError;
+use crate::cause::End;
 use crate::observe::cast::Cast;
 use crate::observe::channels::PAYLOAD_BYTES;
 use crate::observe::index::NONE;
@@ -236,9 +237,9 @@ pub(crate) struct Feed<'a> {
     /// Every span that ends after this has been read; `i64::MIN` when all have.
     pub position: i64,
     held: usize,
-    /// Which tracks took part in a connection, last seen first: `[connection][end]`.
+    /// Which tracks took part in a connection, last seen first: `[connection][side]`.
     pub parties: Vec<[Vec<u32>; 2]>,
-    /// What went over a connection: `[connection][end]`.
+    /// What went over a connection: `[connection][side]`.
     pub traffic: Vec<[Traffic; 2]>,
     /// Parts of messages and collectives of MPI.
     pub ranks: Ranks,
@@ -292,7 +293,7 @@ impl<'a> Feed<'a> {
                 continue;
             }
             if span.connection != NONE {
-                self.note_traffic(cast, &span);
+                self.note_traffic(&span);
             }
             self.ranks.note(&span);
             let lane = &mut self.lanes[span.track as usize];
@@ -309,6 +310,14 @@ impl<'a> Feed<'a> {
             self.held += 1;
         }
         Ok(())
+    }
+
+    /// Which side of a connection a thread is, by what it sent and received over it.
+    pub(crate) fn side_of(&self, cast: &Cast, track: u32, connection: u32) -> End {
+        let own = cast.actors.get(track as usize).map_or(End::Client, |a| a.end);
+        let Some(parties) = self.parties.get(connection as usize) else { return own };
+        let takes_part = |side: End| parties[side as usize].contains(&track);
+        if takes_part(own) || !takes_part(own.other()) { own } else { own.other() }
     }
 
     /// Reads until everything that covers `instant` is held.
@@ -328,11 +337,11 @@ impl<'a> Feed<'a> {
         self.held = self.lanes.iter().map(|l| l.open.len() + l.ahead.len()).sum();
     }
 
-    fn note_traffic(&mut self, cast: &Cast, span: &LiveSpan) {
+    fn note_traffic(&mut self, span: &LiveSpan) {
         if !matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) {
             return;
         }
-        let end = cast.actors[span.track as usize].end as usize;
+        let end = span.side as usize;
         let traffic = &mut self.traffic[span.connection as usize][end];
         let list = if span.kind == SpanKind::NetSend { &mut traffic.sends } else { &mut traffic.receives };
         list.push_back(Carried {
@@ -360,6 +369,9 @@ pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<Liv
         return None;
     }
     let object = cast.objects.get(batch.object[row]);
+    let thing = cast.things.get(object as usize);
+    let side = thing.and_then(|thing| thing.connection_end).unwrap_or(cast.actors[track as usize].end);
+    let connection = thing.map_or(NONE, |thing| thing.connection);
     let (context, kind) = (batch.waker_context[row], batch.kind[row]);
     let waker = if batch.waker_track[row] == 0 { NONE } else { cast.tracks.get(batch.waker_track[row]) };
     let (mut thread, mut device) = (NONE, NONE);
@@ -382,7 +394,8 @@ pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<Liv
         size_bytes: batch.size_bytes[row],
         track,
         object,
-        connection: if object == NONE { NONE } else { cast.things[object as usize].connection },
+        connection,
+        side,
         waker: thread,
         device,
         result: i32::try_from(result).unwrap_or(0),

@@ -1,5 +1,6 @@
 //! A span with dense numbers, and what it says of its thread.
 
+use crate::cause::End;
 use crate::observe::cast::Cast;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
@@ -23,6 +24,9 @@ pub(crate) struct LiveSpan {
     pub track: u32,
     pub object: u32,
     pub connection: u32,
+    /// Which side of the connection its thread is: the one that called, or the one that was called, whatever the thread's role is. A proxy is
+    /// server on one connection and client on the next.
+    pub side: End,
     /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
     pub waker: u32,
     /// The device whose request's completion ended it.

@@ -87,23 +87,28 @@ impl Walk<'_, '_> {
 
     /// What a server's thread that was not there yet would have waited for: bytes over the connection it then served.
     fn first_wait(&self) -> Option<LiveSpan> {
-        if self.actor().end == End::Server { self.awaits(self.start) } else { None }
+        self.awaits(self.start).filter(|waiting| waiting.side == End::Server)
     }
 
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
         const LONG_NS: i64 = 200_000;
-        if self.actor().end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+        if !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
             return None;
         }
-        self.awaits(from)
+        self.awaits(from).filter(|waiting| waiting.side == End::Server)
+    }
+
+    /// Over which connection, and on which side of it, this thread took part in: one that it was called on before one that it called on.
+    fn served(&self) -> Option<(u32, End)> {
+        let on = |side: End| self.feed.parties.iter().position(|p| p[side as usize].contains(&self.track)).map(|c| (c as u32, side));
+        on(End::Server).or_else(|| on(End::Client))
     }
 
     /// This thread's wait until the walk's instant for bytes over the connection it took part in, if there is one.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
-        let end = self.actor().end as usize;
-        let connection = self.feed.parties.iter().position(|p| p[end].contains(&self.track))?;
+        let (connection, side) = self.served()?;
         Some(LiveSpan {
             start: from,
             end: self.at,
@@ -116,7 +121,8 @@ impl Walk<'_, '_> {
             size_bytes: ABSENT,
             track: self.track,
             object: NONE,
-            connection: connection as u32,
+            connection,
+            side,
             waker: NONE,
             device: NONE,
             result: 0,
@@ -129,10 +135,10 @@ impl Walk<'_, '_> {
     /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
     /// own thread.
     pub(super) fn starter(&self) -> u32 {
-        let end = self.actor().end as usize;
-        let other_end = self.feed.parties.iter().find(|p| p[end].contains(&self.track)).and_then(|p| p[1 - end].first());
-        match other_end {
-            Some(&peer) if end == End::Server as usize => peer,
+        let caller = self.served().filter(|(_, side)| *side == End::Server);
+        let caller = caller.and_then(|(connection, side)| self.feed.parties[connection as usize][side.other() as usize].first());
+        match caller {
+            Some(&peer) => peer,
             _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.cast.main),
         }
     }
@@ -171,13 +177,14 @@ impl Walk<'_, '_> {
             let spoke = [Some(passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
             let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
             if let Some((connection, offset_bytes)) = next {
-                (span.kind, span.connection, span.offset_bytes) = (SpanKind::WaitNetwork, connection, offset_bytes);
+                span = self.on_connection(span, connection);
+                (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
             }
         }
         if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
             // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
             let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
-            span.connection = if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 };
+            span = self.on_connection(span, if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 });
             span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
         }
         if span.offset_bytes == ABSENT && span.ending_seen() && passed.receive.1 == span.connection && passed.receive.0 <= passed.wait.0 {
@@ -208,7 +215,7 @@ impl Walk<'_, '_> {
         if next > passed.wait.0 || passed.send.0 < passed.receive.0 {
             return Ok(next <= passed.wait.0);
         }
-        let taken = LiveSpan { connection: passed.receive.1, offset_bytes: passed.receive.2, size_bytes: 1, ..*span };
+        let taken = LiveSpan { offset_bytes: passed.receive.2, size_bytes: 1, ..self.on_connection(*span, passed.receive.1) };
         Ok(self.find_send(&taken)?.is_some_and(|send| send.end <= span.start))
     }
 
@@ -259,7 +266,7 @@ impl Walk<'_, '_> {
                 // Nobody ended it while the recording lasted: no client had anything for it to do.
                 let served = self.lane().passed.send.1;
                 let connection = if served == NONE { self.last_served() } else { served };
-                return self.far_end_unknown(&Blocked { span: LiveSpan { connection, ..span }, ..blocked });
+                return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), ..blocked });
             }
             let from = self.piece_start(&span);
             if waker == NONE && rule(span.kind) == Rule::Thread && self.cast.looked_at {
