@@ -123,10 +123,12 @@ closed_set! {
         /// Events were lost on this track up to this instant. `value`: how many; the interval began
         /// at the track's previous event.
         Lost = "lost",
-        /// The thread of this track was made.
+        /// The thread of this track was made. `value`: the track of the thread that made it.
         ThreadStart = "thread.start",
-        /// The thread of this track ended. Nothing of it is charged outside of its life.
+        /// The thread of this track ended.
         ThreadExit = "thread.exit",
+        /// The thread of this track is recorded from here on, and was there before.
+        ThreadSeen = "thread.seen",
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod channels;
 pub(crate) mod curve;
 pub(crate) mod feed;
 pub(crate) mod index;
+pub(crate) mod lives;
 pub(crate) mod observation;
 pub(crate) mod overlap;
 pub(crate) mod quantile;

@@ -81,8 +81,10 @@ impl Walk<'_, '_> {
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);
-        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at));
-        let peer = peer.or_else(|| self.feed.parties.get(connection).and_then(|p| p[other].first().copied()));
+        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at)).filter(|&peer| !self.is_outside_its_life(peer));
+        let parties = self.feed.parties.get(connection).map(|p| &p[other]);
+        let alive = parties.and_then(|p| p.iter().copied().find(|&peer| !self.is_outside_its_life(peer)));
+        let peer = peer.or(alive).or_else(|| parties.and_then(|p| p.first().copied()));
         let Some(peer) = peer else {
             if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
                 self.feed.read(self.cast, self.at, self.observer)?;

@@ -47,6 +47,11 @@ pub(crate) enum Place {
         /// The connection, or [`NONE`].
         connection: u32,
     },
+    /// A thread that was not recorded then, or not at all.
+    Unseen {
+        /// Its label.
+        label: u32,
+    },
     /// A lock that a thread (a track, no label) holds.
     Held {
         /// The label of those who wait for it.
@@ -272,6 +277,8 @@ impl Ledger {
         match place {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
+            Place::Unseen { label } if serves(label) => Whereabouts::Server,
+            Place::Unseen { .. } => Whereabouts::Client,
             Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk
@@ -306,6 +313,7 @@ impl Ledger {
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
             Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
+            Place::Unseen { label } => unseen_name(cast, label),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
                 let client = cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(cast, waiter))
@@ -384,6 +392,15 @@ fn far_end_name(cast: &Cast, seen_by: u32, connection: u32) -> String {
         Some((_, server)) if seen_from == End::Client => format!("the server at {server}"),
         Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
         None => format!("the far end of {}", thread_name(cast, seen_by)),
+    }
+}
+
+/// Who was not recorded, by name and process.
+fn unseen_name(cast: &Cast, actor: u32) -> String {
+    match cast.actors.get(actor as usize) {
+        Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
+        Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
+        _ => format!("{}, before it was recorded", thread_name(cast, actor)),
     }
 }
 

@@ -11,6 +11,7 @@
 mod connections;
 mod handed;
 pub(crate) mod ledger;
+mod lives;
 mod pool;
 mod ranks;
 pub(crate) mod rules;
@@ -21,6 +22,7 @@ use crate::cause::{Activity, Cause, End};
 use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
+use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::wire::WireFacts;
 use ledger::{Ledger, Place, What};
@@ -37,6 +39,8 @@ pub(crate) struct Walk<'a, 'o> {
     /// What has been charged.
     pub ledger: Ledger,
     wire: WireFacts,
+    /// When each thread lived, as far as the recording says.
+    lives: Vec<Life>,
     observer: &'o mut dyn Observer,
     start: i64,
     track: u32,
@@ -63,6 +67,14 @@ pub(crate) struct Walk<'a, 'o> {
     looked_for: HashMap<u32, LiveSpan>,
 }
 
+/// What the small tables say before the walk begins.
+pub(crate) struct Facts {
+    /// What TCP said.
+    pub wire: WireFacts,
+    /// When threads lived, by actor.
+    pub lives: Vec<Life>,
+}
+
 /// A thread's blocked interval that is to be followed elsewhere.
 #[derive(Clone, Copy)]
 struct Blocked {
@@ -87,7 +99,8 @@ struct Held {
 
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+        let Facts { wire, lives } = facts;
         let ledger = Ledger::new(cast, end - start);
         let track = cast.main;
         let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
@@ -98,6 +111,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             feed,
             ledger,
             wire,
+            lives,
             observer,
             start,
             track,
@@ -159,6 +173,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         }
         if self.back_from_handing() {
             return Ok(());
+        }
+        if self.is_outside_its_life(self.track) {
+            return self.outside_life();
         }
         let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
@@ -270,7 +287,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         let place = self.ledger.thread_place(self.track, what, object);
         let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
         let floor = self.handed_since().map_or(floor, |since| since.max(floor));
-        let from = from.max(floor).min(self.at);
+        let from = self.within_life(from.max(floor)).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;
     }

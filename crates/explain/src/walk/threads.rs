@@ -239,6 +239,7 @@ impl Walk<'_, '_> {
         let Some(actor) = self.cast.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
         match actor.role {
             Role::Client | Role::Server | Role::Recorder => true,
+            Role::Kernel if self.is_before_its_life(track) => false,
             Role::Kernel => {
                 let lane = &self.feed.lanes[track as usize];
                 !lane.open.is_empty() || !lane.ahead.is_empty()
@@ -247,12 +248,23 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
+    fn is_stranger(&self, waker: u32) -> bool {
+        let user = |a: &crate::observe::cast::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
+        self.cast.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
+    }
+
     /// Blocked on another thread: to whoever ended the wait, when it did. What ended by a timer was looked for in vain, and is
     /// waited for by whoever ended the next wait.
     pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let span = blocked.span;
         let in_vain = span.timed_out() && span.waker == NONE;
         let waker = if in_vain { self.lane().passed.wait.2 } else { span.waker };
+        if self.is_stranger(waker) {
+            let from = self.piece_start(&span);
+            self.charge_unseen(waker, from);
+            return Ok(());
+        }
         if !self.is_walkable(waker) || self.circling() {
             if span.ending_seen() && self.end == End::Server && self.circling() && !self.jumps.is_multiple_of(8) {
                 // Threads of a pool that only woke each other: they wait for whoever they serve.
