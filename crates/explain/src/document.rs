@@ -122,6 +122,8 @@ pub enum Status {
     Inconclusive,
     /// The limiting device or link gives what it can: nothing is wrong.
     Healthy,
+    /// What was inferred, or could not be seen, may be another cause's, and then another would be the largest.
+    Unsure,
 }
 
 /// Wall time charged to one cause at one place.
@@ -138,8 +140,30 @@ pub struct Charge {
     pub share: f64,
     /// How much of `seconds` can go before another chain of waits is critical, estimated (`MODEL.md` says how).
     pub slack_s: f64,
+    /// Whether all of it was recorded.
+    #[serde(default)]
+    pub basis: Basis,
+    /// How much of `seconds` a rule inferred.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inferred_s: f64,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
+}
+
+/// What a charge rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The recording says it.
+    #[default]
+    Recorded,
+    /// Some of it, a rule inferred from what the recording says.
+    Inferred,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value <= 0.0
 }
 
 /// A stretch of the critical path.

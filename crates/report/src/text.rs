@@ -235,6 +235,7 @@ impl Page {
         for note in notes {
             self.hanging(0, 2, &format!("Note: {note}"), Ink::Plain);
         }
+        // (Why it is unsure the first sentence says.)
         if e.verdict.status == Status::Inconclusive
             && let Some(second) = &e.verdict.second
         {

@@ -64,12 +64,15 @@ impl Parts<'_> {
             members.iter().for_each(|&i| of_entry[i] = position);
             let ns = total(members) as f64;
             let idle_ns: i64 = members.iter().map(|&i| idle_within[i]).sum();
+            let inferred_ns: u64 = members.iter().map(|&i| &self.ledger.entries[i]).filter(|e| e.inferred).map(|e| e.runs.total_ns).sum();
             Charge {
                 cause: *cause,
                 place: (*place).to_owned(),
                 seconds: ns / 1e9,
                 share: ns / wall_ns,
                 slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
+                basis: if inferred_ns > 0 { Basis::Inferred } else { Basis::Recorded },
+                inferred_s: inferred_ns as f64 / 1e9,
                 evidence: evidence::of(self, *cause, members, idle_ns as f64 / ns.max(1.0)),
             }
         });

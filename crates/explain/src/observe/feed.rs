@@ -72,13 +72,27 @@ pub(crate) struct Passed {
     pub send: (i64, u32),
     /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
     pub wait: (i64, u32, u32),
+    /// Whether that was a pause of its own choice.
+    pub pause: bool,
+    /// When it next blocked at all.
+    pub next_wait: i64,
+    /// When it next did anything to a file or a connection.
+    pub acted: i64,
     /// When the last thing it ever did ended.
     pub last_end: i64,
 }
 
 impl Default for Passed {
     fn default() -> Passed {
-        Passed { receive: (i64::MAX, NONE, ABSENT), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
+        Passed {
+            receive: (i64::MAX, NONE, ABSENT),
+            send: (i64::MAX, NONE),
+            wait: (i64::MAX, NONE, NONE),
+            pause: false,
+            next_wait: i64::MAX,
+            acted: i64::MAX,
+            last_end: i64::MIN,
+        }
     }
 }
 
@@ -93,12 +107,27 @@ impl Passed {
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
         }
-        // A look in vain is no answer to what the one before it waited for.
-        let in_vain = span.timed_out() && span.connection == NONE && matches!(span.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
         let waited = span.cpu_ns == 0 && span.end > span.start && span.kind != SpanKind::WaitRunqueue;
-        if waited && !in_vain && span.start <= self.wait.0 {
-            self.wait = (span.start, span.connection, span.waker);
+        if !waited && span.cpu_ns != 0 && !span.is_container() {
+            self.acted = self.acted.min(span.start);
         }
+        if !waited {
+            return;
+        }
+        // A look in vain is no answer to what the one before it waited for.
+        let timed_out = span.may_be_in_vain();
+        if !(timed_out && self.looks_again(span)) && span.start <= self.wait.0 {
+            self.wait = (span.start, span.connection, span.waker);
+            self.pause = timed_out;
+        }
+        self.next_wait = self.next_wait.min(span.start);
+    }
+
+    /// Whether a thread whose wait timed out then did nothing but wait again: it looked in vain, and both are one wait. One that did something, or
+    /// computed for an eighth as long as it had waited, had chosen to pause.
+    pub(crate) fn looks_again(&self, span: &LiveSpan) -> bool {
+        let ran_ns = self.next_wait.saturating_sub(span.end);
+        self.next_wait != i64::MAX && self.acted >= self.next_wait && ran_ns <= (span.end - span.start) / 8
     }
 }
 

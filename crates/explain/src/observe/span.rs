@@ -2,6 +2,7 @@
 
 use crate::cause::End;
 use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
 
@@ -83,6 +84,12 @@ impl LiveSpan {
     /// Whether a timer ended it.
     pub(crate) fn timed_out(&self) -> bool {
         self.context == WakerContext::Timer as u8
+    }
+
+    /// Whether it was a wait with a time limit, for anything, which that limit ended: a look in vain, or a pause.
+    pub(crate) fn may_be_in_vain(&self) -> bool {
+        let for_anything = matches!(self.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
+        self.timed_out() && for_anything && self.connection == NONE && self.waker == NONE
     }
 
     /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.

@@ -136,6 +136,8 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
             seconds: document.wall_s * ns / all,
             share: ns / all,
             slack_s: 0.0,
+            basis: Basis::Recorded,
+            inferred_s: 0.0,
             evidence: evidence(*part, document),
         })
         .collect();

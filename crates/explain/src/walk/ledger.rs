@@ -3,7 +3,7 @@
 //! neither a picture nor the cause of a gap can tell.
 
 use crate::cause::{Activity, Cause, End};
-use crate::observe::cast::Cast;
+use crate::observe::cast::{Cast, Thing};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use std::collections::HashMap;
@@ -85,6 +85,8 @@ pub(crate) struct Entry {
     pub cause: Cause,
     /// The place.
     pub place: Place,
+    /// Whether a rule inferred it: the recording does not say it.
+    pub inferred: bool,
     /// The intervals charged.
     pub runs: Lengths,
     /// How much of it lay on some thread, and not on the wire.
@@ -133,8 +135,10 @@ const EXACT_RUNS: usize = 1 << 18;
 pub(crate) struct Ledger {
     /// The entries, in order of first charge.
     pub entries: Vec<Entry>,
-    index: HashMap<(Cause, Place), u32>,
-    last: Option<((Cause, Place), u32)>,
+    /// Whether what is charged now rests on a rule that infers what the recording does not say.
+    pub inferred: bool,
+    index: HashMap<(Cause, Place, bool), u32>,
+    last: Option<((Cause, Place, bool), u32)>,
     /// The path, latest first.
     pub path: Vec<Run>,
     /// How often it left the client.
@@ -150,6 +154,8 @@ pub(crate) struct Ledger {
     labels: Vec<u32>,
     /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
     queues: Vec<u32>,
+    /// By object: whether a wait on it is named by it.
+    waited_on: Vec<bool>,
 }
 
 impl Ledger {
@@ -175,6 +181,8 @@ impl Ledger {
             step_ns: 0,
             labels,
             queues,
+            waited_on: cast.things.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect(),
+            inferred: false,
         }
     }
 
@@ -186,6 +194,8 @@ impl Ledger {
         };
         let object = match what {
             What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
+            // A quota's control group; a pipe, a terminal.
+            What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
             _ => NONE,
         };
         Place::Thread { label, what, object }
@@ -212,18 +222,19 @@ impl Ledger {
     }
 
     fn entry(&mut self, cause: Cause, place: Place) -> u32 {
-        if let Some((key, entry)) = self.last
-            && key == (cause, place)
+        let key = (cause, place, self.inferred);
+        if let Some((last, entry)) = self.last
+            && last == key
         {
             return entry;
         }
         let next = self.entries.len() as u32;
-        let entry = *self.index.entry((cause, place)).or_insert(next);
+        let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
             let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
-            self.entries.push(Entry { cause, place, runs: Lengths::default(), on_thread, holders: Vec::new() });
+            self.entries.push(Entry { cause, place, inferred: self.inferred, runs: Lengths::default(), on_thread, holders: Vec::new() });
         }
-        self.last = Some(((cause, place), entry));
+        self.last = Some((key, entry));
         entry
     }
 
@@ -302,8 +313,9 @@ impl Ledger {
                     What::Running(SpanKind::FileWrite) if is_mount(cast, label) => format!("{who}: answering the kernel"),
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
-                    What::Runnable => queue_name(cast, label),
+                    What::Runnable => queue_name(cast, label, object),
                     What::Blocked(SpanKind::WaitTimer) if is_mount(cast, label) => format!("{who}: waiting for requests"),
+                    What::Blocked(_) if let Some(on) = cast.things.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
                     What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
                     What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),
@@ -380,6 +392,18 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
+/// What a wait was on that is neither a file nor a connection, in words.
+fn waited_on(thing: &Thing) -> Option<String> {
+    let name = &thing.name;
+    Some(match thing.kind {
+        ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
+        ObjectKind::Pipe | ObjectKind::Socket => format!("waiting at {name}"),
+        ObjectKind::Lock => format!("waiting for {name}"),
+        ObjectKind::Process => format!("waiting for {name} to end"),
+        _ => return None,
+    })
+}
+
 /// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
 fn served_by(label: &str) -> Option<&str> {
     label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
@@ -404,8 +428,11 @@ fn unseen_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
-/// The processors that an actor's end queues for.
-fn queue_name(cast: &Cast, actor: u32) -> String {
+/// The processors that an actor's end queues for, or the control group whose quota holds it back.
+fn queue_name(cast: &Cast, actor: u32, group: u32) -> String {
+    if let Some(group) = cast.things.get(group as usize) {
+        return format!("the processor quota of cgroup {}", group.name);
+    }
     let machine = cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize));
     match machine {
         Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),

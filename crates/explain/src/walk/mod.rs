@@ -16,6 +16,7 @@ mod pool;
 mod ranks;
 pub(crate) mod rules;
 mod threads;
+mod timeouts;
 
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
@@ -48,6 +49,8 @@ pub(crate) struct Walk<'a, 'o> {
     end: End,
     at: i64,
     jumps: usize,
+    /// Down to which instant the walk is where it is because a rule inferred what the recording does not say.
+    inferred_floor: i64,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
@@ -117,6 +120,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             track,
             at: end,
             jumps: 0,
+            inferred_floor: i64::MAX,
             held: None,
             handed: None,
             clients: handed::Clients::default(),
@@ -168,6 +172,10 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn step(&mut self) -> Result<(), ExplainError> {
         self.ensure(self.at)?;
         self.settle(self.track);
+        if self.at <= self.inferred_floor {
+            self.inferred_floor = i64::MAX;
+        }
+        self.ledger.inferred = self.inferred_floor != i64::MAX;
         if self.held.is_some_and(|h| self.at <= h.since) && self.back_from_lock() {
             return Ok(());
         }
@@ -281,6 +289,12 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.cast.device_things.get(&device).copied().unwrap_or(NONE)
     }
 
+    /// What is charged from here down to `since` rests on an inference.
+    fn infer(&mut self, since: i64) {
+        self.inferred_floor = self.inferred_floor.min(since);
+        self.ledger.inferred = true;
+    }
+
     // ---- charging
 
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
@@ -374,6 +388,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
+            self.infer(from);
             self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
         } else {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
@@ -452,7 +467,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         if recording {
             self.charge_thread_as(Cause::Recorder, What::Runnable, NONE, from);
         } else {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+            // By other threads, or by the quota of a control group.
+            self.charge_thread(Activity::Runqueue, What::Runnable, span.object, from);
         }
         if span.waker != NONE {
             self.ledger.note_holder(span.waker, length);

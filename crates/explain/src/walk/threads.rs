@@ -1,7 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
-use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
+use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
@@ -22,6 +22,7 @@ impl Walk<'_, '_> {
         if let Some(waiting) = self.untold_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
+            self.infer(from);
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
         self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
@@ -164,9 +165,13 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        if self.paused(&span, &passed)? {
-            self.charge_thread(Activity::Think, What::Blocked(span.kind), NONE, earliest);
-            return Ok(());
+        if span.may_be_in_vain() {
+            let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
+                return Ok(());
+            };
+            self.infer(span.start);
+            span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
             // Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was
@@ -177,6 +182,7 @@ impl Walk<'_, '_> {
             let spoke = [Some(passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
             let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
             if let Some((connection, offset_bytes)) = next {
+                self.infer(span.start);
                 span = self.on_connection(span, connection);
                 (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
             }
@@ -203,20 +209,6 @@ impl Walk<'_, '_> {
                 if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
             }
         }
-    }
-
-    /// Whether a poll that a timer ended was a pause of the thread's own choice, and no look in vain: it then sent, or took bytes that
-    /// had been sent before it began.
-    fn paused(&mut self, span: &LiveSpan, passed: &crate::observe::feed::Passed) -> Result<bool, ExplainError> {
-        if span.kind != SpanKind::WaitNetwork || !span.timed_out() {
-            return Ok(false);
-        }
-        let next = passed.receive.0.min(passed.send.0);
-        if next > passed.wait.0 || passed.send.0 < passed.receive.0 {
-            return Ok(next <= passed.wait.0);
-        }
-        let taken = LiveSpan { offset_bytes: passed.receive.2, size_bytes: 1, ..self.on_connection(*span, passed.receive.1) };
-        Ok(self.find_send(&taken)?.is_some_and(|send| send.end <= span.start))
     }
 
     /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
@@ -258,8 +250,7 @@ impl Walk<'_, '_> {
     /// waited for by whoever ended the next wait.
     pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let span = blocked.span;
-        let in_vain = span.timed_out() && span.waker == NONE;
-        let waker = if in_vain { self.lane().passed.wait.2 } else { span.waker };
+        let (in_vain, waker) = (span.timed_out(), span.waker);
         if self.is_stranger(waker) {
             let from = self.piece_start(&span);
             self.charge_unseen(waker, from);
@@ -280,24 +271,14 @@ impl Walk<'_, '_> {
                 let connection = if served == NONE { self.last_served() } else { served };
                 return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), ..blocked });
             }
-            let from = self.piece_start(&span);
-            if waker == NONE && rule(span.kind) == Rule::Thread && self.cast.looked_at {
-                // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-                self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), NONE, from);
-                return Ok(());
-            }
-            let activity = match rule(span.kind) {
-                _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
-                Rule::Work { blocked, .. } => blocked,
-                _ => Activity::Lock,
-            };
-            self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
+            self.ended_by_nobody_known(&span, in_vain);
             return Ok(());
         }
         self.settle(waker);
         let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
+            self.infer(woken_at);
             self.charge_thread(Activity::Think, What::Still(span.kind), NONE, woken_at);
         } else {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
@@ -311,6 +292,31 @@ impl Walk<'_, '_> {
         self.hold(waiter, waker, &span);
         self.note_handing(waiter, waker, &span);
         Ok(())
+    }
+
+    /// A wait of which it is not known which thread ended it: what it was on tells, where that is known.
+    fn ended_by_nobody_known(&mut self, span: &LiveSpan, in_vain: bool) {
+        let from = self.piece_start(span);
+        let kind = self.cast.things.get(span.object as usize).map(|thing| thing.kind);
+        let what = What::Blocked(span.kind);
+        let by_thread = rule(span.kind) == Rule::Thread;
+        match kind {
+            // Somebody types, or does not.
+            Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
+            // No answer came to a datagram, or by somebody of whom nothing is known.
+            Some(ObjectKind::Socket) if !in_vain => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
+            // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
+            _ if span.waker == NONE && by_thread && self.cast.looked_at => self.charge_thread_as(Cause::Unknown, what, NONE, from),
+            _ => {
+                let activity = match rule(span.kind) {
+                    _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
+                    Rule::Work { blocked, .. } => blocked,
+                    _ => Activity::Lock,
+                };
+                self.charge_thread(activity, what, span.object, from);
+            }
+        }
     }
 
     /// Whether this is a server's thread, and nothing was recorded of any client.
