@@ -111,3 +111,76 @@ fn nothing_is_charged_to_a_thread_that_has_ended() {
     let on_child: f64 = e.critical_path.iter().filter(|c| c.cause.name() != "unknown" && c.place.contains("child")).map(|c| c.seconds).sum();
     assert!(on_child <= 0.0028, "{:?}", e.critical_path);
 }
+
+#[test]
+fn a_wait_with_a_time_limit_is_a_pause_where_the_thread_then_works() {
+    for kind in [K::WaitLock, K::WaitNetwork] {
+        let mut tale = Tale::new(10_000, 4);
+        let client = tale.client("main");
+        tale.wait(client, kind, 0, 5_000).by_timer().end();
+        // It computes for 3 ms, and then waits in the same way again.
+        tale.wait(client, kind, 8_000, 10_000).by_timer().end();
+        let e = tale.explain();
+        assert_charged(&e, "client.think", 7.0);
+        assert_charged(&e, "client.cpu", 3.0);
+    }
+}
+
+#[test]
+fn looking_in_vain_at_intervals_is_waiting_for_what_is_looked_for() {
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("main");
+    let helper = tale.thread(Role::Client, "helper", 300, 301);
+    for n in 0..4 {
+        tale.wait(client, K::WaitLock, n * 2_000, n * 2_000 + 1_990).by_timer().end();
+    }
+    tale.wait(client, K::WaitLock, 8_000, 10_000).woken_by(helper).end();
+    tale.wait(helper, K::FileRead, 0, 9_990).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 9.99);
+}
+
+#[test]
+fn a_quota_and_the_work_that_it_limits_are_one_answer() {
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("main");
+    let group = tale.object(thalweg_trace::ObjectKind::Cgroup, "/slow", &[]);
+    for n in 0..10 {
+        tale.span(client, K::CpuRun, n * 1_000, n * 1_000 + 500).end();
+        tale.wait(client, K::WaitRunqueue, n * 1_000 + 500, n * 1_000 + 1_000).runnable(500).on(group).end();
+    }
+    let e = tale.explain();
+    assert_eq!(e.verdict.cause.name(), "client.runqueue");
+    assert_eq!(e.verdict.place, "the processor quota of cgroup /slow");
+    assert_eq!(e.verdict.status, thalweg_explain::document::Status::Limited);
+}
+
+#[test]
+fn what_was_not_recorded_makes_the_answer_unsure_and_the_sentence_names_it() {
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("main");
+    let outside = tale.thread(Role::None, "pacemaker", 77, 77);
+    tale.wait(client, K::FileRead, 0, 4_000).end();
+    tale.wait(client, K::WaitLock, 4_000, 9_000).woken_by(outside).end();
+    let e = tale.explain();
+    assert_eq!(e.verdict.status, thalweg_explain::document::Status::Unsure);
+    assert!(e.verdict.sentence.contains("not sure") && e.verdict.sentence.contains("pacemaker"), "{}", e.verdict.sentence);
+    // A little of it changes nothing.
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("main");
+    let outside = tale.thread(Role::None, "pacemaker", 77, 77);
+    tale.wait(client, K::FileRead, 0, 8_000).end();
+    tale.wait(client, K::WaitLock, 8_000, 9_000).woken_by(outside).end();
+    assert_eq!(tale.explain().verdict.status, thalweg_explain::document::Status::Limited);
+}
+
+#[test]
+fn a_terminal_is_somebody_who_does_not_type() {
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("main");
+    let terminal = tale.object(thalweg_trace::ObjectKind::Terminal, "/dev/pts/3", &[]);
+    tale.wait(client, K::WaitLock, 0, 9_000).on(terminal).woken_in(thalweg_trace::WakerContext::Softirq).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.think", 9.0);
+    assert!(e.critical_path[0].place.contains("/dev/pts/3"));
+}
