@@ -50,6 +50,9 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     if matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
         said.extend(sampled_as(parts, members, entries));
     }
+    if matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata) {
+        said.extend(calls_on_names(parts, members));
+    }
     said.extend(device(parts, entries));
     said.extend(rank(parts, members));
     if cause == Cause::Unknown {
@@ -109,6 +112,14 @@ fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Optio
     // A few samples, or of a small part only, say nothing of the rest.
     let enough = most * 10 >= all * 3 && all * ENOUGH >= charged;
     enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), doing(class)))
+}
+
+/// Which calls on names and attributes it was in, as samples of the running threads say.
+fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
+    let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
+    let names = calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
+    let names: Vec<String> = names.collect();
+    Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }
 
 /// What a class of code does, after "71 % of it".

@@ -15,7 +15,7 @@ use crate::observe::channels::{Gathered, Idle, period_of};
 use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::{BUSY_BINS, Way};
 use crate::observe::quantile::of_sorted;
-use crate::walk::ledger::{Place, Run};
+use crate::walk::ledger::{Entry, Place, Run};
 pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
@@ -59,24 +59,51 @@ impl Parts<'_> {
             groups.push(((cause, &rest_names[&cause]), members));
         }
         groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
-        let mut of_entry = vec![0; self.ledger.entries.len()];
-        let list = groups.iter().enumerate().map(|(position, ((cause, place), members))| {
-            members.iter().for_each(|&i| of_entry[i] = position);
-            let ns = total(members) as f64;
-            let idle_ns: i64 = members.iter().map(|&i| idle_within[i]).sum();
-            let inferred_ns: u64 = members.iter().map(|&i| &self.ledger.entries[i]).filter(|e| e.inferred).map(|e| e.runs.total_ns).sum();
+        let charge = |cause: Cause, place: &str, members: &[usize], part: f64| {
+            let of = |wanted: &dyn Fn(&Entry) -> bool| -> f64 {
+                let ns = members.iter().map(|&i| &self.ledger.entries[i]).filter(|e| wanted(e)).map(|e| e.runs.total_ns).sum::<u64>();
+                ns as f64 * part
+            };
+            let (ns, inferred_ns) = (of(&|_| true), of(&|e| e.inferred));
+            let idle_ns = members.iter().map(|&i| idle_within[i]).sum::<i64>() as f64 * part;
             Charge {
-                cause: *cause,
-                place: (*place).to_owned(),
+                cause,
+                place: place.to_owned(),
                 seconds: ns / 1e9,
                 share: ns / wall_ns,
-                slack_s: members.iter().map(|&i| slack[i]).sum::<f64>().min(ns / 1e9),
-                basis: if inferred_ns > 0 { Basis::Inferred } else { Basis::Recorded },
-                inferred_s: inferred_ns as f64 / 1e9,
-                evidence: evidence::of(self, *cause, members, idle_ns as f64 / ns.max(1.0)),
+                slack_s: (members.iter().map(|&i| slack[i]).sum::<f64>() * part).min(ns / 1e9),
+                basis: if inferred_ns > 0.0 { Basis::Inferred } else { Basis::Recorded },
+                inferred_s: inferred_ns / 1e9,
+                evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
             }
-        });
-        Charges { list: list.collect(), of_entry }
+        };
+        // Each charge with the group it is of.
+        let mut list: Vec<(Charge, usize)> = Vec::new();
+        for (group, ((cause, place), members)) in groups.iter().enumerate() {
+            let on_names = self.on_names(*cause, members);
+            if let Some((metadata, part)) = on_names {
+                let place = place.replace("its own work", "calls on names and attributes");
+                list.push((charge(metadata, &place, members, part), group));
+            }
+            list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part)), group));
+        }
+        list.sort_by(|(a, _), (b, _)| b.seconds.total_cmp(&a.seconds).then(a.cause.cmp(&b.cause)));
+        let mut of_entry = vec![0; self.ledger.entries.len()];
+        for (position, (_, group)) in list.iter().enumerate().rev() {
+            // (A group's larger part comes last here: the path is told by it.)
+            groups[*group].1.iter().for_each(|&i| of_entry[i] = position);
+        }
+        Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry }
+    }
+
+    /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.
+    fn on_names(&self, cause: Cause, members: &[usize]) -> Option<(Cause, f64)> {
+        let metadata = match cause {
+            Cause::ClientCpu => Cause::ClientMetadata,
+            Cause::ServerCpu => Cause::ServerMetadata,
+            _ => return None,
+        };
+        self.around.on_names(members).filter(|(part, _)| *part >= 0.05).map(|(part, _)| (metadata, part))
     }
 
     /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
@@ -131,7 +158,7 @@ impl Parts<'_> {
         let mut runs = self.ledger.path_in_steps(step);
         runs.reverse();
         let segment = |run: Run| Segment {
-            cause: self.ledger.entries[run.entry as usize].cause,
+            cause: charges.list[charges.of_entry[run.entry as usize]].cause,
             charge: charges.of_entry[run.entry as usize],
             start_s: self.seconds(run.start),
             end_s: self.seconds(run.end),

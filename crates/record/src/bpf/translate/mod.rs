@@ -405,6 +405,10 @@ impl Translator {
                 Call::Between => (Class::Write, Some(Work::Write)),
                 Call::Receive => (Class::Receive, tcp(0).then_some(Work::Receive)),
                 Call::Sync | Call::MapSync => (Class::Sync, None),
+                Call::Open => (Class::Open, None),
+                Call::Stat => (Class::Stat, None),
+                Call::List => (Class::List, None),
+                Call::Close | Call::FileOther => (Class::Names, None),
                 _ => (Class::Other, None),
             }
         };
