@@ -187,9 +187,7 @@ fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
 fn why_unknown(place: Place) -> String {
     match place {
         Place::Thread { what: What::Blocked(SpanKind::WaitLock), .. } => {
-            "waiting for another thread, and who that was cannot be seen by looking from time to time; record with a recorder that can \
-             (`thalweg doctor`)"
-                .to_owned()
+            "waiting for another thread; who ended it only the kernel's recorder can see (`thalweg doctor` says what that needs)".to_owned()
         }
         Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks of which nothing was recorded".to_owned(),
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),

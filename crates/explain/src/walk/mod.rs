@@ -388,8 +388,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
-            self.infer(from);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
         }
@@ -451,10 +450,20 @@ impl<'a, 'o> Walk<'a, 'o> {
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
         if self.at - from > most.saturating_add(STILL_NS as i64) {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, from);
         }
+    }
+
+    /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
+    /// stops are told by spans of their own, it is not known what that was.
+    fn charge_still(&mut self, kind: SpanKind, from: i64) {
+        if self.cast.wakers_inferred {
+            return self.charge_thread_as(Cause::Unknown, What::Blocked(kind), NONE, from);
+        }
+        self.infer(from);
+        self.charge_thread(Activity::Think, What::Still(kind), NONE, from);
     }
 
     /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it

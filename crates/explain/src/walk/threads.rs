@@ -278,8 +278,7 @@ impl Walk<'_, '_> {
         let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
-            self.infer(woken_at);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, woken_at);
+            self.charge_still(span.kind, woken_at);
         } else {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
@@ -307,7 +306,12 @@ impl Walk<'_, '_> {
             Some(ObjectKind::Socket) if !in_vain => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-            _ if span.waker == NONE && by_thread && self.cast.looked_at => self.charge_thread_as(Cause::Unknown, what, NONE, from),
+            _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
+            _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
             _ => {
                 let activity = match rule(span.kind) {
                     _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
