@@ -146,6 +146,9 @@ pub struct Charge {
     /// How much of `seconds` a rule inferred.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inferred_s: f64,
+    /// Who waited for this at once, in the same process, where that was so for most of it: a lock that was held meanwhile, or a queue that was filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
 }

@@ -33,11 +33,26 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
     } else if idle >= 0.25 {
         said.push_str(&format!(", no data under way in {} of it", whole_percent(idle)));
     }
-    for more in around(parts, cause, members, &entries) {
+    for more in via(parts, cause, members).into_iter().chain(around(parts, cause, members, &entries)) {
         said.push_str("; ");
         said.push_str(&more);
     }
     said
+}
+
+/// Which thread of the same process waited for this at once, for most of it.
+pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<String> {
+    if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
+        return None;
+    }
+    let entries = || members.iter().map(|&i| &parts.ledger.entries[i]);
+    let mut waited: HashMap<&str, u64> = HashMap::new();
+    for &(label, ns) in entries().flat_map(|e| &e.waiters) {
+        *waited.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
+    }
+    let all: u64 = entries().map(|e| e.runs.total_ns).sum();
+    let (name, most) = waited.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
+    (most * 2 > all).then(|| format!("{name} waited for it: a lock held meanwhile, or work handed over"))
 }
 
 /// What was seen around a charge, besides its own intervals.

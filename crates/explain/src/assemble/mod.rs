@@ -74,6 +74,7 @@ impl Parts<'_> {
                 slack_s: (members.iter().map(|&i| slack[i]).sum::<f64>() * part).min(ns / 1e9),
                 basis: if inferred_ns > 0.0 { Basis::Inferred } else { Basis::Recorded },
                 inferred_s: inferred_ns / 1e9,
+                via: evidence::via(self, cause, members),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
             }
         };

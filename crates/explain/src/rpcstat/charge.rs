@@ -138,6 +138,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
             slack_s: 0.0,
             basis: Basis::Recorded,
             inferred_s: 0.0,
+            via: None,
             evidence: evidence(*part, document),
         })
         .collect();

@@ -53,6 +53,8 @@ pub(crate) struct Walk<'a, 'o> {
     inferred_floor: i64,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
+    /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
+    through: Option<(u32, u32, i64)>,
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
     handed: Option<handed::Handed>,
     clients: handed::Clients,
@@ -122,6 +124,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             jumps: 0,
             inferred_floor: i64::MAX,
             held: None,
+            through: None,
             handed: None,
             clients: handed::Clients::default(),
             came_from: HashMap::new(),
@@ -269,6 +272,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.held.is_some_and(|h| h.holder != track) {
             self.held = None;
         }
+        if self.through.is_some_and(|(_, waited_for, _)| waited_for != track) {
+            self.through = None;
+        }
         self.track = track;
     }
 
@@ -303,6 +309,12 @@ impl<'a, 'o> Walk<'a, 'o> {
         let floor = self.handed_since().map_or(floor, |since| since.max(floor));
         let from = self.within_life(from.max(floor)).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
+        if let Some((waiter, _, since)) = self.through
+            && self.at > since
+            && from < self.at
+        {
+            self.ledger.note_waiter(waiter, self.at - from.max(since));
+        }
         self.at = from;
     }
 

@@ -167,6 +167,10 @@ impl Walk<'_, '_> {
         let passed = self.lane().passed;
         if span.may_be_in_vain() {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                // Or a lock that a thread which ran meanwhile had, and gave back just then.
+                if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
+                    self.infer(earliest);
+                }
                 self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
                 return Ok(());
             };
@@ -288,6 +292,9 @@ impl Walk<'_, '_> {
             self.came_from.insert(waker, waiter);
         }
         self.jump(waker);
+        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[waker as usize]);
+        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, waker, span.start));
         self.hold(waiter, waker, &span);
         self.note_handing(waiter, waker, &span);
         Ok(())
