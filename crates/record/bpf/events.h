@@ -79,6 +79,8 @@ struct record_thread {
 	__u32 task_flags;
 	__u32 parent_pid;
 	char name[16];
+	__u32 depth;	/* over how many threads it was reached; 0: named, or made by one that was */
+	__u32 pad;
 };
 
 /* `head.at_ns`: when it ran again. */

@@ -115,6 +115,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!is_recorded(thread))
+		thread = follow_user(task, sk);
+	if (!is_recorded(thread) || !thread)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
@@ -125,6 +127,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	__u64 now = bpf_ktime_get_ns();
 	if (!connection->cookie) {
 		connection->cookie = bpf_get_socket_cookie(sk);
+		control.older = 1;
+		remember(sk, connection, thread->depth);
 		tell_connection(sk, connection->cookie, now);
 	}
 	__u32 which = direction ? RUN_RECEIVED : RUN_SENT;
@@ -199,6 +203,8 @@ static __always_inline void note_handled(struct sock *sk)
 	if (processor) {
 		processor->tcp_sock = sk;
 		processor->tcp_cookie = bpf_get_socket_cookie(sk);
+		struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+		processor->tcp_followed = connection ? connection->followed : 0;
 	}
 }
 
@@ -247,6 +253,8 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	mark.connection = connection->cookie;
 	mark.what = 1;
 	mark.bytes = skb->len;
+	/* One whose first segment was lost has not been told of. */
+	tell_connection(sk, connection->cookie, now);
 	tell(&mark.head, sizeof(mark));
 	__u32 in_loss = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state) == TCP_CA_Loss;
 	struct processor *processor = this_processor();
@@ -273,6 +281,7 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 		end = 2;
 		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
 	}
+	follow_state(sk, before, after);
 	note_handled(sk);
 	return 0;
 }

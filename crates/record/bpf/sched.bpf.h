@@ -23,6 +23,11 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	if (state & TASK_DEAD) {
 		tell_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
+		if (thread->depth && task->pid == task->tgid) {
+			/* Its number may be another's soon. */
+			__u32 pid = number_here(task, task->tgid);
+			bpf_map_delete_elem(&seeds, &pid);
+		}
 		return;
 	}
 	tell_net_runs(thread);
@@ -58,6 +63,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
+		__u32 kind = off->file[0].mode & S_IFMT;
+		if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
+			want(file_of(task, (__u32)off->argument), thread->depth, 0);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		tell_file(0, (struct inode *)thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -108,12 +116,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	struct thread *left = 0;
 	if (!processor || control.stopped)
 		return 0;
-	if (before->pid) {
-		/* Who held a processor must be known by then: each thread gets its serial when it first leaves one. */
-		left = bpf_task_storage_get(&threads, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (left && !left->serial)
-			left->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
-	}
+	if (before->pid)
+		left = bpf_task_storage_get(&threads, before, 0, 0);
 	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
@@ -124,19 +128,93 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	return 0;
 }
 
+/* A thread that lives already is recorded from now on: where it sleeps, what it waits in is known from its registers. */
+static __noinline int take_hold(struct task_struct *task, struct thread *thread)
+{
+	if (!task || !thread || thread->off.out_ns || thread->in_ns)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	thread->in_ns = now;
+	if (is_recorded(thread) && !task->on_cpu)
+		switch_out(task, thread, 0, now);
+	return 0;
+}
+
+/* A thread that is not recorded is woken: whether it is from now on. */
+static __always_inline struct thread *follow_woken(struct task_struct *task, struct task_struct *woken, struct processor *processor)
+{
+	__u32 depth = 0, role = ROLE_CLIENT;
+	if (!settings.follow || processor->hardirq || processor->timer)
+		return 0;
+	if (processor->softirq) {
+		if (!processor->tcp_cookie)
+			return 0;
+		depth = processor->tcp_followed;
+		if (!depth && control.older) {
+			depth = peer_of(processor->tcp_sock);
+			depth += !!depth;
+		}
+		if (!depth)
+			return 0;
+		__u64 cookie = processor->tcp_cookie;
+		__u32 *end = bpf_map_lookup_elem(&ends, &cookie);
+		if (end && *end == 2)
+			role = ROLE_SERVER;
+		depth -= 1;
+	} else {
+		struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
+			return 0;
+		depth = thread->depth + 1;
+	}
+	struct thread *found = follow(woken, role, depth);
+	if (found)
+		take_hold(woken, found);
+	return found;
+}
+
+/* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
+static __always_inline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread)
+{
+	struct thread *ender = bpf_task_storage_get(&threads, task, 0, 0);
+	if (task->flags & PF_KTHREAD) {
+		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
+		__u32 state = woken->__state;
+		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
+		__u32 role = works ? ROLE_KERNEL : ROLE_NONE;
+		if (ender && ender->told && (ender->role || !role))
+			return ender;
+		ender = make_thread(task, role, 0, thread->depth);
+		if (ender && role)
+			ender->in_ns = bpf_ktime_get_ns();
+		return ender;
+	}
+	if (is_recorded(ender))
+		return ender;
+	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, ROLE_CLIENT, thread->depth + 1) : 0;
+	if (followed)
+		return followed;
+	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
-	if (!is_recorded(thread) || !thread)
-		return 0;
 	struct processor *processor = this_processor();
 	if (!processor)
+		return 0;
+	if (!is_recorded(thread)) {
+		thread = follow_woken(task, woken, processor);
+		if (!is_recorded(thread))
+			return 0;
+	}
+	if (!thread)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 waker = 0, device = 0, context;
 	__u64 connection = 0;
-	struct task_struct *task = bpf_get_current_task_btf();
 	if (processor->timer || processor->softirq == 2 || processor->softirq == 9) {
 		context = CONTEXT_TIMER;
 	} else if (processor->hardirq) {
@@ -152,20 +230,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		context = CONTEXT_TASK;
 		if (processor->block_task == (__u64)task && now - processor->block_ns < 50000)
 			device = processor->block_device;
-		/* A kernel thread that ends the wait of one watched acts for it: watched from now on. One that ends
-		 * a kernel thread's wait only where that was in the middle of work. */
-		__u32 state = woken->__state;
-		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
-		__u32 role = (task->flags & PF_KTHREAD) && works ? ROLE_KERNEL : ROLE_NONE;
-		struct thread *ender = 0;
-		if (task->pid) {
-			ender = bpf_task_storage_get(&threads, task, 0, 0);
-			if (!ender || !ender->told || (role && !ender->role)) {
-				ender = make_thread(task, role, 0);
-				if (ender && role)
-					ender->in_ns = now;
-			}
-		}
+		struct thread *ender = task->pid ? follow_waker(task, woken, thread) : 0;
 		if (ender)
 			waker = ender->serial;
 	}
@@ -184,7 +249,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 
 static __always_inline void inherit(struct task_struct *child, struct thread *parent)
 {
-	struct thread *made = make_thread(child, parent->role, parent->serial);
+	struct thread *made = make_thread(child, parent->role, parent->serial, parent->depth);
 	if (made) {
 		__u64 now = bpf_ktime_get_ns();
 		made->off.out_ns = now;
@@ -350,13 +415,49 @@ int seed(struct bpf_iter__task *ctx)
 	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
 	if (!role)
 		return 0;
-	struct thread *thread = make_thread(task, *role, 0);
-	if (!thread || thread->off.out_ns || thread->in_ns)
+	struct thread *thread = make_thread(task, *role & 0xff, 0, *role >> 8);
+	if (thread)
+		take_hold(task, thread);
+	return 0;
+}
+
+/* Walks all open files: those of the command's, as it is started, whose other ends matter. */
+SEC("iter/task_file")
+int inherited(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	if (!task || !file || number_here(task->group_leader, task->tgid) != settings.command_pid)
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	thread->in_ns = now;
-	if (is_recorded(thread) && !task->on_cpu)
-		switch_out(task, thread, 0, now);
+	/* A socket can be both: what stands where output does is output. */
+	__u32 fd = ctx->fd;
+	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
+	want(file, 0, output);
+	return 0;
+}
+
+/* Walks all open files: takes hold of who has the other end of what is wanted. */
+SEC("iter/task_file")
+int peers(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	if (!task || !file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	if (mode != S_IFIFO && mode != S_IFSOCK)
+		return 0;
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = BPF_CORE_READ(inode, i_sb, s_dev) };
+	__u32 *asked = bpf_map_lookup_elem(&wanted, &key);
+	if (!asked || !(*asked & WANT_ANY & BPF_CORE_READ(file, f_mode)))
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (is_recorded(thread))
+		return 0;
+	thread = follow(task, ROLE_CLIENT, *asked >> 8);
+	if (thread)
+		take_hold(task, thread);
 	return 0;
 }
 

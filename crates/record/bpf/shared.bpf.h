@@ -8,6 +8,8 @@ struct settings {
 	__u32 tcp_gap_ns;	/* least time between two records of one connection */
 	__u32 merge_ns;		/* longest run of sends or receives told by one record */
 	__u32 own_pid;
+	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
+	__u32 command_pid;	/* 0: there is none */
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
@@ -57,7 +59,7 @@ struct thread {
 	__u32 serial;
 	__u32 role;
 	__u32 told;
-	__u32 pad;
+	__u32 depth;		/* as record_thread has it */
 	__u64 in_ns;
 	__u64 wake_ns;
 	__u64 wake_connection;
@@ -87,6 +89,8 @@ struct thread {
 };
 
 struct connection {
+	__u32 followed;		/* who uses it is recorded; depth + 1 */
+	__u32 pad;
 	__u64 cookie;
 	__u64 told_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */
@@ -98,10 +102,13 @@ struct connection {
 struct runner {
 	__u64 from_ns;
 	__u64 to_ns;
-	__u32 serial;	/* 0: it was idle */
+	__u64 start_ns;
+	__u32 serial;	/* 0: it has none */
+	__u32 machines_tid; /* 0: it was idle */
 	__u32 tid;
 	__u32 pid;
 	__u32 task_flags;
+	__u32 pad;
 	char name[16];
 };
 
@@ -121,6 +128,8 @@ struct processor {
 	__u64 block_task;	/* the thread in which that was, 0 in an interrupt */
 	__u64 tcp_cookie;	/* the connection handled last */
 	void *tcp_sock;
+	__u32 tcp_followed;	/* whether who waits for that is recorded: depth + 1 */
+	__u32 pad2;
 };
 
 struct request_info {
@@ -155,7 +164,7 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
-/* Whom to watch: process number to role. */
+/* Whom to watch: process number to role, and above its low byte the depth. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -179,13 +188,18 @@ struct {
 	__type(value, __u32);
 } ends SEC(".maps");
 
-/* Threads that are told of because they held a processor. */
+struct holder_key {
+	__u64 start_ns;
+	__u64 machines_tid;
+};
+
+/* Serials of threads that are told of because they held a processor. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
+	__uint(max_entries, 4096);
+	__type(key, struct holder_key);
 	__type(value, __u32);
-} told_holders SEC(".maps");
+} holders SEC(".maps");
 
 struct file_key {
 	__u64 inode;
@@ -234,6 +248,10 @@ struct control {
 	__u32 stopped;	/* the recording has ended: nothing is told any more */
 	__u32 serials;	/* given so far */
 	__u32 level;	/* of the reader's process namespace: 0 is the machine's own */
+	__u32 followed;	/* processes that were reached */
+	__u32 refused;	/* that would have been, past the bounds */
+	__u32 wanted;	/* entries made in `wanted` */
+	__u32 older;	/* connections that recorded threads had before they were recorded */
 };
 struct control control = {};
 
@@ -339,21 +357,33 @@ static __always_inline void tell_thread(struct task_struct *task, struct thread 
 	record.role = thread->role;
 	record.start_ns = task->start_boottime;
 	record.task_flags = task->flags;
+	record.depth = thread->depth;
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
 	tell(&record.head, sizeof(record));
 }
 
+static __always_inline __u32 new_serial(void)
+{
+	return __sync_fetch_and_add(&control.serials, 1) + 1;
+}
+
 /* The thread's state, made if this is the first time it is seen; told to the reader where it is or becomes of interest. */
-static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent)
+static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent, __u32 depth)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
-	if (!thread->serial)
-		thread->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+	if (!thread->serial) {
+		/* It may have been told of as the holder of a processor. */
+		struct holder_key key = { .start_ns = task->start_boottime, .machines_tid = task->pid };
+		__u32 *known = bpf_map_lookup_elem(&holders, &key);
+		thread->serial = known ? *known : new_serial();
+	}
 	if (!thread->told || (role && thread->role != role)) {
-		if (role)
+		if (role) {
 			thread->role = role;
+			thread->depth = depth;
+		}
 		thread->told = 1;
 		tell_thread(task, thread, parent);
 	}
@@ -369,6 +399,7 @@ static __always_inline void tell_runner(struct runner *runner)
 	record.head.at_ns = runner->to_ns;
 	record.tid = runner->tid;
 	record.pid = runner->pid;
+	record.start_ns = runner->start_ns;
 	record.task_flags = runner->task_flags;
 	__builtin_memcpy(record.name, runner->name, sizeof(record.name));
 	tell(&record.head, sizeof(record));
@@ -394,11 +425,17 @@ static __noinline __u32 holder_of(struct processor *processor, __u64 from_ns)
 	if (!longest)
 		return 0;
 	struct runner *runner = &processor->runners[found & (RUNNERS - 1)];
-	__u32 serial = runner->serial, one = 1;
-	if (serial && !bpf_map_lookup_elem(&told_holders, &serial)) {
-		bpf_map_update_elem(&told_holders, &serial, &one, BPF_ANY);
-		tell_runner(runner);
-	}
+	if (runner->serial || !runner->machines_tid)
+		return runner->serial;
+	/* Threads that are not recorded have no state that would keep a serial: they get one when they are told of. */
+	struct holder_key key = { .start_ns = runner->start_ns, .machines_tid = runner->machines_tid };
+	__u32 *known = bpf_map_lookup_elem(&holders, &key);
+	if (known)
+		return *known;
+	__u32 serial = new_serial();
+	bpf_map_update_elem(&holders, &key, &serial, BPF_ANY);
+	runner->serial = serial;
+	tell_runner(runner);
 	return serial;
 }
 
@@ -410,6 +447,8 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->from_ns = processor->since_ns;
 	runner->to_ns = now;
 	runner->serial = thread ? thread->serial : 0;
+	runner->start_ns = task->start_boottime;
+	runner->machines_tid = task->pid;
 	runner->tid = number_here(task, task->pid);
 	runner->pid = number_here(task->group_leader, task->tgid);
 	runner->task_flags = task->flags;

@@ -4,6 +4,7 @@
 //! Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
+use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
 use super::system::{Facts, System};
@@ -90,6 +91,7 @@ struct Work {
     both: Rc<RefCell<Both>>,
     ring: RingBuffer<'static>,
     snapshots: Snapshots,
+    peers: Peers,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
@@ -140,7 +142,8 @@ impl Work {
         let trace_calls = u32::from(watched.tier != Tier::Lean);
         let own_pid = std::process::id();
         let call_flags = Calls::default().all_flags();
-        let settings = Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, own_pid, call_flags };
+        let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
+        let settings = Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, own_pid, follow, command_pid, call_flags };
         let mut programs = Programs::load(&settings)?;
         programs.count_cost(true);
         let mut system = System::default();
@@ -157,6 +160,10 @@ impl Work {
             }
         }
         programs.walk("seed")?;
+        let mut peers = Peers::default();
+        if watched.follow && command_pid != 0 {
+            peers.begin(&programs)?;
+        }
         let track = translator.output.track_id();
         translator.output.track(
             track,
@@ -169,7 +176,8 @@ impl Work {
         let ring = open_ring(&programs, &both, &watched.sink)?;
         let _ = ready.send(());
         let (began, counted) = (Instant::now(), Duration::ZERO);
-        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), quotas, track, lost: 0, fresh: began, began, counted })
+        let snapshots = Snapshots::default();
+        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, fresh: began, began, counted })
     }
 
     fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
@@ -183,6 +191,9 @@ impl Work {
                 self.programs.stop();
             }
             self.drain()?;
+            if stopping {
+                self.both.borrow_mut().translator.end();
+            }
             let now = Instant::now();
             if stopping || now - looked >= LOOK {
                 looked = now;
@@ -234,7 +245,8 @@ impl Work {
             self.programs.watch_disk(disk);
         }
         self.snapshots.fresh(translator, system);
-        Ok(())
+        let reached = std::mem::take(&mut translator.threads.reached);
+        if self.watched.follow { self.peers.round(&self.programs, reached) } else { Ok(()) }
     }
 
     /// What was lost is marked, and what was made goes to the sink.
@@ -289,6 +301,7 @@ impl Work {
             say(&format!("class.{number}"), (*name).to_owned());
         }
         let mut not_seen = Vec::new();
+        not_seen.extend(not_followed(&self.programs.control()));
         if !self.programs.missing.is_empty() {
             not_seen.push(format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
         }

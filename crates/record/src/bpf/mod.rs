@@ -9,10 +9,12 @@
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`load`], [`drain`]: the programs and the thread that reads them;
+//! - [`peers`]: who else is recorded;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 mod drain;
 mod load;
+mod peers;
 mod probe;
 mod raw;
 mod snapshot;

@@ -36,7 +36,8 @@ plain! {
         read_bytes: u64, write_bytes: u64, read_calls: u64, write_calls: u64,
         net_read_bytes: u64, net_write_bytes: u64, net_read_calls: u64, net_write_calls: u64,
     }
-    Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16] }
+    Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16],
+        depth: u32, pad: u32 }
     Off {
         head: Head, run_ns: u64, out_ns: u64, wake_ns: u64, call: i32, flags: u32, state: u32, waker: u32, context: u32,
         wake_device: u32, wake_connection: u64, polled_connection: u64, holder: u32, stop_signal: u32, argument: u64,
@@ -73,18 +74,32 @@ pub(crate) struct Settings {
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
     pub own_pid: u32,
+    pub follow: u32,
+    pub command_pid: u32,
     pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(16 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid] {
+        let mut bytes = Vec::with_capacity(24 + 1024);
+        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid, self.follow, self.command_pid] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
         bytes
+    }
+}
+
+plain! {
+    /// The programs' variables.
+    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32 }
+}
+
+impl Control {
+    /// As the kernel has them.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Control> {
+        read(bytes)
     }
 }
 

@@ -28,6 +28,7 @@ use samples::{Piece, Prices, Work, place};
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
 use thalweg_trace::{HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
+pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
 use waits::{On, classify};
 
@@ -426,12 +427,20 @@ impl Translator {
         thread.run_ns = thread.run_ns.max(exit.run_ns);
         self.run(serial, exit.head.at_ns, &exit.io, true, facts);
         if exit.flags & raw::OFF_EXITING != 0 {
+            self.threads.ending(serial, exit.head.at_ns);
             return;
         }
         if let Some(track) = self.threads.track(serial, &mut self.output) {
             self.cut_call(serial, track, exit.head.at_ns);
         }
-        self.threads.exited(serial);
+        if exit.flags & raw::OFF_OPEN == 0 {
+            self.threads.ended(serial, exit.head.at_ns, &mut self.output);
+        }
+    }
+
+    /// Nothing more is told.
+    pub(crate) fn end(&mut self) {
+        self.threads.end(&mut self.output);
     }
 
     /// Merged system calls, where each is traced.
