@@ -60,7 +60,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			off->polled_connection = thread->polled_connection;
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
-		tell_file(0, (struct inode *)thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
+		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
 	}
 	if (state & (TASK_STOPPED | TASK_TRACED))
 		off->stop_signal = task->jobctl & 0xffff;
@@ -92,7 +92,7 @@ static __always_inline void switch_in(struct thread *thread, struct processor *p
 	}
 	off->holder = 0;
 	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
-		off->holder = holder_of(processor, runnable_ns);
+		off->holder = holder_of(runnable_ns);
 	off->head.kind = RECORD_OFF;
 	off->head.cpu = bpf_get_smp_processor_id();
 	off->head.thread = thread->serial;
@@ -346,7 +346,7 @@ int seed(struct bpf_iter__task *ctx)
 		return 0;
 	/* The reader runs this. */
 	control.level = level_of(bpf_get_current_task_btf());
-	__u32 pid = number_here(task->group_leader, task->tgid);
+	__u32 pid = number_here(task, 1, task->tgid);
 	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
 	if (!role)
 		return 0;

@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     pub trace_calls: u32,
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
-    pub own_pid: u32,
+    pub wake_shift: u32,
     pub call_flags: [u16; 512],
 }
 
@@ -80,7 +80,7 @@ impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(16 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid] {
+        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.wake_shift] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
