@@ -1,9 +1,9 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
 use super::raw::{Control, Settings};
+use super::tracepoints::Tracepoints;
 use crate::RecordError;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Btf, Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, btf::BtfType};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -63,12 +63,6 @@ fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
     move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
 }
 
-/// Whether the running kernel has this tracepoint with types.
-pub(crate) fn has_tracepoint(btf: &Btf<'_>, name: &str) -> bool {
-    btf.type_by_name::<BtfType<'_>>(&format!("btf_trace_{name}")).is_some()
-        || btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
-}
-
 /// libbpf says on standard error what it thinks of; the recorder says what matters itself.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -83,14 +77,13 @@ fn quiet() {
 
 impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
-    pub(crate) fn load(settings: &Settings) -> Result<Programs, RecordError> {
+    pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
         quiet();
-        let btf = Btf::from_vmlinux().map_err(failed("finds no types of the running kernel (BTF)"))?;
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         let mut missing: Vec<String> = Vec::new();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !has_tracepoint(&btf, t));
+            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !tracepoints.has(t));
             let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
             if let Some((_, _, what)) = lacks {
                 if !missing.iter().any(|m| m == what) {
@@ -106,6 +99,9 @@ impl Programs {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let bytes = settings.bytes();
                 map.set_initial_value(&bytes).map_err(failed("cannot set up its programs"))?;
+            }
+            if map.name() == OsStr::new("ring") {
+                map.set_max_entries(ring_bytes).map_err(failed("cannot set up its ring"))?;
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;

@@ -73,9 +73,9 @@ pub(crate) struct Settings {
     pub trace_calls: u32,
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
-    pub own_pid: u32,
     pub follow: u32,
     pub command_pid: u32,
+    pub wake_shift: u32,
     pub call_flags: [u16; 512],
 }
 
@@ -83,7 +83,7 @@ impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(24 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid, self.follow, self.command_pid] {
+        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.follow, self.command_pid, self.wake_shift] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
