@@ -32,12 +32,15 @@ use drains::Drains;
 use over_time::{FINE_BINS, OverTime};
 use quiet::QuietIntervals;
 use responses::Responses;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
 use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, ObjectKind, Source, SpanKind, TrackKind};
 
 /// A beginning at less than this part of the later rate is a slow one.
 const SLOW: f64 = 0.7;
+
+/// Ports that a message names at most.
+const MOST_PORTS: usize = 4;
 
 /// Everything that is gathered in one sweep.
 struct Gathered {
@@ -129,17 +132,30 @@ fn sent_only(source: &dyn Source) -> bool {
     source.tracks().iter().any(|track| track.kind == TrackKind::Connection)
 }
 
+/// Marks of what was sent again. Where packets show it, another recorder's marks of the same are left out.
+fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
+    let mut marks = source.marks()?;
+    if sent_only(source) {
+        let of_packets = source.tracks().iter().filter(|track| track.kind == TrackKind::Connection);
+        let of_packets: HashSet<u64> = of_packets.map(|track| track.track.number()).collect();
+        marks.retain(|mark| of_packets.contains(&mark.track.number()));
+    }
+    Ok(marks)
+}
+
 /// Why there is nothing to say, and what would tell.
 fn no_rpcs(source: &dyn Source) -> String {
     let serves = |o: &&thalweg_trace::Object| o.kind == ObjectKind::Connection && o.name.contains(" > ");
     let ports = source.objects().iter().filter(serves).filter_map(|o| o.name.rsplit_once(':').map(|(_, port)| port));
-    let port = ports.min_by_key(|port| (*port != "2049", port.parse::<u16>().ok()));
-    match port {
-        Some(port) if source.meta().recorder != "capture" => format!(
+    let ports: BTreeSet<u16> = ports.filter_map(|port| port.parse().ok()).collect();
+    let asked: Vec<String> = ports.iter().take(MOST_PORTS).map(|port| format!("--port {port}")).collect();
+    match asked.is_empty() {
+        false if source.meta().recorder != "capture" => format!(
             "the recording holds connections and no RPCs: its recorder ({}) sees how many bytes a program sends, and not what they are. Packets \
-             show RPCs: beside `thalweg record`, run `thalweg rpcstat --interface any --port {port} -o packets.thw`; then \
-             `thalweg rpcstat packets.thw`, or merge the two (`thalweg merge`), which also shows the calls that wait in the client's socket",
-            source.meta().recorder
+             show RPCs: beside `thalweg record`, run `thalweg rpcstat --interface any {} -o packets.thw`; then `thalweg rpcstat \
+             packets.thw`, or merge the two (`thalweg merge`) first, which also shows what waits in the client's sockets",
+            source.meta().recorder,
+            asked.join(" ")
         ),
         _ => "the recording holds no RPCs".to_owned(),
     }
@@ -154,7 +170,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     if calls == 0 {
         return Err(ExplainError::Nothing(no_rpcs(source)));
     }
-    let marks = source.marks()?;
+    let marks = marks(source)?;
     take_marks(&mut seen, &marks);
     let connections = connections(source, &mut seen)?;
     let unsent = unsent::unsent(source, &mut seen, &connections)?;
