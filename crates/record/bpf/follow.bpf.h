@@ -147,7 +147,7 @@ static __always_inline struct thread *follow_user(struct task_struct *task, stru
 {
 	if (!settings.follow)
 		return 0;
-	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+	struct connection *connection = connection_of(sk);
 	if (!connection || !connection->followed)
 		return 0;
 	__u64 cookie = connection->cookie;
@@ -161,12 +161,12 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 	struct connection *connection = 0;
 	__u32 followed = 0;
 	if (after == TCP_SYN_SENT) {
-		struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+		struct thread *thread = thread_of(bpf_get_current_task_btf());
 		if (!is_recorded(thread) || !thread)
 			return;
 		followed = thread->depth + 1;
 	} else if (before == TCP_SYN_SENT && after == TCP_ESTABLISHED) {
-		connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+		connection = connection_of(sk);
 		if (!connection || !connection->followed)
 			return;
 		tell_connection(sk, connection->cookie, bpf_ktime_get_ns());

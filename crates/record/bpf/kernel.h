@@ -6,6 +6,7 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs;
+struct bpf_local_storage;
 struct sk_buff {
 	unsigned int len;
 };
@@ -101,6 +102,7 @@ struct task_struct {
 	__u64 start_boottime;
 	char comm[16];
 	struct files_struct *files;
+	struct bpf_local_storage *bpf_storage;
 	struct task_io_accounting ioac;
 };
 
@@ -152,6 +154,7 @@ struct sock {
 	__u16 sk_protocol;
 	__u16 sk_type;
 	struct socket *sk_socket;
+	struct bpf_local_storage *sk_bpf_storage;
 };
 
 struct inet_connection_sock {

@@ -203,7 +203,7 @@ static __always_inline void note_handled(struct sock *sk)
 	if (processor) {
 		processor->tcp_sock = sk;
 		processor->tcp_cookie = bpf_get_socket_cookie(sk);
-		struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+		struct connection *connection = connection_of(sk);
 		processor->tcp_followed = connection ? connection->followed : 0;
 	}
 }

@@ -117,8 +117,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (!processor || control.stopped)
 		return 0;
 	if (before->pid)
-		left = bpf_task_storage_get(&threads, before, 0, 0);
-	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
+		left = thread_of(before);
+	struct thread *entered = thread_of(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -162,7 +162,7 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 			role = ROLE_SERVER;
 		depth -= 1;
 	} else {
-		struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+		struct thread *thread = thread_of(task);
 		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
 			return 0;
 		depth = thread->depth + 1;
@@ -176,7 +176,7 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 /* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
 static __always_inline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread)
 {
-	struct thread *ender = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *ender = thread_of(task);
 	if (task->flags & PF_KTHREAD) {
 		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
 		__u32 state = woken->__state;
@@ -201,11 +201,13 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
+	struct thread *thread = thread_of(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
+		if (!processor->softirq && !thread_of(task))
+			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))
 			return 0;
@@ -265,7 +267,7 @@ static __always_inline void inherit(struct task_struct *child, struct thread *pa
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, parent, 0, 0);
+	struct thread *thread = thread_of(parent);
 	if (is_recorded(thread) && thread && thread->role != ROLE_KERNEL)
 		inherit(child, thread);
 	return 0;
@@ -276,10 +278,10 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *child)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *parent = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *parent = thread_of(task);
 	if (!is_recorded(parent) || !parent || parent->role == ROLE_KERNEL || child->flags & PF_KTHREAD)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, child, 0, 0);
+	struct thread *thread = thread_of(child);
 	if (!thread || !thread->role)
 		inherit(child, parent);
 	return 0;
@@ -288,7 +290,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_thread(task, thread, 0);
 	return 0;
@@ -298,7 +300,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
 	return 0;
@@ -307,7 +309,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("tp_btf/balance_dirty_pages")
 int on_balance_dirty_pages(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	/* The seventh argument: how long it will sleep, in jiffies. */
 	if (is_recorded(thread) && thread && (__s64)ctx[6] > 0)
 		thread->flags |= OFF_THROTTLED;
@@ -317,7 +319,7 @@ int on_balance_dirty_pages(__u64 *ctx)
 SEC("tp_btf/folio_wait_writeback")
 int on_wait_writeback(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (is_recorded(thread) && thread)
 		thread->flags |= OFF_WRITEBACK;
 	return 0;
@@ -327,7 +329,7 @@ int on_wait_writeback(__u64 *ctx)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	thread->fault_file.id = BPF_CORE_READ(mapping, host, i_ino);
@@ -452,7 +454,7 @@ int peers(struct bpf_iter__task_file *ctx)
 	__u32 *asked = bpf_map_lookup_elem(&wanted, &key);
 	if (!asked || !(*asked & WANT_ANY & BPF_CORE_READ(file, f_mode)))
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread))
 		return 0;
 	thread = follow(task, ROLE_CLIENT, *asked >> 8);
@@ -468,7 +470,7 @@ int sweep(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	if (!task)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();

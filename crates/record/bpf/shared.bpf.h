@@ -316,6 +316,21 @@ static __always_inline struct processor *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
+/* A thread's state, if it has one. Nearly nobody has any storage: that costs one look. */
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
+		return 0;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+static __always_inline struct connection *connection_of(struct sock *sk)
+{
+	if (bpf_core_field_exists(sk->sk_bpf_storage) && !sk->sk_bpf_storage)
+		return 0;
+	return bpf_sk_storage_get(&connections, sk, 0, 0);
+}
+
 static __always_inline int is_recorded(struct thread *thread)
 {
 	return thread && thread->role >= ROLE_CLIENT && thread->role <= ROLE_KERNEL && !control.stopped;

@@ -39,6 +39,9 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Events are handed on when there are so many, or when the oldest is as old as [`LOOK`].
 const BATCH: usize = 1_024;
 
+/// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
+const NICE: i32 = -19;
+
 /// While no process has been new for this long, the ring is emptied so many times more seldom: new processes are looked at
 /// when it is, and nothing else is urgent.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -136,7 +139,9 @@ impl Work {
         let trace_calls = u32::from(watched.tier != Tier::Lean);
         let own_pid = std::process::id();
         let call_flags = Calls::default().all_flags();
-        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from));
+        // By its number a thread alone is meant, not its process.
+        let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
+        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), trace_calls != 0, prompt);
         let wake_shift = ring::wake_shift(ring_bytes);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
         let settings =
