@@ -2,6 +2,7 @@
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{Objects, Target};
+use super::listeners::datagrams_to;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
 use super::{locks, memory};
@@ -69,14 +70,9 @@ impl Around {
         if let Some(known) = self.datagrams.get(&inode) {
             return Some(known.clone());
         }
-        for file in ["udp", "udp6"] {
-            let text = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
-            if let Some(peer) = text.lines().skip(1).find_map(|line| super::listeners::peer_of(line, inode)) {
-                self.datagrams.insert(inode, peer.to_string());
-                return Some(peer.to_string());
-            }
-        }
-        None
+        let peer = datagrams_to(pid, inode)?.to_string();
+        self.datagrams.insert(inode, peer.clone());
+        Some(peer)
     }
 
     /// Forgets what was looked up: a number that is given again may be another socket's.

@@ -56,6 +56,16 @@ impl Opened {
         }
     }
 
+    /// From the number that the preloaded library has for it.
+    pub(crate) fn from_way(way: u8) -> Opened {
+        match way {
+            1 => Opened::Read,
+            2 => Opened::Write,
+            3 => Opened::Both,
+            _ => Opened::Unknown,
+        }
+    }
+
     fn name(self) -> Option<String> {
         let name = match self {
             Opened::Unknown => return None,

@@ -151,13 +151,19 @@ fn listener(line: &str) -> Option<Listener> {
 }
 
 /// Whom the socket in a line of /proc/net/udp or udp6 speaks to, if it is this one: what it is bound to where it speaks to anybody.
-pub(super) fn peer_of(line: &str, inode: u64) -> Option<SocketAddr> {
+fn peer_of(line: &str, inode: u64) -> Option<SocketAddr> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     if fields.get(9)?.parse::<u64>().ok()? != inode {
         return None;
     }
     let peer = address(fields.get(2)?)?;
     if peer.port() == 0 { address(fields.get(1)?) } else { Some(peer) }
+}
+
+/// Whom a socket for datagrams speaks to, in the network namespace of `pid`; `None`: it is no such socket.
+pub(crate) fn datagrams_to(pid: u32, inode: u64) -> Option<SocketAddr> {
+    let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+    ["udp", "udp6"].into_iter().find_map(|file| text(file).lines().skip(1).find_map(|line| peer_of(line, inode)))
 }
 
 /// An address as the kernel writes it: words of four bytes, each as the processor has it in memory.

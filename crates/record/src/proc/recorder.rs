@@ -163,6 +163,7 @@ struct Sampler {
     slow_at: Time,
     looked_at: Time,
     looks: u64,
+    looked_at_somebody: bool,
     first: Time,
     batch: Vec<Event>,
     hidden: BTreeSet<String>,
@@ -194,6 +195,7 @@ impl Sampler {
             slow_at: Time::from_monotonic_ns(0),
             looked_at: now,
             looks: 0,
+            looked_at_somebody: false,
             first: now,
             batch: Vec::new(),
             hidden: BTreeSet::new(),
@@ -247,6 +249,7 @@ impl Sampler {
             files: Files::of(pid, ours),
             ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
         };
+        self.looked_at_somebody = true;
         // Somebody else had this number before: their waits have ended.
         if let Some(old) = self.watched.insert(pid, watch) {
             self.close(pid, old);
@@ -605,6 +608,10 @@ impl Sampler {
     }
 
     fn finished(&self, now: Time) -> Finished {
+        if self.strangers.is_some() && !self.looked_at_somebody {
+            let cost = vec![("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
+            return Finished { attributes: cost, ..Finished::default() };
+        }
         let resolution_ns = now.since(self.first).checked_div(self.looks).unwrap_or(0);
         let ms = resolution_ns as f64 / 1e6;
         let mut notes = Vec::new();
