@@ -88,9 +88,24 @@ struct thread {
 	struct call_run calls[CALL_RUNS];
 };
 
+/* How far one direction of a connection has come, on the wire. */
+struct progress {
+	__u64 last_ns;	/* when it last came further; 0: not seen to */
+	__u64 told_ns;
+	__u64 bytes;
+	__u32 untold;	/* it has come further since it was told */
+	__u32 pad;
+};
+
 struct connection {
 	__u32 followed;		/* who uses it is recorded; depth + 1 */
-	__u32 pad;
+	__u32 told_cwnd;	/* as they were when TCP's state was told last */
+	__u32 told_window;
+	__u32 told_in_flight;
+	struct progress progress[2];	/* acknowledged, arrived */
+	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
+	__u32 drained_cwnd;
+	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
 	__u64 cookie;
 	__u64 told_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */

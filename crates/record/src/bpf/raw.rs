@@ -51,11 +51,12 @@ plain! {
         state: u32, local: [u8; 16], remote: [u8; 16], pad: u64,
     }
     Tcp {
-        head: Head, connection: u64, sent_bytes: u64, received_bytes: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
+        head: Head, connection: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
         min_rtt_us: u32, in_flight_bytes: u32, peer_window_bytes: u32, send_buffer_bytes: u32, unsent_bytes: u32,
         unread_bytes: u32, busy_jiffies: u32, rwnd_limited_jiffies: u32, sndbuf_limited_jiffies: u32, state: u32,
     }
-    TcpMark { head: Head, connection: u64, what: u32, bytes: u32 }
+    TcpMark { head: Head, connection: u64, what: u32, value: u32 }
+    Wire { head: Head, connection: u64, from_ns: u64, from_bytes: u64, bytes: u64, left_ns: u64, direction: u32, pad: u32 }
     Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
@@ -156,6 +157,7 @@ pub(crate) enum Record<'a> {
     Connection(Connection),
     Tcp(Tcp),
     TcpMark(TcpMark),
+    Wire(Wire),
     Block(Block),
     Sample(Sample),
     Exit(Exit),
@@ -189,6 +191,7 @@ impl Record<'_> {
                 Record::File(file, &path[..path.len().min(file.used as usize)])
             }
             11 => Record::Call(read(bytes)?),
+            12 => Record::Wire(read(bytes)?),
             _ => return None,
         })
     }
@@ -225,6 +228,7 @@ mod tests {
             ("record_connection", size_of::<Connection>()),
             ("record_tcp", size_of::<Tcp>()),
             ("record_tcp_mark", size_of::<TcpMark>()),
+            ("record_wire", size_of::<Wire>()),
             ("record_block", size_of::<Block>()),
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),
