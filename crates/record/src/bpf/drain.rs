@@ -143,7 +143,16 @@ impl Work {
         let own_pid = std::process::id();
         let call_flags = Calls::default().all_flags();
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let settings = Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, own_pid, follow, command_pid, call_flags };
+        let settings = Settings {
+            trace_calls,
+            tcp_gap_ns: TCP_GAP_NS,
+            merge_ns: MERGE_NS,
+            own_pid,
+            follow,
+            command_pid,
+            call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
+            call_flags,
+        };
         let mut programs = Programs::load(&settings)?;
         programs.count_cost(true);
         let mut system = System::default();

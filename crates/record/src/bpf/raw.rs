@@ -60,6 +60,7 @@ plain! {
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
         blocked: u32, pad: u32, file: [FdObject; 2],
@@ -76,14 +77,17 @@ pub(crate) struct Settings {
     pub own_pid: u32,
     pub follow: u32,
     pub command_pid: u32,
+    pub call_sendto: i32,
     pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(24 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.own_pid, self.follow, self.command_pid] {
+        let mut bytes = Vec::with_capacity(32 + 1024);
+        let call_sendto = self.call_sendto.cast_unsigned();
+        let (calls, merging) = (self.trace_calls, self.merge_ns);
+        for word in [calls, self.tcp_gap_ns, merging, self.own_pid, self.follow, self.command_pid, call_sendto, 0] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
@@ -130,8 +134,11 @@ pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;
 
+pub(crate) const FAMILY_UNIX: u32 = 1;
+
 pub(crate) const MODE_KIND: u32 = 0xf000;
 pub(crate) const MODE_SOCKET: u32 = 0xc000;
+pub(crate) const MODE_FIFO: u32 = 0x1000;
 pub(crate) const MODE_FILE: u32 = 0x8000;
 pub(crate) const MODE_BLOCK: u32 = 0x6000;
 pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
@@ -141,6 +148,7 @@ pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
+pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
 /// What a socket is, in [`FdObject::device`].
 pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
@@ -162,6 +170,7 @@ pub(crate) enum Record<'a> {
     /// With the parts of its path, last part first, each ended by a 0.
     File(FileHead, &'a [u8]),
     Call(Call),
+    Peer(Peer),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -189,6 +198,7 @@ impl Record<'_> {
                 Record::File(file, &path[..path.len().min(file.used as usize)])
             }
             11 => Record::Call(read(bytes)?),
+            12 => Record::Peer(read(bytes)?),
             _ => return None,
         })
     }
@@ -229,6 +239,7 @@ mod tests {
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),
             ("record_call", size_of::<Call>()),
+            ("record_peer", size_of::<Peer>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),
