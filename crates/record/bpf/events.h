@@ -34,6 +34,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_NEW 32u		/* the thread's first: from its making to its first run */
 #define OFF_FAULT_FILE 64u	/* file[0] is the mapped file of the last fault */
 #define OFF_EXITING 128u	/* RECORD_EXIT: it begins to end, and may still wait */
+#define OFF_QUOTA 2048u		/* a processor quota stopped it */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
 #define SAMPLE_HARDIRQ 1024u

@@ -46,6 +46,11 @@ static __noinline int describe_other_end(struct task_struct *task, struct thread
 	return 0;
 }
 
+/* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
+struct task_struct___quota {
+	_Bool throttled;
+} __attribute__((preserve_access_index));
+
 static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
 {
 	struct record_off *off = &thread->off;
@@ -75,6 +80,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	read_totals(&off->io, task, thread);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		off->flags |= OFF_IOWAIT;
+	struct task_struct___quota *stopped = (void *)task;
+	if (state == 0 && bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+		off->flags |= OFF_QUOTA;
 	if (task->flags & PF_KTHREAD)
 		off->flags |= OFF_KERNEL_THREAD;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {

@@ -297,7 +297,8 @@ impl Translator {
         let holder = self.threads.track(off.holder, &mut self.output);
         if off.state == 0 || off.flags & raw::OFF_NEW != 0 {
             if in_ns > out_ns {
-                self.runqueue(track, out_ns, in_ns, holder, None);
+                let quota = if off.flags & raw::OFF_QUOTA != 0 { self.quota_of(serial, facts) } else { None };
+                self.runqueue(track, (out_ns, in_ns), holder, quota, None);
             }
             return;
         }
@@ -324,7 +325,7 @@ impl Translator {
         }
         self.output.span(span);
         if queued_ns >= RUNQUEUE_NS {
-            self.runqueue(track, woken_ns, in_ns, holder, span.parent);
+            self.runqueue(track, (woken_ns, in_ns), holder, None, span.parent);
         }
         if off.flags & raw::OFF_OPEN != 0 {
             self.cut_call(serial, track, in_ns);
@@ -338,11 +339,26 @@ impl Translator {
         }
     }
 
-    fn runqueue(&mut self, track: TrackId, from_ns: u64, to_ns: u64, holder: Option<TrackId>, parent: Option<thalweg_trace::SpanId>) {
+    /// The control group whose quota stopped a thread.
+    fn quota_of(&mut self, serial: u32, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let group = facts.quota_group(self.threads.process_of(serial)?)?;
+        Some(self.things.object(ObjectKind::Cgroup, &group, &mut self.output))
+    }
+
+    fn runqueue(
+        &mut self,
+        track: TrackId,
+        (from_ns, to_ns): (u64, u64),
+        holder: Option<TrackId>,
+        quota: Option<ObjectId>,
+        parent: Option<thalweg_trace::SpanId>,
+    ) {
         let mut span = NewSpan::new(track, SpanKind::WaitRunqueue, from_ns, to_ns);
+        span.object = quota;
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(to_ns.saturating_sub(from_ns));
-        span.waker_track = holder;
+        // Whoever ran meanwhile did not keep a thread waiting that a quota had stopped.
+        span.waker_track = holder.filter(|_| quota.is_none());
         span.parent = parent;
         self.output.span(span);
     }
