@@ -228,8 +228,11 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-	if (!tcp)
+	if (!tcp) {
+		if (!direction)
+			tell_peer(task, sk, bpf_ktime_get_ns());
 		return 0;
+	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!connection)
 		return 0;
@@ -370,6 +373,8 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
+	if (sk->sk_protocol == IPPROTO_UDP)
+		note_datagram(sk);
 	/* That is tcp_probe's. */
 	if (state == TCP_ESTABLISHED)
 		return 0;

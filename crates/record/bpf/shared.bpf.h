@@ -10,6 +10,7 @@ struct settings {
 	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
 	__u32 command_pid;	/* 0: there is none */
 	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
+	__s32 call_sendto;
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
@@ -22,6 +23,8 @@ const volatile struct settings settings = {};
 #define CALL_SLEEPS 32
 #define CALL_TOLD 128	/* of interest itself (tier `syscall`) */
 #define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
+#define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
+#define CALL_POLLS 1024 /* waits for any of several descriptors */
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 struct net_run {
@@ -144,7 +147,7 @@ struct processor {
 	__u64 tcp_cookie;	/* the connection handled last */
 	void *tcp_sock;
 	__u32 tcp_followed;	/* whether who waits for that is recorded: depth + 1 */
-	__u32 pad2;
+	__u32 udp_port;		/* of who sent the datagram handled last */
 };
 
 struct request_info {

@@ -144,8 +144,16 @@ impl Work {
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), trace_calls != 0, prompt);
         let wake_shift = ring::wake_shift(ring_bytes);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let settings =
-            Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, follow, command_pid, wake_shift, call_flags };
+        let settings = Settings {
+            trace_calls,
+            tcp_gap_ns: TCP_GAP_NS,
+            merge_ns: MERGE_NS,
+            follow,
+            command_pid,
+            wake_shift,
+            call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
+            call_flags,
+        };
         let mut programs = Programs::load(&settings, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
