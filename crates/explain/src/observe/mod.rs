@@ -9,6 +9,7 @@ pub(crate) mod feed;
 pub(crate) mod index;
 pub(crate) mod lives;
 pub(crate) mod observation;
+pub(crate) mod on_wire;
 pub(crate) mod overlap;
 pub(crate) mod quantile;
 pub(crate) mod ranks;
