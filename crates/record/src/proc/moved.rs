@@ -143,16 +143,19 @@ fn counted(io: &File) -> Option<(u64, u64)> {
 }
 
 /// Tells what moved on a connection since `before`, and how it stands now.
+///
+/// Bytes sent had not been sent at `since`, and bytes received had been at `now`: so a message never comes before it was sent.
 pub(super) fn tell_connection(
-    (mode, track, now): (&TraceHandle, TrackId, Time),
+    (mode, track, since, now): (&TraceHandle, TrackId, Time, Time),
     (object, socket): (ObjectId, &Socket),
     before: Moved,
     out: &mut Vec<Event>,
 ) -> Moved {
     let Some(current) = Moved::of(socket) else { return before };
-    for (kind, from, to) in [(SpanKind::NetSend, before.written, current.written), (SpanKind::NetReceive, before.read, current.read)] {
+    let ways = [(SpanKind::NetSend, since, before.written, current.written), (SpanKind::NetReceive, now, before.read, current.read)];
+    for (kind, at, from, to) in ways {
         if let Some(span) = SpanId::new(mode.fresh()).filter(|_| to > from) {
-            let part = Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, now, 0) };
+            let part = Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, at, 0) };
             out.push(Event::Span(Span { cpu_ns: Some(0), ..part }));
         }
     }

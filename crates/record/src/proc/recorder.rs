@@ -46,6 +46,9 @@ const WORTH_TELLING_NS: u64 = 20_000;
 /// A thread that always runs when it is looked at is told of after this time at the latest.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
 
+/// The clock tick of /proc.
+const TICK_NS: u64 = 10_000_000;
+
 /// How often a thread that went to sleep, and runs, is looked at again at once.
 const MORE_LOOKS: u32 = 3;
 
@@ -161,6 +164,8 @@ struct Sampler {
     acted_before: Vec<Acted>,
     ended: Vec<Ended>,
     slow_at: Time,
+    /// The look before at which threads were looked for.
+    slow_before: Time,
     looked_at: Time,
     looks: u64,
     looked_at_somebody: bool,
@@ -193,6 +198,7 @@ impl Sampler {
             acted_before: Vec::new(),
             ended: Vec::new(),
             slow_at: Time::from_monotonic_ns(0),
+            slow_before: now,
             looked_at: now,
             looks: 0,
             looked_at_somebody: false,
@@ -276,6 +282,7 @@ impl Sampler {
         self.tell_ended();
         if slow {
             self.find_other_sides();
+            self.slow_before = now;
         }
         self.acted_before = std::mem::take(&mut self.acted);
         self.looked_at = now;
@@ -326,6 +333,7 @@ impl Sampler {
         for reason in self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason) {
             match reason.ender {
                 Ender::Pipe { inode, .. } | Ender::Socket(inode) => drop(wanted.insert(inode)),
+                Ender::Any(sides) => wanted.extend(sides.into_iter().filter(|side| *side != 0)),
                 Ender::Process(pid) => drop(holders.insert(pid)),
                 _ => {}
             }
@@ -342,9 +350,8 @@ impl Sampler {
             return;
         }
         for pid in processes::numbers_in("/proc").into_iter().filter(|pid| *pid != std::process::id()) {
-            let targets = processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter();
-            let links = targets.filter_map(|fd| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok());
-            let inodes = links.filter_map(|link| super::files::shared_inode(link.to_str()?));
+            let fds = processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter();
+            let inodes = fds.filter_map(|fd| super::files::shared_inode(pid, fd));
             let found: Vec<u64> = inodes.filter(|inode| wanted.contains(inode)).collect();
             let serves = |inode: &u64| {
                 self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
@@ -400,7 +407,12 @@ impl Sampler {
             self.look_at_thread(pid, tid, &mut watch);
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
-        let Some(track) = main else { return self.close(pid, watch) };
+        let Some(main) = main else { return self.close(pid, watch) };
+        // Whoever ran moved it; of several nobody knows which.
+        let mover = self.acted.iter().filter(|acted| acted.pid == pid).map(|acted| acted.track).reduce(|one, other| {
+            if one == other { one } else { main }
+        });
+        let track = mover.unwrap_or(main);
         watch.files.tell(&self.mode, track, now, &mut self.batch);
         self.connections_moved(&watch, track, now);
         self.watched.insert(pid, watch);
@@ -423,15 +435,26 @@ impl Sampler {
             if let Some(system) = self.system.as_mut().filter(|_| Some(tid) == self.command) {
                 system.watch_quota(pid, track);
             }
-            if self.looks > 0 && watch.ours {
-                // It was not there at the look before this one.
-                let mark = Mark { track, kind: MarkKind::ThreadStart, at: self.looked_at, object: None, value: None };
-                self.batch.push(Event::Mark(mark));
-            }
-            let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None };
+            let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
+            let seen = match born {
+                Some(at) => {
+                    self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value: None }));
+                    Seen { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
+                }
+                None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
+            };
             let turns = (0, 0, 0);
             watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None });
         }
+    }
+
+    /// When a thread began that was not there when threads were last looked for; the kernel tells it to a hundredth of a second.
+    fn started(&self, ticks: u64) -> Time {
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now_ns = since_boot.tv_sec.saturating_mul(1_000_000_000).saturating_add(since_boot.tv_nsec);
+        let started_ns = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+        let now = Time::now();
+        now.plus_ns(started_ns.saturating_sub(now_ns)).max(self.slow_before).min(now)
     }
 
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
@@ -579,7 +602,7 @@ impl Sampler {
             let Some(socket) = self.around.sockets.get(inode) else { continue };
             let Some(object) = self.around.objects.connection(socket.local, socket.peer, None) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::tell_connection((&self.mode, track, now), (object, socket), before, &mut self.batch);
+            let current = moved::tell_connection((&self.mode, track, self.looked_at, now), (object, socket), before, &mut self.batch);
             self.moved.insert(*inode, current);
         }
     }

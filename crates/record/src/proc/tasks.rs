@@ -89,6 +89,13 @@ impl TaskFiles {
         Some((fields.first()?.chars().next()?, name.to_owned()))
     }
 
+    /// When it began, in clock ticks since boot.
+    pub(crate) fn started_ticks(&self) -> Option<u64> {
+        let mut buffer = [0; 512];
+        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
+        fields.get(19)?.parse().ok()
+    }
+
     /// How often it went to sleep.
     pub(crate) fn sleeps(&self) -> Option<u64> {
         let mut buffer = [0; 4096];

@@ -49,6 +49,10 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Opt
         Ender::Sibling => only(others.filter(|other| other.pid == pid && !other.waited_for_sibling)),
         Ender::Pipe { inode, writes } => only(others.filter(|other| other.pid != pid && other.ends.pipes.contains(&(inode, !writes)))),
         Ender::Socket(inode) => only(others.filter(|other| other.pid != pid && other.ends.sockets.contains(&inode))),
+        Ender::Any(sides) => only(others.filter(|other| {
+            let has = |side: &u64| other.ends.pipes.contains(&(*side, true)) || other.ends.sockets.contains(side);
+            other.pid != pid && sides.iter().any(has)
+        })),
         Ender::Process(holder) => only(others.filter(|other| other.pid == holder)),
     }
 }
