@@ -11,6 +11,7 @@ struct settings {
 	__u32 command_pid;	/* 0: there is none */
 	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
 	__s32 call_sendto;
+	__u32 pad;		/* the loader wants a multiple of eight bytes */
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};

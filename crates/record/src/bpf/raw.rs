@@ -85,10 +85,10 @@ pub(crate) struct Settings {
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(28 + 1024);
+        let mut bytes = Vec::with_capacity(32 + 1024);
         let call_sendto = self.call_sendto.cast_unsigned();
         let (calls, merging, shift) = (self.trace_calls, self.merge_ns, self.wake_shift);
-        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto] {
+        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto, 0] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
