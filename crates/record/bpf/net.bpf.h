@@ -65,7 +65,8 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	record.state = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state);
 	connection->told_ns = now;
 	tell(&record.head, sizeof(record));
-	__u32 closed = record.peer_window_bytes == 0;
+	/* Before the peer has answered it has said nothing of its window. */
+	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
 	if (closed != connection->zero_window) {
 		connection->zero_window = closed;
 		if (connection->zero_window) {
