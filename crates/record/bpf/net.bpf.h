@@ -80,7 +80,8 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	connection->told_window = record.peer_window_bytes;
 	connection->told_in_flight = record.in_flight_bytes;
 	tell(&record.head, sizeof(record));
-	__u32 closed = record.peer_window_bytes == 0;
+	/* Before the peer has answered it has said nothing of its window. */
+	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
 	if (closed && !connection->zero_window)
 		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
 	connection->zero_window = closed;
