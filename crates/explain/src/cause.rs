@@ -82,7 +82,7 @@ causes! {
     /// The server blocked on a lock whose holder is not known.
     ServerLock = "server.lock", "the server waiting for a lock";
     /// The server asleep by its own choice, or stopped: it neither ran, nor wanted to, nor waited for anything recorded.
-    ServerThink = "server.think", "the server standing still";
+    ServerThink = "server.think", "the server doing nothing";
     /// The server's part, not recorded.
     ServerUnknown = "server.unknown", "the server, which was not recorded";
     /// Loss recovery or a retransmission timeout.
@@ -110,6 +110,16 @@ pub(crate) enum End {
     Client,
     /// A server.
     Server,
+}
+
+impl End {
+    /// The other one.
+    pub(crate) const fn other(self) -> End {
+        match self {
+            End::Client => End::Server,
+            End::Server => End::Client,
+        }
+    }
 }
 
 /// What a thread's time goes into, before the end it happens at is known.

@@ -122,6 +122,8 @@ pub enum Status {
     Inconclusive,
     /// The limiting device or link gives what it can: nothing is wrong.
     Healthy,
+    /// What was inferred, or could not be seen, may be another cause's, and then another would be the largest.
+    Unsure,
 }
 
 /// Wall time charged to one cause at one place.
@@ -138,8 +140,33 @@ pub struct Charge {
     pub share: f64,
     /// How much of `seconds` can go before another chain of waits is critical, estimated (`MODEL.md` says how).
     pub slack_s: f64,
+    /// Whether all of it was recorded.
+    #[serde(default)]
+    pub basis: Basis,
+    /// How much of `seconds` a rule inferred.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inferred_s: f64,
+    /// Who waited for this at once, in the same process, where that was so for most of it: a lock that was held meanwhile, or a queue that was filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
+}
+
+/// What a charge rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The recording says it.
+    #[default]
+    Recorded,
+    /// Some of it, a rule inferred from what the recording says.
+    Inferred,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value <= 0.0
 }
 
 /// A stretch of the critical path.
@@ -207,6 +234,19 @@ pub enum PhaseName {
     TearDown,
 }
 
+/// What is known of when a channel carried its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelBasis {
+    /// When they arrived: at the receiving end, or where packets were seen.
+    Received,
+    /// When the sending end was told that they had arrived.
+    Acknowledged,
+    /// Only when programs handed them over, to a connection or a file.
+    #[default]
+    HandedOver,
+}
+
 /// A track whose bytes are the transfer, or the sum of all in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
@@ -217,13 +257,16 @@ pub struct Channel {
     /// The connection's number in the recording (one of the two rows of it); absent for a sum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<u64>,
-    /// How many bytes of payload.
+    /// What its bytes and times are known from.
+    #[serde(default)]
+    pub basis: ChannelBasis,
+    /// How many bytes, of all that basis counts.
     pub size_bytes: u64,
     /// In how many sends.
     pub sends: u64,
-    /// How many bursts: runs of sends without a gap between them.
+    /// How many bursts: what lies between two gaps.
     pub bursts: u64,
-    /// Bytes over time within bursts.
+    /// Bytes over time within bursts; absent of a connection of which only what was handed over is known: a socket takes bytes faster than its link.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub burst_bytes_per_s: Option<f64>,
     /// The part of the wall time in bursts.

@@ -49,11 +49,16 @@ fn spans() -> impl Strategy<Value = Vec<Random>> {
     prop::collection::vec(one, 0..120)
 }
 
+/// Of each thread: from when, for how long, and who made it (0: it was there before).
+fn lives() -> impl Strategy<Value = Vec<Option<(u64, u64, usize)>>> {
+    prop::collection::vec(prop::option::of((0_u64..12_000, 0_u64..9_000, 0_usize..7)), 7)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_recording_is_charged_exactly_once(spans in spans(), end in 1_u64..12_000) {
+    fn any_recording_is_charged_exactly_once_and_within_lives(spans in spans(), end in 1_u64..12_000, lives in lives()) {
         let mut tale = Tale::new(end, 2);
         let roles = [Role::Client, Role::Client, Role::Server, Role::Server, Role::None, Role::Recorder, Role::Kernel];
         let mut tracks: Vec<_> = roles.iter().enumerate().map(|(i, &r)| tale.track(r, &format!("track {i}"))).collect();
@@ -93,6 +98,20 @@ proptest! {
             last = Some(line.id());
             line.end();
         }
-        tale.explain();
+        for (track, life) in tracks.iter().take(roles.len()).zip(&lives) {
+            match *life {
+                Some((from, length, 0)) => (tale.seen(*track, from), tale.ended(*track, from + length)),
+                Some((from, length, by)) => (tale.made(*track, from, tracks[by]), tale.ended(*track, from + length)),
+                None => continue,
+            };
+        }
+        let e = tale.explain();
+        // The command's own thread, the first client's, is there for as long as the recording.
+        for segment in e.path.iter().filter(|s| !s.cause.name().ends_with("unknown")) {
+            let Some(at) = segment.track.and_then(|id| tracks.iter().position(|t| t.number() == id)) else { continue };
+            let Some(Some((from, length, _))) = lives.get(at).filter(|_| at != 0) else { continue };
+            let within = segment.start_s >= *from as f64 / 1e6 - 1e-9 && segment.end_s <= (from + length) as f64 / 1e6 + 1e-9;
+            prop_assert!(within, "{segment:?} lies outside of {from} to {} µs", from + length);
+        }
     }
 }

@@ -18,6 +18,8 @@ enum record_kind {
 	RECORD_EXIT = 9,	/* a thread's last run */
 	RECORD_FILE = 10,	/* the path of a file */
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
+	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
+	RECORD_PEER = 13,	/* to whom a socket without connections sends */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -33,6 +35,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_NEW 32u		/* the thread's first: from its making to its first run */
 #define OFF_FAULT_FILE 64u	/* file[0] is the mapped file of the last fault */
 #define OFF_EXITING 128u	/* RECORD_EXIT: it begins to end, and may still wait */
+#define OFF_QUOTA 2048u		/* a processor quota stopped it */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
 #define SAMPLE_HARDIRQ 1024u
@@ -54,7 +57,7 @@ struct fd_object {
 	__u32 device;	/* of the file system; sockets: family | protocol << 8 | type << 16 */
 	__u32 mode;	/* the inode's mode; 0: not resolved */
 	__s32 fd;
-	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced */
+	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced; bit 17: an eventfd */
 };
 
 /* A thread's totals since it began (its I/O accounting), and how much of the bytes were of connections. */
@@ -79,6 +82,8 @@ struct record_thread {
 	__u32 task_flags;
 	__u32 parent_pid;
 	char name[16];
+	__u32 depth;	/* over how many threads it was reached; 0: named, or made by one that was */
+	__u32 pad;
 };
 
 /* `head.at_ns`: when it ran again. */
@@ -132,8 +137,6 @@ struct record_connection {
 struct record_tcp {
 	struct head head;
 	__u64 connection;
-	__u64 sent_bytes;	/* position up to which all was acknowledged */
-	__u64 received_bytes;	/* position up to which all arrived */
 	__u32 cwnd;		/* segments */
 	__u32 ssthresh;		/* segments */
 	__u32 mss;
@@ -153,8 +156,30 @@ struct record_tcp {
 struct record_tcp_mark {
 	struct head head;
 	__u64 connection;
-	__u32 what;	/* 1 retransmit, 2 timeout, 3 zero window */
-	__u32 bytes;
+	__u32 what;	/* TCP_MARK_* */
+	__u32 value;
+};
+
+enum tcp_mark {
+	TCP_MARK_RETRANSMIT = 1,	/* value: bytes */
+	TCP_MARK_TIMEOUT = 2,
+	TCP_MARK_ZERO_WINDOW = 3,
+	TCP_MARK_SYN = 4,		/* the request for the connection was sent again */
+	TCP_MARK_NAGLE = 5,		/* a small segment was held back; value: for how long, in microseconds */
+	TCP_MARK_RESTART = 6,		/* the congestion window shrank in idleness; value: to how many segments */
+	TCP_MARK_ACCEPT_QUEUE = 7,	/* the listener had dropped requests; value: how many since the last connection */
+};
+
+/* `head.at_ns`: when it came to `bytes`. It had been at `from_bytes` since `from_ns`. */
+struct record_wire {
+	struct head head;
+	__u64 connection;
+	__u64 from_ns;		/* 0: not known */
+	__u64 from_bytes;
+	__u64 bytes;
+	__u64 left_ns;		/* nothing was under way from `from_ns` until now; 0: something was */
+	__u32 direction;	/* 0 acknowledged, 1 arrived */
+	__u32 pad;
 };
 
 struct record_block {
@@ -202,6 +227,15 @@ struct record_file {
 	__u32 access;
 	__u32 used;	/* bytes of `path` in use */
 	char path[PATH_BYTES + 256];
+};
+
+struct record_peer {
+	struct head head;
+	__u64 inode;		/* of the socket */
+	__u16 family;
+	__u16 port;
+	__u32 pad;
+	__u64 address[2];	/* of IPv6, IPv4 within it, as it is sent */
 };
 
 struct record_call {

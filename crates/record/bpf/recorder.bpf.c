@@ -11,6 +11,7 @@
 #include "events.h"
 #include "shared.bpf.h"
 #include "descriptors.bpf.h"
+#include "follow.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "block.bpf.h"

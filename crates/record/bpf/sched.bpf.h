@@ -16,6 +16,41 @@ static __always_inline void tell_exit(struct task_struct *task, struct thread *t
 	tell(&record.head, sizeof(record));
 }
 
+/* What a thread that polls waits for, where it is one descriptor: the number stands in its memory. */
+static __noinline int describe_polled(struct task_struct *task, struct thread *thread, struct record_off *off, __u64 now)
+{
+	__s32 fd = -1;
+	if (!task || !thread || !off || task != bpf_get_current_task_btf())
+		return 0;
+	if (bpf_probe_read_user(&fd, sizeof(fd), (void *)off->argument) || fd < 0)
+		return 0;
+	describe_call(task, thread, CALL_FD0, fd, 0, 0, off->file, now);
+	return 0;
+}
+
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told. */
+static __noinline int describe_other_end(struct task_struct *task, struct thread *thread, struct record_off *off)
+{
+	if (!task || !thread || !off || !off->file[0].mode)
+		return 0;
+	__u32 kind = off->file[0].mode & S_IFMT;
+	struct file *file = file_of(task, (__u32)off->file[0].fd);
+	if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
+		want(file, thread->depth, 0);
+	if (kind == 0 && file) {
+		char name[8] = {};
+		bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+		if (name[1] == 'e' && name[2] == 'v' && name[3] == 'e' && name[4] == 'n' && name[5] == 't' && name[6] == 'f')
+			off->file[0].access |= ACCESS_EVENTFD;
+	}
+	return 0;
+}
+
+/* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
+struct task_struct___quota {
+	_Bool throttled;
+} __attribute__((preserve_access_index));
+
 static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
 {
 	struct record_off *off = &thread->off;
@@ -23,6 +58,11 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	if (state & TASK_DEAD) {
 		tell_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
+		if (thread->depth && task->pid == task->tgid) {
+			/* Its number may be another's soon. */
+			__u32 pid = number_here(task, 1, task->tgid);
+			bpf_map_delete_elem(&seeds, &pid);
+		}
 		return;
 	}
 	tell_net_runs(thread);
@@ -40,6 +80,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	read_totals(&off->io, task, thread);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		off->flags |= OFF_IOWAIT;
+	struct task_struct___quota *stopped = (void *)task;
+	if (state == 0 && bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+		off->flags |= OFF_QUOTA;
 	if (task->flags & PF_KTHREAD)
 		off->flags |= OFF_KERNEL_THREAD;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
@@ -58,6 +101,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
+		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1)
+			describe_polled(task, thread, off, now);
+		describe_other_end(task, thread, off);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -108,13 +154,9 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	struct thread *left = 0;
 	if (!processor || control.stopped)
 		return 0;
-	if (before->pid) {
-		/* Who held a processor must be known by then: each thread gets its serial when it first leaves one. */
-		left = bpf_task_storage_get(&threads, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (left && !left->serial)
-			left->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
-	}
-	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
+	if (before->pid)
+		left = thread_of(before);
+	struct thread *entered = thread_of(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -124,24 +166,116 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	return 0;
 }
 
+/* A thread that lives already is recorded from now on: where it sleeps, what it waits in is known from its registers. */
+static __noinline int take_hold(struct task_struct *task, struct thread *thread)
+{
+	if (!task || !thread || thread->off.out_ns || thread->in_ns)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	thread->in_ns = now;
+	if (is_recorded(thread) && !task->on_cpu)
+		switch_out(task, thread, 0, now);
+	return 0;
+}
+
+/* A thread that is not recorded is woken: whether it is from now on. */
+static __always_inline struct thread *follow_woken(struct task_struct *task, struct task_struct *woken, struct processor *processor)
+{
+	__u32 depth = 0, role = ROLE_CLIENT;
+	if (!settings.follow || processor->hardirq || processor->timer)
+		return 0;
+	if (processor->softirq && processor->udp_port) {
+		struct thread *thread = thread_of(task);
+		if (!is_recorded(thread) || !thread || !sends_datagram(task, processor->udp_port))
+			return 0;
+		depth = thread->depth + 1;
+		role = ROLE_SERVER;
+	} else if (processor->softirq) {
+		if (!processor->tcp_cookie)
+			return 0;
+		depth = processor->tcp_followed;
+		if (!depth && control.older) {
+			depth = peer_of(processor->tcp_sock);
+			depth += !!depth;
+		}
+		if (!depth)
+			return 0;
+		__u64 cookie = processor->tcp_cookie;
+		__u32 *end = bpf_map_lookup_elem(&ends, &cookie);
+		if (end && *end == 2)
+			role = ROLE_SERVER;
+		depth -= 1;
+	} else {
+		struct thread *thread = thread_of(task);
+		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
+			return 0;
+		depth = thread->depth + 1;
+	}
+	struct thread *found = follow(woken, role, depth);
+	if (found)
+		take_hold(woken, found);
+	return found;
+}
+
+/* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
+static __noinline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread,
+					     struct processor *processor)
+{
+	if (!task || !woken || !thread || !processor)
+		return 0;
+	struct thread *ender = thread_of(task);
+	if (task->flags & PF_KTHREAD) {
+		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
+		__u32 state = woken->__state;
+		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
+		__u32 role = works ? ROLE_KERNEL : ROLE_NONE;
+		if (ender && ender->told && (ender->role || !role))
+			return ender;
+		ender = make_thread(task, role, 0, thread->depth);
+		if (ender && role)
+			ender->in_ns = bpf_ktime_get_ns();
+		return ender;
+	}
+	if (is_recorded(ender))
+		return ender;
+	__u32 role = processor->softirq ? ROLE_SERVER : ROLE_CLIENT;
+	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
+	if (followed)
+		return followed;
+	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
-	if (!is_recorded(thread) || !thread)
-		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
+		return 0;
+	if (!is_recorded(thread)) {
+		if (!processor->softirq && !thread_of(task))
+			return 0;
+		thread = follow_woken(task, woken, processor);
+		if (!is_recorded(thread))
+			return 0;
+	}
+	if (!thread)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 waker = 0, device = 0, context;
 	__u64 connection = 0;
-	struct task_struct *task = bpf_get_current_task_btf();
 	if (processor->timer || processor->softirq == 2 || processor->softirq == 9) {
 		context = CONTEXT_TIMER;
 	} else if (processor->hardirq) {
 		context = CONTEXT_HARDIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
+	} else if (processor->udp_port && sends_datagram(task, processor->udp_port)) {
+		/* The interrupt is of its own sending. */
+		struct thread *ender = follow_waker(task, woken, thread, processor);
+		context = CONTEXT_TASK;
+		if (ender)
+			waker = ender->serial;
 	} else if (processor->softirq) {
 		context = CONTEXT_SOFTIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
@@ -150,22 +284,10 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 			tell_connection(processor->tcp_sock, connection, now);
 	} else {
 		context = CONTEXT_TASK;
+		describe_ender(task, thread);
 		if (processor->block_task == (__u64)task && now - processor->block_ns < 50000)
 			device = processor->block_device;
-		/* A kernel thread that ends the wait of one watched acts for it: watched from now on. One that ends
-		 * a kernel thread's wait only where that was in the middle of work. */
-		__u32 state = woken->__state;
-		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
-		__u32 role = (task->flags & PF_KTHREAD) && works ? ROLE_KERNEL : ROLE_NONE;
-		struct thread *ender = 0;
-		if (task->pid) {
-			ender = bpf_task_storage_get(&threads, task, 0, 0);
-			if (!ender || !ender->told || (role && !ender->role)) {
-				ender = make_thread(task, role, 0);
-				if (ender && role)
-					ender->in_ns = now;
-			}
-		}
+		struct thread *ender = task->pid ? follow_waker(task, woken, thread, processor) : 0;
 		if (ender)
 			waker = ender->serial;
 	}
@@ -184,7 +306,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 
 static __always_inline void inherit(struct task_struct *child, struct thread *parent)
 {
-	struct thread *made = make_thread(child, parent->role, parent->serial);
+	struct thread *made = make_thread(child, parent->role, parent->serial, parent->depth);
 	if (made) {
 		__u64 now = bpf_ktime_get_ns();
 		made->off.out_ns = now;
@@ -200,7 +322,7 @@ static __always_inline void inherit(struct task_struct *child, struct thread *pa
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, parent, 0, 0);
+	struct thread *thread = thread_of(parent);
 	if (is_recorded(thread) && thread && thread->role != ROLE_KERNEL)
 		inherit(child, thread);
 	return 0;
@@ -211,10 +333,10 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *child)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *parent = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *parent = thread_of(task);
 	if (!is_recorded(parent) || !parent || parent->role == ROLE_KERNEL || child->flags & PF_KTHREAD)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, child, 0, 0);
+	struct thread *thread = thread_of(child);
 	if (!thread || !thread->role)
 		inherit(child, parent);
 	return 0;
@@ -223,7 +345,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_thread(task, thread, 0);
 	return 0;
@@ -233,7 +355,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
 	return 0;
@@ -242,7 +364,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("tp_btf/balance_dirty_pages")
 int on_balance_dirty_pages(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	/* The seventh argument: how long it will sleep, in jiffies. */
 	if (is_recorded(thread) && thread && (__s64)ctx[6] > 0)
 		thread->flags |= OFF_THROTTLED;
@@ -252,7 +374,7 @@ int on_balance_dirty_pages(__u64 *ctx)
 SEC("tp_btf/folio_wait_writeback")
 int on_wait_writeback(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (is_recorded(thread) && thread)
 		thread->flags |= OFF_WRITEBACK;
 	return 0;
@@ -262,7 +384,7 @@ int on_wait_writeback(__u64 *ctx)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	thread->fault_file.id = BPF_CORE_READ(mapping, host, i_ino);
@@ -283,6 +405,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	if (processor) {
 		processor->softirq = vector + 1;
 		processor->tcp_cookie = 0;
+		processor->udp_port = 0;
 		processor->block_device = 0;
 		processor->block_task = 0;
 	}
@@ -350,13 +473,49 @@ int seed(struct bpf_iter__task *ctx)
 	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
 	if (!role)
 		return 0;
-	struct thread *thread = make_thread(task, *role, 0);
-	if (!thread || thread->off.out_ns || thread->in_ns)
+	struct thread *thread = make_thread(task, *role & 0xff, 0, *role >> 8);
+	if (thread)
+		take_hold(task, thread);
+	return 0;
+}
+
+/* Walks all open files: those of the command's, as it is started, whose other ends matter. */
+SEC("iter/task_file")
+int inherited(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	if (!task || !file || number_here(task, 1, task->tgid) != settings.command_pid)
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	thread->in_ns = now;
-	if (is_recorded(thread) && !task->on_cpu)
-		switch_out(task, thread, 0, now);
+	/* A socket can be both: what stands where output does is output. */
+	__u32 fd = ctx->fd;
+	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
+	want(file, 0, output);
+	return 0;
+}
+
+/* Walks all open files: takes hold of who has the other end of what is wanted. */
+SEC("iter/task_file")
+int peers(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	if (!task || !file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	if (mode != S_IFIFO && mode != S_IFSOCK)
+		return 0;
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = BPF_CORE_READ(inode, i_sb, s_dev) };
+	__u32 *asked = bpf_map_lookup_elem(&wanted, &key);
+	if (!asked || !(*asked & WANT_ANY & BPF_CORE_READ(file, f_mode)))
+		return 0;
+	struct thread *thread = thread_of(task);
+	if (is_recorded(thread))
+		return 0;
+	thread = follow(task, ROLE_CLIENT, *asked >> 8);
+	if (thread)
+		take_hold(task, thread);
 	return 0;
 }
 
@@ -367,7 +526,7 @@ int sweep(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	if (!task)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();

@@ -7,7 +7,10 @@ struct settings {
 	__u32 trace_calls;	/* tier `syscall` */
 	__u32 tcp_gap_ns;	/* least time between two records of one connection */
 	__u32 merge_ns;		/* longest run of sends or receives told by one record */
+	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
+	__u32 command_pid;	/* 0: there is none */
 	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
+	__s32 call_sendto;
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
@@ -20,6 +23,8 @@ const volatile struct settings settings = {};
 #define CALL_SLEEPS 32
 #define CALL_TOLD 128	/* of interest itself (tier `syscall`) */
 #define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
+#define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
+#define CALL_POLLS 1024 /* waits for any of several descriptors */
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 struct net_run {
@@ -57,7 +62,7 @@ struct thread {
 	__u32 serial;
 	__u32 role;
 	__u32 told;
-	__u32 pad;
+	__u32 depth;		/* as record_thread has it */
 	__u64 in_ns;
 	__u64 wake_ns;
 	__u64 wake_connection;
@@ -86,7 +91,24 @@ struct thread {
 	struct call_run calls[CALL_RUNS];
 };
 
+/* How far one direction of a connection has come, on the wire. */
+struct progress {
+	__u64 last_ns;	/* when it last came further; 0: not seen to */
+	__u64 told_ns;
+	__u64 bytes;
+	__u32 untold;	/* it has come further since it was told */
+	__u32 pad;
+};
+
 struct connection {
+	__u32 followed;		/* who uses it is recorded; depth + 1 */
+	__u32 told_cwnd;	/* as they were when TCP's state was told last */
+	__u32 told_window;
+	__u32 told_in_flight;
+	struct progress progress[2];	/* acknowledged, arrived */
+	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
+	__u32 drained_cwnd;
+	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
 	__u64 cookie;
 	__u64 told_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */
@@ -98,10 +120,13 @@ struct connection {
 struct runner {
 	__u64 from_ns;
 	__u64 to_ns;
-	__u32 serial;	/* 0: it was idle */
+	__u64 start_ns;
+	__u32 serial;	/* 0: it has none */
+	__u32 machines_tid; /* 0: it was idle */
 	__u32 tid;
 	__u32 pid;
 	__u32 task_flags;
+	__u32 pad;
 	char name[16];
 };
 
@@ -121,6 +146,8 @@ struct processor {
 	__u64 block_task;	/* the thread in which that was, 0 in an interrupt */
 	__u64 tcp_cookie;	/* the connection handled last */
 	void *tcp_sock;
+	__u32 tcp_followed;	/* whether who waits for that is recorded: depth + 1 */
+	__u32 udp_port;		/* of who sent the datagram handled last */
 };
 
 struct request_info {
@@ -155,7 +182,7 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
-/* Whom to watch: process number to role. */
+/* Whom to watch: process number to role, and above its low byte the depth. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -179,13 +206,18 @@ struct {
 	__type(value, __u32);
 } ends SEC(".maps");
 
-/* Threads that are told of because they held a processor. */
+struct holder_key {
+	__u64 start_ns;
+	__u64 machines_tid;
+};
+
+/* Serials of threads that are told of because they held a processor. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
+	__uint(max_entries, 4096);
+	__type(key, struct holder_key);
 	__type(value, __u32);
-} told_holders SEC(".maps");
+} holders SEC(".maps");
 
 struct file_key {
 	__u64 inode;
@@ -242,6 +274,10 @@ struct control {
 	__u32 stopped;	/* the recording has ended: nothing is told any more */
 	__u32 serials;	/* given so far */
 	__u32 level;	/* of the reader's process namespace: 0 is the machine's own */
+	__u32 followed;	/* processes that were reached */
+	__u32 refused;	/* that would have been, past the bounds */
+	__u32 wanted;	/* entries made in `wanted` */
+	__u32 older;	/* connections that recorded threads had before they were recorded */
 };
 struct control control = {};
 
@@ -296,6 +332,21 @@ static __always_inline struct processor *this_processor(void)
 {
 	__u32 zero = 0;
 	return bpf_map_lookup_elem(&processors, &zero);
+}
+
+/* A thread's state, if it has one. Nearly nobody has any storage: that costs one look. */
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
+		return 0;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+static __always_inline struct connection *connection_of(struct sock *sk)
+{
+	if (bpf_core_field_exists(sk->sk_bpf_storage) && !sk->sk_bpf_storage)
+		return 0;
+	return bpf_sk_storage_get(&connections, sk, 0, 0);
 }
 
 static __always_inline int is_recorded(struct thread *thread)
@@ -354,21 +405,33 @@ static __always_inline void tell_thread(struct task_struct *task, struct thread 
 	record.role = thread->role;
 	record.start_ns = task->start_boottime;
 	record.task_flags = task->flags;
+	record.depth = thread->depth;
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
 	tell(&record.head, sizeof(record));
 }
 
+static __always_inline __u32 new_serial(void)
+{
+	return __sync_fetch_and_add(&control.serials, 1) + 1;
+}
+
 /* The thread's state, made if this is the first time it is seen; told to the reader where it is or becomes of interest. */
-static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent)
+static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent, __u32 depth)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
-	if (!thread->serial)
-		thread->serial = __sync_fetch_and_add(&control.serials, 1) + 1;
+	if (!thread->serial) {
+		/* It may have been told of as the holder of a processor. */
+		struct holder_key key = { .start_ns = task->start_boottime, .machines_tid = task->pid };
+		__u32 *known = bpf_map_lookup_elem(&holders, &key);
+		thread->serial = known ? *known : new_serial();
+	}
 	if (!thread->told || (role && thread->role != role)) {
-		if (role)
+		if (role) {
 			thread->role = role;
+			thread->depth = depth;
+		}
 		thread->told = 1;
 		tell_thread(task, thread, parent);
 	}
@@ -384,6 +447,7 @@ static __always_inline void tell_runner(struct runner *runner)
 	record.head.at_ns = runner->to_ns;
 	record.tid = runner->tid;
 	record.pid = runner->pid;
+	record.start_ns = runner->start_ns;
 	record.task_flags = runner->task_flags;
 	__builtin_memcpy(record.name, runner->name, sizeof(record.name));
 	tell(&record.head, sizeof(record));
@@ -410,11 +474,17 @@ __u32 holder_of(__u64 from_ns)
 	if (!longest)
 		return 0;
 	struct runner *runner = &processor->runners[found & (RUNNERS - 1)];
-	__u32 serial = runner->serial, one = 1;
-	if (serial && !bpf_map_lookup_elem(&told_holders, &serial)) {
-		bpf_map_update_elem(&told_holders, &serial, &one, BPF_ANY);
-		tell_runner(runner);
-	}
+	if (runner->serial || !runner->machines_tid)
+		return runner->serial;
+	/* Threads that are not recorded have no state that would keep a serial: they get one when they are told of. */
+	struct holder_key key = { .start_ns = runner->start_ns, .machines_tid = runner->machines_tid };
+	__u32 *known = bpf_map_lookup_elem(&holders, &key);
+	if (known)
+		return *known;
+	__u32 serial = new_serial();
+	bpf_map_update_elem(&holders, &key, &serial, BPF_ANY);
+	runner->serial = serial;
+	tell_runner(runner);
 	return serial;
 }
 
@@ -426,6 +496,8 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->from_ns = processor->since_ns;
 	runner->to_ns = now;
 	runner->serial = thread ? thread->serial : 0;
+	runner->start_ns = task->start_boottime;
+	runner->machines_tid = task->pid;
 	runner->tid = number_here(task, 0, task->pid);
 	runner->pid = number_here(task, 1, task->tgid);
 	runner->task_flags = task->flags;

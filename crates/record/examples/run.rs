@@ -1,4 +1,4 @@
-//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--for MS] [--limit BYTES] -o PATH -- CMD`.
+//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--for MS] [--limit BYTES] -o PATH -- CMD`.
 //! Prints what a caller is told, and exits as the command did.
 
 use std::time::Duration;
@@ -21,6 +21,7 @@ fn main() {
             }
             Some("--tier") => options.tier = if value() == "syscall" { Tier::Syscall } else { Tier::Lean },
             Some("--also") => options.also.push(value()),
+            Some("--only") => options.only = true,
             Some("--for") => options.duration = Some(Duration::from_millis(value().parse().expect("milliseconds"))),
             Some("--drain-ms") => options.drain = Duration::from_millis(value().parse().expect("milliseconds")),
             Some("--limit") => options.limit_bytes = value().parse().expect("bytes"),

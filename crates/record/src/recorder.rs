@@ -39,6 +39,9 @@ pub(crate) struct Watched {
     pub command: Option<WatchedProcess>,
     /// Other processes; all their threads, and what they start from now on.
     pub others: Vec<WatchedProcess>,
+    /// Whoever has to do with a recorded thread on this machine is recorded too; only the kernel recorder can.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+    pub follow: bool,
     /// What processes are called instead of by their command's name, by number.
     pub names: BTreeMap<u32, String>,
     /// How much; only the kernel recorder has a choice.

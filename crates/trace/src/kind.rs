@@ -123,10 +123,20 @@ closed_set! {
         /// Events were lost on this track up to this instant. `value`: how many; the interval began
         /// at the track's previous event.
         Lost = "lost",
-        /// The thread of this track was made.
+        /// The thread of this track was made. `value`: the track of the thread that made it.
         ThreadStart = "thread.start",
-        /// The thread of this track ended. Nothing of it is charged outside of its life.
+        /// The thread of this track ended.
         ThreadExit = "thread.exit",
+        /// The thread of this track is recorded from here on, and was there before.
+        ThreadSeen = "thread.seen",
+        /// The request for a connection was sent again: it, or its answer, was lost, or the listener dropped it.
+        TcpSynRetransmit = "tcp.syn_retransmit",
+        /// Nagle's algorithm had held a small segment back, until what was in flight was acknowledged now. `value`: for how long, in nanoseconds.
+        TcpNagle = "tcp.nagle",
+        /// TCP sends again after a pause, with a smaller congestion window. `value`: segments.
+        TcpIdleRestart = "tcp.idle_restart",
+        /// The connection was accepted after its listener's queue had been full. `value`: requests dropped since the one before.
+        TcpAcceptQueue = "tcp.accept_queue",
     }
 }
 

@@ -18,6 +18,9 @@ pub(crate) struct RecordFlags {
     /// Do not record the mount and servers of the store that the command works in
     #[arg(long)]
     pub no_also: bool,
+    /// Record the command and what --also names alone; nobody that it talks to on this machine
+    #[arg(long)]
+    pub only: bool,
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
@@ -101,6 +104,7 @@ impl RecordFlags {
         Options {
             also: self.also.clone(),
             also_mounts: !self.no_also,
+            only: self.only,
             tier: match self.tier {
                 TierFlag::Lean => Tier::Lean,
                 TierFlag::Syscall => Tier::Syscall,

@@ -81,11 +81,25 @@ impl Circumstances {
         self.syncing.get(&track).copied()
     }
 
-    /// The class of code that most samples of these entries were in: its name, how much time they stand for, and how much all do.
-    pub(crate) fn most_sampled(&self, members: &[usize]) -> Option<(&str, u64, u64)> {
+    /// Which part of these entries' running samples found in calls on names and attributes, and in which, most first; `None` where too few tell.
+    pub(crate) fn on_names(&self, members: &[usize]) -> Option<(f64, Vec<(&str, f64)>)> {
         let mut sums: HashMap<u16, u64> = HashMap::new();
         for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
             sampled.iter().for_each(|(&class, &ns)| *sums.entry(class).or_default() += ns);
+        }
+        let all: u64 = sums.values().sum();
+        let call = |class: &u16| self.classes.get(class).and_then(|name| name.strip_prefix("metadata."));
+        let mut calls: Vec<(&str, f64)> = sums.iter().filter_map(|(class, &ns)| Some((call(class)?, ns as f64 / all as f64))).collect();
+        calls.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+        (all >= ENOUGH_SAMPLED_NS).then(|| (calls.iter().map(|(_, part)| part).sum(), calls))
+    }
+
+    /// The class of code, calls on names and attributes aside, that most samples of these entries were in: its name, how much time they stand for, and how much all do.
+    pub(crate) fn most_sampled(&self, members: &[usize]) -> Option<(&str, u64, u64)> {
+        let mut sums: HashMap<u16, u64> = HashMap::new();
+        for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
+            let names = |class: &u16| self.classes.get(class).is_some_and(|name| name.starts_with("metadata."));
+            sampled.iter().filter(|(class, _)| !names(class)).for_each(|(&class, &ns)| *sums.entry(class).or_default() += ns);
         }
         let (&class, &most) = sums.iter().max_by_key(|&(&class, &ns)| (ns, std::cmp::Reverse(class)))?;
         Some((self.classes.get(&class)?, most, sums.values().sum()))

@@ -3,6 +3,7 @@
 use crate::assemble::circumstances::Circumstances;
 use crate::observe::cast::Cast;
 use crate::observe::observation::{Observation, Way};
+use crate::observe::on_wire::OnWire;
 use crate::walk::ledger::Ledger;
 use thalweg_trace::Role;
 
@@ -16,6 +17,8 @@ pub(crate) struct Parts<'a> {
     pub seen: &'a Observation,
     /// What was seen around what was charged.
     pub around: &'a Circumstances,
+    /// What crossed the wire.
+    pub on_wire: &'a OnWire,
     /// Start of the interval.
     pub start: i64,
     /// End of it.

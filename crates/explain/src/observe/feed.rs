@@ -6,6 +6,7 @@
 //! therefore what overlaps the cursor, and the part of the last batch that ends before it.
 
 use crate::ExplainError;
+use crate::cause::End;
 use crate::observe::cast::Cast;
 use crate::observe::channels::PAYLOAD_BYTES;
 use crate::observe::index::NONE;
@@ -71,13 +72,27 @@ pub(crate) struct Passed {
     pub send: (i64, u32),
     /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
     pub wait: (i64, u32, u32),
+    /// Whether that was a pause of its own choice.
+    pub pause: bool,
+    /// When it next blocked at all.
+    pub next_wait: i64,
+    /// When it next did anything to a file or a connection.
+    pub acted: i64,
     /// When the last thing it ever did ended.
     pub last_end: i64,
 }
 
 impl Default for Passed {
     fn default() -> Passed {
-        Passed { receive: (i64::MAX, NONE, ABSENT), send: (i64::MAX, NONE), wait: (i64::MAX, NONE, NONE), last_end: i64::MIN }
+        Passed {
+            receive: (i64::MAX, NONE, ABSENT),
+            send: (i64::MAX, NONE),
+            wait: (i64::MAX, NONE, NONE),
+            pause: false,
+            next_wait: i64::MAX,
+            acted: i64::MAX,
+            last_end: i64::MIN,
+        }
     }
 }
 
@@ -92,12 +107,27 @@ impl Passed {
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
         }
-        // A look in vain is no answer to what the one before it waited for.
-        let in_vain = span.timed_out() && span.connection == NONE && matches!(span.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
         let waited = span.cpu_ns == 0 && span.end > span.start && span.kind != SpanKind::WaitRunqueue;
-        if waited && !in_vain && span.start <= self.wait.0 {
-            self.wait = (span.start, span.connection, span.waker);
+        if !waited && span.cpu_ns != 0 && !span.is_container() {
+            self.acted = self.acted.min(span.start);
         }
+        if !waited {
+            return;
+        }
+        // A look in vain is no answer to what the one before it waited for.
+        let timed_out = span.may_be_in_vain();
+        if !(timed_out && self.looks_again(span)) && span.start <= self.wait.0 {
+            self.wait = (span.start, span.connection, span.waker);
+            self.pause = timed_out;
+        }
+        self.next_wait = self.next_wait.min(span.start);
+    }
+
+    /// Whether a thread whose wait timed out then did nothing but wait again: it looked in vain, and both are one wait. One that did something, or
+    /// computed for an eighth as long as it had waited, had chosen to pause.
+    pub(crate) fn looks_again(&self, span: &LiveSpan) -> bool {
+        let ran_ns = self.next_wait.saturating_sub(span.end);
+        self.next_wait != i64::MAX && self.acted >= self.next_wait && ran_ns <= (span.end - span.start) / 8
     }
 }
 
@@ -236,9 +266,9 @@ pub(crate) struct Feed<'a> {
     /// Every span that ends after this has been read; `i64::MIN` when all have.
     pub position: i64,
     held: usize,
-    /// Which tracks took part in a connection, last seen first: `[connection][end]`.
+    /// Which tracks took part in a connection, last seen first: `[connection][side]`.
     pub parties: Vec<[Vec<u32>; 2]>,
-    /// What went over a connection: `[connection][end]`.
+    /// What went over a connection: `[connection][side]`.
     pub traffic: Vec<[Traffic; 2]>,
     /// Parts of messages and collectives of MPI.
     pub ranks: Ranks,
@@ -292,7 +322,7 @@ impl<'a> Feed<'a> {
                 continue;
             }
             if span.connection != NONE {
-                self.note_traffic(cast, &span);
+                self.note_traffic(&span);
             }
             self.ranks.note(&span);
             let lane = &mut self.lanes[span.track as usize];
@@ -309,6 +339,14 @@ impl<'a> Feed<'a> {
             self.held += 1;
         }
         Ok(())
+    }
+
+    /// Which side of a connection a thread is, by what it sent and received over it.
+    pub(crate) fn side_of(&self, cast: &Cast, track: u32, connection: u32) -> End {
+        let own = cast.actors.get(track as usize).map_or(End::Client, |a| a.end);
+        let Some(parties) = self.parties.get(connection as usize) else { return own };
+        let takes_part = |side: End| parties[side as usize].contains(&track);
+        if takes_part(own) || !takes_part(own.other()) { own } else { own.other() }
     }
 
     /// Reads until everything that covers `instant` is held.
@@ -328,11 +366,11 @@ impl<'a> Feed<'a> {
         self.held = self.lanes.iter().map(|l| l.open.len() + l.ahead.len()).sum();
     }
 
-    fn note_traffic(&mut self, cast: &Cast, span: &LiveSpan) {
+    fn note_traffic(&mut self, span: &LiveSpan) {
         if !matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) {
             return;
         }
-        let end = cast.actors[span.track as usize].end as usize;
+        let end = span.side as usize;
         let traffic = &mut self.traffic[span.connection as usize][end];
         let list = if span.kind == SpanKind::NetSend { &mut traffic.sends } else { &mut traffic.receives };
         list.push_back(Carried {
@@ -360,6 +398,9 @@ pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<Liv
         return None;
     }
     let object = cast.objects.get(batch.object[row]);
+    let thing = cast.things.get(object as usize);
+    let side = thing.and_then(|thing| thing.connection_end).unwrap_or(cast.actors[track as usize].end);
+    let connection = thing.map_or(NONE, |thing| thing.connection);
     let (context, kind) = (batch.waker_context[row], batch.kind[row]);
     let waker = if batch.waker_track[row] == 0 { NONE } else { cast.tracks.get(batch.waker_track[row]) };
     let (mut thread, mut device) = (NONE, NONE);
@@ -379,10 +420,12 @@ pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<Liv
         cpu_ns: batch.cpu_ns[row],
         runqueue_ns: batch.runqueue_ns[row],
         offset_bytes: batch.offset_bytes[row],
-        size_bytes: batch.size_bytes[row],
+        // More than fits into any file is no size, and must not end up in a sum.
+        size_bytes: if batch.size_bytes[row] < 1 << 56 { batch.size_bytes[row] } else { ABSENT },
         track,
         object,
-        connection: if object == NONE { NONE } else { cast.things[object as usize].connection },
+        connection,
+        side,
         waker: thread,
         device,
         result: i32::try_from(result).unwrap_or(0),

@@ -1,6 +1,8 @@
 //! A span with dense numbers, and what it says of its thread.
 
+use crate::cause::End;
 use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
 
@@ -23,6 +25,9 @@ pub(crate) struct LiveSpan {
     pub track: u32,
     pub object: u32,
     pub connection: u32,
+    /// Which side of the connection its thread is: the one that called, or the one that was called, whatever the thread's role is. A proxy is
+    /// server on one connection and client on the next.
+    pub side: End,
     /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
     pub waker: u32,
     /// The device whose request's completion ended it.
@@ -76,9 +81,20 @@ impl LiveSpan {
         self.context != ABSENT_CONTEXT
     }
 
+    /// Whether a packet ended it.
+    pub(crate) fn is_by_packet(&self) -> bool {
+        self.context == WakerContext::Softirq as u8
+    }
+
     /// Whether a timer ended it.
     pub(crate) fn timed_out(&self) -> bool {
         self.context == WakerContext::Timer as u8
+    }
+
+    /// Whether it was a wait with a time limit, for anything, which that limit ended: a look in vain, or a pause.
+    pub(crate) fn may_be_in_vain(&self) -> bool {
+        let for_anything = matches!(self.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
+        self.timed_out() && for_anything && self.connection == NONE && self.waker == NONE
     }
 
     /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.

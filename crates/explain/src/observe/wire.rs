@@ -234,7 +234,7 @@ impl Said {
 }
 
 /// Which end's series a counter or mark belongs to; both, where its object does not say.
-fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
+pub(super) fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
     let object = cast.objects.get(object);
     let Some(thing) = cast.things.get(object as usize) else { return (NONE, [false; 2]) };
     let ends = thing.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);

@@ -23,10 +23,10 @@ impl Walk<'_, '_> {
         } else {
             under_way(send.size_bytes, blocked.span.bytes())
         };
-        let (connection, by) = (blocked.span.connection, self.cast.actors[sender as usize].end);
+        let (connection, by) = (blocked.span.connection, blocked.span.side.other());
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
         if self.stood_still(&blocked, sender, &way) {
-            self.charge_thread(Activity::Think, What::Still(blocked.span.kind), NONE, from);
+            self.charge_still(blocked.span.kind, from);
         } else {
             let cause = self.wire.cause(&way);
             self.charge_wire(cause, sender, false, from);
@@ -61,7 +61,7 @@ impl Walk<'_, '_> {
         if receive.connection == NONE {
             return Ok(None);
         }
-        let other = 1 - self.end as usize;
+        let other = receive.side.other() as usize;
         let awaited = (receive.offset_bytes != ABSENT).then(|| receive.offset_bytes.saturating_add(receive.bytes().max(1) - 1));
         loop {
             let traffic = &self.feed.traffic[receive.connection as usize][other];
@@ -80,9 +80,11 @@ impl Walk<'_, '_> {
 
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
-        let (connection, other) = (blocked.span.connection as usize, 1 - self.end as usize);
-        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at));
-        let peer = peer.or_else(|| self.feed.parties.get(connection).and_then(|p| p[other].first().copied()));
+        let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);
+        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at)).filter(|&peer| !self.is_outside_its_life(peer));
+        let parties = self.feed.parties.get(connection).map(|p| &p[other]);
+        let alive = parties.and_then(|p| p.iter().copied().find(|&peer| !self.is_outside_its_life(peer)));
+        let peer = peer.or(alive).or_else(|| parties.and_then(|p| p.first().copied()));
         let Some(peer) = peer else {
             if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
                 self.feed.read(self.cast, self.at, self.observer)?;
@@ -103,10 +105,10 @@ impl Walk<'_, '_> {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            if connects && self.end != End::Server && !self.has_begun(peer)? {
+            if connects && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
-                let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes: 0, sent: None };
+                let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
                 let cause = self.wire.cause(&way);
                 self.charge_wire(cause, peer, true, from);
                 return Ok(());
@@ -115,7 +117,7 @@ impl Walk<'_, '_> {
         };
         let passed = self.feed.lanes[peer as usize].passed;
         if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE {
-            theirs.connection = passed.wait.1;
+            theirs = self.on_connection(theirs, passed.wait.1);
         }
         let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
         if !on_connection {
@@ -128,19 +130,19 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let from = theirs.start.max(blocked.span.start).max(self.start).min(self.at - 1);
-        let peer_end = self.cast.actors[peer as usize].end;
+        let (own_side, peer_side) = (blocked.span.side, blocked.span.side.other());
         let they_send = rule(theirs.kind) == Rule::Send;
         // Of two that wait for bytes, the one that came later has sent something before.
         let sending = blocked.for_room || !they_send && theirs.start <= blocked.span.start;
         let bytes = under_way(theirs.bytes(), blocked.span.bytes());
         let bytes = if bytes == 0 && (blocked.for_room || they_send) { MANY_BYTES } else { bytes };
-        let sender = if sending { self.end } else { peer_end };
+        let sender = if sending { own_side } else { peer_side };
         let way = Transit { connection, sender, start: from, end: self.at, bytes, sent: None };
         if self.stood_still(&blocked, peer, &way) {
-            if self.end != End::Server && peer_end == End::Server {
+            if own_side == End::Client {
                 self.jump(peer);
             }
-            self.charge_thread(Activity::Think, What::Still(theirs.kind), NONE, from);
+            self.charge_still(theirs.kind, from);
         } else {
             let cause = self.wire.cause(&way);
             self.charge_wire(cause, peer, blocked.for_room, from);
@@ -150,10 +152,15 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    /// The same span, of this connection.
+    pub(super) fn on_connection(&self, span: LiveSpan, connection: u32) -> LiveSpan {
+        LiveSpan { connection, side: self.feed.side_of(self.cast, span.track, connection), ..span }
+    }
+
     fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Result<(), ExplainError> {
         if self.circling() {
             let from = self.piece_start(&blocked.span);
-            let sender = if blocked.for_room { self.end } else { self.cast.actors[peer as usize].end };
+            let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
             let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
             self.charge_wire(cause, peer, blocked.for_room, from);
@@ -179,8 +186,8 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
-        let way = Transit { connection, sender: self.end, start: from, end: self.at, bytes, sent: None };
-        let own = self.feed.traffic.get(connection as usize).and_then(|t| t[self.end as usize].latest_send(self.at, from, 0));
+        let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
+        let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
         // Who sent just before it began to wait has asked for something.
         const JUST_NS: i64 = 1_000_000;
         let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
@@ -188,18 +195,18 @@ impl Walk<'_, '_> {
             self.charge_wire(cause, NONE, blocked.for_room, from);
             return Ok(());
         }
-        if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, self.end).filter(|_| asked && self.at == span.end)
+        if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
             && self.at - from > round_trip_ns
         {
             let until = self.at - round_trip_ns;
             self.charge_wire(Cause::NetworkLatency, NONE, false, until);
         }
-        let cause = match self.end {
+        let cause = match span.side {
             End::Client => Cause::ServerUnknown,
             End::Server if connection != NONE => Cause::ClientThink,
             End::Server => Cause::Unknown,
         };
-        self.unrecorded.get_or_insert((self.end, connection));
+        self.unrecorded.get_or_insert((span.side, connection));
         let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;

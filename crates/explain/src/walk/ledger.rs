@@ -3,7 +3,7 @@
 //! neither a picture nor the cause of a gap can tell.
 
 use crate::cause::{Activity, Cause, End};
-use crate::observe::cast::Cast;
+use crate::observe::cast::{Cast, Thing};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use std::collections::HashMap;
@@ -47,6 +47,11 @@ pub(crate) enum Place {
         /// The connection, or [`NONE`].
         connection: u32,
     },
+    /// A thread that was not recorded then, or not at all.
+    Unseen {
+        /// Its label.
+        label: u32,
+    },
     /// A lock that a thread (a track, no label) holds.
     Held {
         /// The label of those who wait for it.
@@ -80,12 +85,16 @@ pub(crate) struct Entry {
     pub cause: Cause,
     /// The place.
     pub place: Place,
+    /// Whether a rule inferred it: the recording does not say it.
+    pub inferred: bool,
     /// The intervals charged.
     pub runs: Lengths,
     /// How much of it lay on some thread, and not on the wire.
     pub on_thread: bool,
     /// Of a run queue: the labels of those who held the processor, and for how long.
     pub holders: Vec<(u32, u64)>,
+    /// The labels of threads of the same process that waited for this one directly (a lock that it had, a queue that it filled), and for how long.
+    pub waiters: Vec<(u32, u64)>,
 }
 
 /// A stretch of the path.
@@ -128,8 +137,10 @@ const EXACT_RUNS: usize = 1 << 18;
 pub(crate) struct Ledger {
     /// The entries, in order of first charge.
     pub entries: Vec<Entry>,
-    index: HashMap<(Cause, Place), u32>,
-    last: Option<((Cause, Place), u32)>,
+    /// Whether what is charged now rests on a rule that infers what the recording does not say.
+    pub inferred: bool,
+    index: HashMap<(Cause, Place, bool), u32>,
+    last: Option<((Cause, Place, bool), u32)>,
     /// The path, latest first.
     pub path: Vec<Run>,
     /// How often it left the client.
@@ -145,6 +156,8 @@ pub(crate) struct Ledger {
     labels: Vec<u32>,
     /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
     queues: Vec<u32>,
+    /// By object: whether a wait on it is named by it.
+    waited_on: Vec<bool>,
 }
 
 impl Ledger {
@@ -170,6 +183,8 @@ impl Ledger {
             step_ns: 0,
             labels,
             queues,
+            waited_on: cast.things.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect(),
+            inferred: false,
         }
     }
 
@@ -181,6 +196,8 @@ impl Ledger {
         };
         let object = match what {
             What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
+            // A quota's control group; a pipe, a terminal.
+            What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
             _ => NONE,
         };
         Place::Thread { label, what, object }
@@ -207,31 +224,42 @@ impl Ledger {
     }
 
     fn entry(&mut self, cause: Cause, place: Place) -> u32 {
-        if let Some((key, entry)) = self.last
-            && key == (cause, place)
+        let key = (cause, place, self.inferred);
+        if let Some((last, entry)) = self.last
+            && last == key
         {
             return entry;
         }
         let next = self.entries.len() as u32;
-        let entry = *self.index.entry((cause, place)).or_insert(next);
+        let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
             let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
-            self.entries.push(Entry { cause, place, runs: Lengths::default(), on_thread, holders: Vec::new() });
+            self.entries.push(Entry {
+                cause,
+                place,
+                inferred: self.inferred,
+                runs: Lengths::default(),
+                on_thread,
+                holders: Vec::new(),
+                waiters: Vec::new(),
+            });
         }
-        self.last = Some(((cause, place), entry));
+        self.last = Some((key, entry));
         entry
     }
 
     /// Remembers who held the processor during what was charged last.
     pub(crate) fn note_holder(&mut self, holder: u32, ns: i64) {
-        const KEPT: usize = 32;
-        let (label, ns) = (self.label(holder), u64::try_from(ns).unwrap_or(0));
+        let label = self.label(holder);
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
-        match entry.holders.iter().position(|(l, _)| *l == label) {
-            Some(known) => entry.holders[known].1 += ns,
-            None if entry.holders.len() < KEPT => entry.holders.push((label, ns)),
-            None => {}
-        }
+        add(&mut entry.holders, label, ns);
+    }
+
+    /// Remembers which thread of its process waited directly for what was charged last.
+    pub(crate) fn note_waiter(&mut self, waiter: u32, ns: i64) {
+        let label = self.label(waiter);
+        let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
+        add(&mut entry.waiters, label, ns);
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
@@ -272,6 +300,8 @@ impl Ledger {
         match place {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
+            Place::Unseen { label } if serves(label) => Whereabouts::Server,
+            Place::Unseen { .. } => Whereabouts::Client,
             Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk
@@ -295,8 +325,9 @@ impl Ledger {
                     What::Running(SpanKind::FileWrite) if is_mount(cast, label) => format!("{who}: answering the kernel"),
                     What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
-                    What::Runnable => queue_name(cast, label),
+                    What::Runnable => queue_name(cast, label, object),
                     What::Blocked(SpanKind::WaitTimer) if is_mount(cast, label) => format!("{who}: waiting for requests"),
+                    What::Blocked(_) if let Some(on) = cast.things.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
                     What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
                     What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),
@@ -306,6 +337,7 @@ impl Ledger {
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
             Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
+            Place::Unseen { label } => unseen_name(cast, label),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
                 let client = cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(cast, waiter))
@@ -315,6 +347,17 @@ impl Ledger {
                 format!("{}: a lock that {} holds while it {doing}", thread_name(cast, waiter), thread_name(cast, holder))
             }
         }
+    }
+}
+
+/// Adds time to a label's, of a few labels.
+fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
+    const KEPT: usize = 32;
+    let ns = u64::try_from(ns).unwrap_or(0);
+    match times.iter().position(|(l, _)| *l == label) {
+        Some(known) => times[known].1 += ns,
+        None if times.len() < KEPT => times.push((label, ns)),
+        None => {}
     }
 }
 
@@ -372,6 +415,19 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
     }
 }
 
+/// What a wait was on that is neither a file nor a connection, in words.
+fn waited_on(thing: &Thing) -> Option<String> {
+    let name = &thing.name;
+    Some(match thing.kind {
+        ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
+        ObjectKind::Pipe => format!("waiting at {name}"),
+        ObjectKind::Socket => format!("waiting for an answer at {name}"),
+        ObjectKind::Lock => format!("waiting for {name}"),
+        ObjectKind::Process => format!("waiting for {name} to end"),
+        _ => return None,
+    })
+}
+
 /// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
 fn served_by(label: &str) -> Option<&str> {
     label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
@@ -387,8 +443,20 @@ fn far_end_name(cast: &Cast, seen_by: u32, connection: u32) -> String {
     }
 }
 
-/// The processors that an actor's end queues for.
-fn queue_name(cast: &Cast, actor: u32) -> String {
+/// Who was not recorded, by name and process.
+fn unseen_name(cast: &Cast, actor: u32) -> String {
+    match cast.actors.get(actor as usize) {
+        Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
+        Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
+        _ => format!("{}, before it was recorded", thread_name(cast, actor)),
+    }
+}
+
+/// The processors that an actor's end queues for, or the control group whose quota holds it back.
+fn queue_name(cast: &Cast, actor: u32, group: u32) -> String {
+    if let Some(group) = cast.things.get(group as usize) {
+        return format!("the processor quota of cgroup {}", group.name);
+    }
     let machine = cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize));
     match machine {
         Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),

@@ -11,16 +11,19 @@
 mod connections;
 mod handed;
 pub(crate) mod ledger;
+mod lives;
 mod pool;
 mod ranks;
 pub(crate) mod rules;
 mod threads;
+mod timeouts;
 
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
 use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
+use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::wire::WireFacts;
 use ledger::{Ledger, Place, What};
@@ -37,6 +40,8 @@ pub(crate) struct Walk<'a, 'o> {
     /// What has been charged.
     pub ledger: Ledger,
     wire: WireFacts,
+    /// When each thread lived, as far as the recording says.
+    lives: Vec<Life>,
     observer: &'o mut dyn Observer,
     start: i64,
     track: u32,
@@ -44,8 +49,12 @@ pub(crate) struct Walk<'a, 'o> {
     end: End,
     at: i64,
     jumps: usize,
+    /// Down to which instant the walk is where it is because a rule inferred what the recording does not say.
+    inferred_floor: i64,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
+    /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
+    through: Option<(u32, u32, i64)>,
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
     handed: Option<handed::Handed>,
     clients: handed::Clients,
@@ -61,6 +70,14 @@ pub(crate) struct Walk<'a, 'o> {
     pub unrecorded_ranks: BTreeMap<String, i64>,
     /// By track: the MPI call that ended what it looked for in vain before.
     looked_for: HashMap<u32, LiveSpan>,
+}
+
+/// What the small tables say before the walk begins.
+pub(crate) struct Facts {
+    /// What TCP said.
+    pub wire: WireFacts,
+    /// When threads lived, by actor.
+    pub lives: Vec<Life>,
 }
 
 /// A thread's blocked interval that is to be followed elsewhere.
@@ -87,7 +104,8 @@ struct Held {
 
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, wire: WireFacts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+        let Facts { wire, lives } = facts;
         let ledger = Ledger::new(cast, end - start);
         let track = cast.main;
         let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
@@ -98,12 +116,15 @@ impl<'a, 'o> Walk<'a, 'o> {
             feed,
             ledger,
             wire,
+            lives,
             observer,
             start,
             track,
             at: end,
             jumps: 0,
+            inferred_floor: i64::MAX,
             held: None,
+            through: None,
             handed: None,
             clients: handed::Clients::default(),
             came_from: HashMap::new(),
@@ -154,11 +175,18 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn step(&mut self) -> Result<(), ExplainError> {
         self.ensure(self.at)?;
         self.settle(self.track);
+        if self.at <= self.inferred_floor {
+            self.inferred_floor = i64::MAX;
+        }
+        self.ledger.inferred = self.inferred_floor != i64::MAX;
         if self.held.is_some_and(|h| self.at <= h.since) && self.back_from_lock() {
             return Ok(());
         }
         if self.back_from_handing() {
             return Ok(());
+        }
+        if self.is_outside_its_life(self.track) {
+            return self.outside_life();
         }
         let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
@@ -244,6 +272,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.held.is_some_and(|h| h.holder != track) {
             self.held = None;
         }
+        if self.through.is_some_and(|(_, waited_for, _)| waited_for != track) {
+            self.through = None;
+        }
         self.track = track;
     }
 
@@ -264,14 +295,26 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.cast.device_things.get(&device).copied().unwrap_or(NONE)
     }
 
+    /// What is charged from here down to `since` rests on an inference.
+    fn infer(&mut self, since: i64) {
+        self.inferred_floor = self.inferred_floor.min(since);
+        self.ledger.inferred = true;
+    }
+
     // ---- charging
 
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
         let place = self.ledger.thread_place(self.track, what, object);
         let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
         let floor = self.handed_since().map_or(floor, |since| since.max(floor));
-        let from = from.max(floor).min(self.at);
+        let from = self.within_life(from.max(floor)).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
+        if let Some((waiter, _, since)) = self.through
+            && self.at > since
+            && from < self.at
+        {
+            self.ledger.note_waiter(waiter, self.at - from.max(since));
+        }
         self.at = from;
     }
 
@@ -357,7 +400,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
         }
@@ -419,10 +462,20 @@ impl<'a, 'o> Walk<'a, 'o> {
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
         if self.at - from > most.saturating_add(STILL_NS as i64) {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, from);
         }
+    }
+
+    /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
+    /// stops are told by spans of their own, it is not known what that was.
+    fn charge_still(&mut self, kind: SpanKind, from: i64) {
+        if self.cast.wakers_inferred {
+            return self.charge_thread_as(Cause::Unknown, What::Blocked(kind), NONE, from);
+        }
+        self.infer(from);
+        self.charge_thread(Activity::Think, What::Still(kind), NONE, from);
     }
 
     /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
@@ -435,7 +488,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         if recording {
             self.charge_thread_as(Cause::Recorder, What::Runnable, NONE, from);
         } else {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+            // By other threads, or by the quota of a control group.
+            self.charge_thread(Activity::Runqueue, What::Runnable, span.object, from);
         }
         if span.waker != NONE {
             self.ledger.note_holder(span.waker, length);

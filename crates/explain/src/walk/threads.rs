@@ -1,7 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
-use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
+use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
@@ -22,6 +22,7 @@ impl Walk<'_, '_> {
         if let Some(waiting) = self.untold_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
+            self.infer(from);
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
         self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
@@ -87,23 +88,28 @@ impl Walk<'_, '_> {
 
     /// What a server's thread that was not there yet would have waited for: bytes over the connection it then served.
     fn first_wait(&self) -> Option<LiveSpan> {
-        if self.actor().end == End::Server { self.awaits(self.start) } else { None }
+        self.awaits(self.start).filter(|waiting| waiting.side == End::Server)
     }
 
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
         const LONG_NS: i64 = 200_000;
-        if self.actor().end != End::Server || !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+        if !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
             return None;
         }
-        self.awaits(from)
+        self.awaits(from).filter(|waiting| waiting.side == End::Server)
+    }
+
+    /// Over which connection, and on which side of it, this thread took part in: one that it was called on before one that it called on.
+    fn served(&self) -> Option<(u32, End)> {
+        let on = |side: End| self.feed.parties.iter().position(|p| p[side as usize].contains(&self.track)).map(|c| (c as u32, side));
+        on(End::Server).or_else(|| on(End::Client))
     }
 
     /// This thread's wait until the walk's instant for bytes over the connection it took part in, if there is one.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
-        let end = self.actor().end as usize;
-        let connection = self.feed.parties.iter().position(|p| p[end].contains(&self.track))?;
+        let (connection, side) = self.served()?;
         Some(LiveSpan {
             start: from,
             end: self.at,
@@ -116,7 +122,8 @@ impl Walk<'_, '_> {
             size_bytes: ABSENT,
             track: self.track,
             object: NONE,
-            connection: connection as u32,
+            connection,
+            side,
             waker: NONE,
             device: NONE,
             result: 0,
@@ -129,10 +136,10 @@ impl Walk<'_, '_> {
     /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
     /// own thread.
     pub(super) fn starter(&self) -> u32 {
-        let end = self.actor().end as usize;
-        let other_end = self.feed.parties.iter().find(|p| p[end].contains(&self.track)).and_then(|p| p[1 - end].first());
-        match other_end {
-            Some(&peer) if end == End::Server as usize => peer,
+        let caller = self.served().filter(|(_, side)| *side == End::Server);
+        let caller = caller.and_then(|(connection, side)| self.feed.parties[connection as usize][side.other() as usize].first());
+        match caller {
+            Some(&peer) => peer,
             _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.cast.main),
         }
     }
@@ -158,9 +165,18 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        if self.paused(&span, &passed)? {
-            self.charge_thread(Activity::Think, What::Blocked(span.kind), NONE, earliest);
-            return Ok(());
+        let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
+        if span.may_be_in_vain() && !datagram {
+            let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                // Or a lock that a thread which ran meanwhile had, and gave back just then.
+                if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
+                    self.infer(earliest);
+                }
+                self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
+                return Ok(());
+            };
+            self.infer(span.start);
+            span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
             // Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was
@@ -171,13 +187,17 @@ impl Walk<'_, '_> {
             let spoke = [Some(passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
             let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
             if let Some((connection, offset_bytes)) = next {
-                (span.kind, span.connection, span.offset_bytes) = (SpanKind::WaitNetwork, connection, offset_bytes);
+                self.infer(span.start);
+                span = self.on_connection(span, connection);
+                (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
             }
         }
-        if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
+        // (A packet that took nobody any further than to the next wait was a datagram.)
+        let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
+        if span.kind == SpanKind::WaitNetwork && span.connection == NONE && !datagram {
             // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
             let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
-            span.connection = if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 };
+            span = self.on_connection(span, if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 });
             span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
         }
         if span.offset_bytes == ABSENT && span.ending_seen() && passed.receive.1 == span.connection && passed.receive.0 <= passed.wait.0 {
@@ -196,20 +216,6 @@ impl Walk<'_, '_> {
                 if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
             }
         }
-    }
-
-    /// Whether a poll that a timer ended was a pause of the thread's own choice, and no look in vain: it then sent, or took bytes that
-    /// had been sent before it began.
-    fn paused(&mut self, span: &LiveSpan, passed: &crate::observe::feed::Passed) -> Result<bool, ExplainError> {
-        if span.kind != SpanKind::WaitNetwork || !span.timed_out() {
-            return Ok(false);
-        }
-        let next = passed.receive.0.min(passed.send.0);
-        if next > passed.wait.0 || passed.send.0 < passed.receive.0 {
-            return Ok(next <= passed.wait.0);
-        }
-        let taken = LiveSpan { connection: passed.receive.1, offset_bytes: passed.receive.2, size_bytes: 1, ..*span };
-        Ok(self.find_send(&taken)?.is_some_and(|send| send.end <= span.start))
     }
 
     /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
@@ -232,6 +238,7 @@ impl Walk<'_, '_> {
         let Some(actor) = self.cast.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
         match actor.role {
             Role::Client | Role::Server | Role::Recorder => true,
+            Role::Kernel if self.is_before_its_life(track) => false,
             Role::Kernel => {
                 let lane = &self.feed.lanes[track as usize];
                 !lane.open.is_empty() || !lane.ahead.is_empty()
@@ -240,12 +247,32 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether an object is a lock on a file: its holder works for itself, not for who waits.
+    fn is_file_lock(&self, object: u32) -> bool {
+        self.cast.things.get(object as usize).is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("flock "))
+    }
+
+    /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
+    fn is_stranger(&self, waker: u32) -> bool {
+        let user = |a: &crate::observe::cast::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
+        self.cast.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
+    }
+
     /// Blocked on another thread: to whoever ended the wait, when it did. What ended by a timer was looked for in vain, and is
     /// waited for by whoever ended the next wait.
     pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let span = blocked.span;
-        let in_vain = span.timed_out() && span.waker == NONE;
-        let waker = if in_vain { self.lane().passed.wait.2 } else { span.waker };
+        let (in_vain, waker) = (span.timed_out(), span.waker);
+        if self.is_stranger(waker) {
+            let from = self.piece_start(&span);
+            if self.is_file_lock(span.object) {
+                // Whatever its holder did: the lock is what was waited for.
+                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            } else {
+                self.charge_unseen(waker, from);
+            }
+            return Ok(());
+        }
         if !self.is_walkable(waker) || self.circling() {
             if span.ending_seen() && self.end == End::Server && self.circling() && !self.jumps.is_multiple_of(8) {
                 // Threads of a pool that only woke each other: they wait for whoever they serve.
@@ -259,27 +286,16 @@ impl Walk<'_, '_> {
                 // Nobody ended it while the recording lasted: no client had anything for it to do.
                 let served = self.lane().passed.send.1;
                 let connection = if served == NONE { self.last_served() } else { served };
-                return self.far_end_unknown(&Blocked { span: LiveSpan { connection, ..span }, ..blocked });
+                return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), ..blocked });
             }
-            let from = self.piece_start(&span);
-            if waker == NONE && rule(span.kind) == Rule::Thread && self.cast.looked_at {
-                // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-                self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), NONE, from);
-                return Ok(());
-            }
-            let activity = match rule(span.kind) {
-                _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
-                Rule::Work { blocked, .. } => blocked,
-                _ => Activity::Lock,
-            };
-            self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
+            self.ended_by_nobody_known(&span, in_vain);
             return Ok(());
         }
         self.settle(waker);
         let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, woken_at);
+            self.charge_still(span.kind, woken_at);
         } else {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
@@ -289,9 +305,45 @@ impl Walk<'_, '_> {
             self.came_from.insert(waker, waiter);
         }
         self.jump(waker);
+        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[waker as usize]);
+        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, waker, span.start));
         self.hold(waiter, waker, &span);
         self.note_handing(waiter, waker, &span);
         Ok(())
+    }
+
+    /// A wait of which it is not known which thread ended it: what it was on tells, where that is known.
+    fn ended_by_nobody_known(&mut self, span: &LiveSpan, in_vain: bool) {
+        let from = self.piece_start(span);
+        let kind = self.cast.things.get(span.object as usize).map(|thing| thing.kind);
+        let what = What::Blocked(span.kind);
+        let by_thread = rule(span.kind) == Rule::Thread;
+        match kind {
+            // Somebody types, or does not.
+            Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
+            // No answer came to a datagram, or by somebody of whom nothing is known.
+            Some(ObjectKind::Socket) => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
+                self.charge_thread_as(Cause::ServerUnknown, what, span.object, from);
+            }
+            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
+            // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
+            _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
+            _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
+            _ => {
+                let activity = match rule(span.kind) {
+                    _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
+                    Rule::Work { blocked, .. } => blocked,
+                    _ => Activity::Lock,
+                };
+                self.charge_thread(activity, what, span.object, from);
+            }
+        }
     }
 
     /// Whether this is a server's thread, and nothing was recorded of any client.

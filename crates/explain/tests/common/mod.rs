@@ -82,6 +82,26 @@ impl Tale {
         (client, self.object(ObjectKind::Connection, name, &[("end", "server")]))
     }
 
+    fn mark(&mut self, track: TrackId, kind: MarkKind, at_us: u64, value: Option<i64>) {
+        let at = Time::from_monotonic_ns((at_us * US) as i64);
+        self.events.push(Event::Mark(Mark { track, kind, at, object: None, value }));
+    }
+
+    /// A thread is made by another.
+    pub fn made(&mut self, track: TrackId, at_us: u64, by: TrackId) {
+        self.mark(track, MarkKind::ThreadStart, at_us, Some(by.number() as i64));
+    }
+
+    /// A thread is recorded from here on.
+    pub fn seen(&mut self, track: TrackId, at_us: u64) {
+        self.mark(track, MarkKind::ThreadSeen, at_us, None);
+    }
+
+    /// A thread ends.
+    pub fn ended(&mut self, track: TrackId, at_us: u64) {
+        self.mark(track, MarkKind::ThreadExit, at_us, None);
+    }
+
     /// A value of one of TCP's counters.
     pub fn counter(&mut self, of: ObjectId, name: CounterName, at_us: u64, value: i64) {
         let at = Time::from_monotonic_ns((at_us * US) as i64);

@@ -2,6 +2,7 @@
 
 use super::drain::{Reader, settings};
 use super::load::Programs;
+use super::raw::Settings;
 use super::ring::{Ending, Ring, Woken};
 use super::tracepoints::Tracepoints;
 use super::{probe, raw};
@@ -16,6 +17,11 @@ use thalweg_trace::{HostId, IdSpace, Memory, Role};
 /// The most instructions that the verifier may look at for one program, and for all of the tier `lean`.
 const MOST_VERIFIED: u32 = 12_000;
 const MOST_VERIFIED_IN_ALL: u32 = 50_000;
+
+/// As a recording of a command that follows whoever its path reaches: everything is switched on.
+fn all_on(calls: bool, ring_bytes: u32) -> Settings {
+    Settings { follow: 1, command_pid: std::process::id(), ..settings(calls, ring_bytes) }
+}
 
 /// One at a time: what one does would wake the other's reader.
 fn alone() -> Option<(MutexGuard<'static, ()>, Tracepoints)> {
@@ -49,7 +55,7 @@ impl Drop for Sleeper {
 fn no_program_is_verified_over_and_over() {
     let Some((_alone, tracepoints)) = alone() else { return };
     for calls in [false, true] {
-        let programs = Programs::load(&settings(calls, 1 << 20), &tracepoints, 1 << 20).expect("loaded");
+        let programs = Programs::load(&all_on(calls, 1 << 20), &tracepoints, 1 << 20).expect("loaded");
         let verified = programs.verified();
         assert!(verified.len() > 15, "{verified:?}");
         for (name, instructions) in &verified {
@@ -101,6 +107,7 @@ fn the_reader_of_an_idle_recording_sleeps() {
         others: vec![WatchedProcess { pid: sleeper.0.id(), role: Role::Client }],
         names: BTreeMap::new(),
         tier: Tier::Lean,
+        follow: false,
         host: HostId(0),
         space: IdSpace(1),
         drain: Duration::from_millis(10),

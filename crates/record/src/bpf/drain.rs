@@ -3,6 +3,7 @@
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
+use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
 use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
@@ -91,6 +92,7 @@ struct Work {
     both: Rc<RefCell<Both>>,
     ring: Ring,
     snapshots: Snapshots,
+    peers: Peers,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
@@ -118,13 +120,16 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
-/// What the programs are told before they are verified.
+/// What the programs are told before they are verified; nobody is followed.
 pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
     Settings {
         trace_calls: calls.into(),
         tcp_gap_ns: TCP_GAP_NS,
         merge_ns: MERGE_NS,
+        follow: 0,
+        command_pid: 0,
         wake_shift: ring::wake_shift(ring_bytes),
+        call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
         call_flags: Calls::default().all_flags(),
     }
 }
@@ -149,7 +154,9 @@ impl Work {
         // By its number a thread alone is meant, not its process.
         let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
-        let mut programs = Programs::load(&settings(calls, ring_bytes), tracepoints, ring_bytes)?;
+        let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
+        let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
+        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
@@ -165,6 +172,10 @@ impl Work {
             }
         }
         programs.walk("seed")?;
+        let mut peers = Peers::default();
+        if watched.follow && command_pid != 0 {
+            peers.begin(&programs)?;
+        }
         let track = translator.output.track_id();
         translator.output.track(
             track,
@@ -177,7 +188,8 @@ impl Work {
         let ring = open_ring(&programs, ending, &both, &watched.sink)?;
         let _ = ready.send(());
         let (began, counted, pause) = (Instant::now(), Duration::ZERO, watched.drain);
-        Ok(Work { watched, programs, both, ring, snapshots: Snapshots::default(), quotas, track, lost: 0, pause, began, counted })
+        let snapshots = Snapshots::default();
+        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, began, counted })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
@@ -193,6 +205,9 @@ impl Work {
             let mut more = self.drain()?;
             while ending && more {
                 more = self.drain()?;
+            }
+            if ending {
+                self.both.borrow_mut().translator.end();
             }
             let now = Instant::now();
             if ending || now - looked >= self.look_every() {
@@ -248,6 +263,10 @@ impl Work {
             self.programs.watch_disk(disk);
         }
         self.snapshots.fresh(translator, system);
+        let reached = std::mem::take(&mut translator.threads.reached);
+        if self.watched.follow {
+            self.peers.round(&self.programs, reached)?;
+        }
         Ok(more)
     }
 
@@ -303,6 +322,7 @@ impl Work {
             say(&format!("class.{number}"), (*name).to_owned());
         }
         let mut not_seen = Vec::new();
+        not_seen.extend(not_followed(&self.programs.control()));
         if !self.programs.missing.is_empty() {
             not_seen.push(format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
         }

@@ -1,6 +1,6 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
-use super::raw::Settings;
+use super::raw::{Control, Settings};
 use super::tracepoints::Tracepoints;
 use crate::RecordError;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
@@ -162,7 +162,13 @@ impl Programs {
         self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"))
     }
 
-    /// A process is to be watched: `role` as in `raw::ROLE_*`. Takes effect with [`Programs::walk`] of `seed`.
+    /// The programs' variables.
+    pub(crate) fn control(&self) -> Control {
+        let value = self.variables().and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        value.and_then(|bytes| Control::parse(&bytes)).unwrap_or_default()
+    }
+
+    /// A process is to be watched: `role` as in `raw::ROLE_*`, and above its low byte over how many threads it was reached. Takes effect with [`Programs::walk`] of `seed`.
     pub(crate) fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
         let map = self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of whom to watch".to_owned()))?;
         map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed("cannot say whom to watch"))

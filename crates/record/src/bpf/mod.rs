@@ -10,10 +10,12 @@
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it;
+//! - [`peers`]: who else is recorded;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 mod drain;
 mod load;
+mod peers;
 mod probe;
 mod raw;
 mod ring;

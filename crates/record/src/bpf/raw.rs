@@ -36,7 +36,8 @@ plain! {
         read_bytes: u64, write_bytes: u64, read_calls: u64, write_calls: u64,
         net_read_bytes: u64, net_write_bytes: u64, net_read_calls: u64, net_write_calls: u64,
     }
-    Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16] }
+    Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16],
+        depth: u32, pad: u32 }
     Off {
         head: Head, run_ns: u64, out_ns: u64, wake_ns: u64, call: i32, flags: u32, state: u32, waker: u32, context: u32,
         wake_device: u32, wake_connection: u64, polled_connection: u64, holder: u32, stop_signal: u32, argument: u64,
@@ -50,15 +51,17 @@ plain! {
         state: u32, local: [u8; 16], remote: [u8; 16], pad: u64,
     }
     Tcp {
-        head: Head, connection: u64, sent_bytes: u64, received_bytes: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
+        head: Head, connection: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
         min_rtt_us: u32, in_flight_bytes: u32, peer_window_bytes: u32, send_buffer_bytes: u32, unsent_bytes: u32,
         unread_bytes: u32, busy_jiffies: u32, rwnd_limited_jiffies: u32, sndbuf_limited_jiffies: u32, state: u32,
     }
-    TcpMark { head: Head, connection: u64, what: u32, bytes: u32 }
+    TcpMark { head: Head, connection: u64, what: u32, value: u32 }
+    Wire { head: Head, connection: u64, from_ns: u64, from_bytes: u64, bytes: u64, left_ns: u64, direction: u32, pad: u32 }
     Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
         blocked: u32, pad: u32, file: [FdObject; 2],
@@ -72,19 +75,36 @@ pub(crate) struct Settings {
     pub trace_calls: u32,
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
+    pub follow: u32,
+    pub command_pid: u32,
     pub wake_shift: u32,
+    pub call_sendto: i32,
     pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(16 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.wake_shift] {
+        let mut bytes = Vec::with_capacity(28 + 1024);
+        let call_sendto = self.call_sendto.cast_unsigned();
+        let (calls, merging, shift) = (self.trace_calls, self.merge_ns, self.wake_shift);
+        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
         bytes
+    }
+}
+
+plain! {
+    /// The programs' variables.
+    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32 }
+}
+
+impl Control {
+    /// As the kernel has them.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Control> {
+        read(bytes)
     }
 }
 
@@ -107,6 +127,7 @@ pub(crate) const OFF_OPEN: u32 = 16;
 pub(crate) const OFF_NEW: u32 = 32;
 pub(crate) const OFF_FAULT_FILE: u32 = 64;
 pub(crate) const OFF_EXITING: u32 = 128;
+pub(crate) const OFF_QUOTA: u32 = 2048;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
@@ -115,8 +136,11 @@ pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;
 
+pub(crate) const FAMILY_UNIX: u32 = 1;
+
 pub(crate) const MODE_KIND: u32 = 0xf000;
 pub(crate) const MODE_SOCKET: u32 = 0xc000;
+pub(crate) const MODE_FIFO: u32 = 0x1000;
 pub(crate) const MODE_FILE: u32 = 0x8000;
 pub(crate) const MODE_BLOCK: u32 = 0x6000;
 pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
@@ -126,6 +150,7 @@ pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
+pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
 /// What a socket is, in [`FdObject::device`].
 pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
@@ -141,12 +166,14 @@ pub(crate) enum Record<'a> {
     Connection(Connection),
     Tcp(Tcp),
     TcpMark(TcpMark),
+    Wire(Wire),
     Block(Block),
     Sample(Sample),
     Exit(Exit),
     /// With the parts of its path, last part first, each ended by a 0.
     File(FileHead, &'a [u8]),
     Call(Call),
+    Peer(Peer),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -174,6 +201,8 @@ impl Record<'_> {
                 Record::File(file, &path[..path.len().min(file.used as usize)])
             }
             11 => Record::Call(read(bytes)?),
+            12 => Record::Wire(read(bytes)?),
+            13 => Record::Peer(read(bytes)?),
             _ => return None,
         })
     }
@@ -210,10 +239,12 @@ mod tests {
             ("record_connection", size_of::<Connection>()),
             ("record_tcp", size_of::<Tcp>()),
             ("record_tcp_mark", size_of::<TcpMark>()),
+            ("record_wire", size_of::<Wire>()),
             ("record_block", size_of::<Block>()),
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),
             ("record_call", size_of::<Call>()),
+            ("record_peer", size_of::<Peer>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),

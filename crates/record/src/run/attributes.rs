@@ -85,6 +85,7 @@ pub(super) fn describe(
     };
     add("tier", Some(tier.to_owned()));
     add("realtime_ns", Some(realtime_ns().to_string()));
+    add("only", options.only.then(|| "true".to_owned()));
     add("notes", (!notes.is_empty()).then(|| notes.join("\n")));
     add("cgroup.cpu_quota", quota.map(|quota| quota.to_string()));
     add("signal", exit.and_then(|exit| if let Exit::Signal(signal) = exit { Some(signal.to_string()) } else { None }));

@@ -22,6 +22,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::{Mpi, MpiRecording};
 use crate::{RecordError, Tier, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
+pub(crate) use active::add;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use signals::Signals;
@@ -58,6 +59,8 @@ pub struct Options {
     pub also: Vec<String>,
     /// Also watch the mounts of stores that the command works in, and who serves them here.
     pub also_mounts: bool,
+    /// Record the command and what `also` names alone: nobody that they have to do with on this machine.
+    pub only: bool,
     /// Watch who listens on `ports`, as servers; without a command.
     pub server: bool,
     /// The ports of `server`.
@@ -91,6 +94,7 @@ impl Options {
             command,
             also: Vec::new(),
             also_mounts: true,
+            only: false,
             server: false,
             ports: Vec::new(),
             tier: Tier::default(),
@@ -217,6 +221,7 @@ impl Session {
         let pidfds = others.processes.iter().filter_map(|process| pidfd(process.pid)).collect();
         let watched = Watched {
             command: held.as_ref().map(|held| WatchedProcess { pid: held.pid(), role: Role::Client }),
+            follow: !options.only,
             names: others.names,
             others: others.processes,
             tier: options.tier,

@@ -5,8 +5,8 @@
 //! that spans go by without being remembered.
 
 use crate::{
-    Counter, CounterOf, Event, Host, HostId, Mark, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind, TraceError,
-    Track, TrackId, TrackKind,
+    Counter, CounterOf, Event, Host, HostId, Mark, MarkKind, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind,
+    TraceError, Track, TrackId, TrackKind,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -315,7 +315,10 @@ impl Pass {
 
     /// A mark with its new identifiers.
     pub(super) fn mark(&self, mark: Mark) -> Option<Mark> {
-        Some(Mark { track: self.track(mark.track)?, object: mark.object.and_then(|object| self.object(object)), ..mark })
+        // The value of a beginning is the track of who made the thread.
+        let maker = |value: i64| self.track(TrackId::new(u64::try_from(value).ok()?)?).and_then(|maker| i64::try_from(maker.number()).ok());
+        let value = if mark.kind == MarkKind::ThreadStart { mark.value.and_then(maker) } else { mark.value };
+        Some(Mark { track: self.track(mark.track)?, object: mark.object.and_then(|object| self.object(object)), value, ..mark })
     }
 
     /// Whose a counter is now.

@@ -22,11 +22,29 @@ pub(crate) enum Class {
     Softirq,
     Fault,
     Other,
+    Open,
+    Stat,
+    List,
+    Names,
 }
 
 impl Class {
     /// In the order of their numbers.
-    pub(crate) const NAMES: [&'static str; 9] = ["user", "read", "write", "send", "receive", "sync", "softirq", "fault", "other"];
+    pub(crate) const NAMES: [&'static str; 13] = [
+        "user",
+        "read",
+        "write",
+        "send",
+        "receive",
+        "sync",
+        "softirq",
+        "fault",
+        "other",
+        "metadata.open",
+        "metadata.stat",
+        "metadata.list",
+        "metadata.other",
+    ];
 }
 
 /// The kinds of work that have a price.

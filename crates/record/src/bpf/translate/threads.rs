@@ -7,7 +7,7 @@ use super::output::Output;
 use super::samples::{Piece, Prices, Told};
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use thalweg_trace::{Role, SpanId, SpanKind, TrackId, TrackKind};
+use thalweg_trace::{MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
 const MOST_DEAD: usize = 20_000;
@@ -46,6 +46,8 @@ pub(crate) struct Thread {
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
     exited: bool,
+    /// Its end has begun, at this instant, and was not told of.
+    ending_ns: Option<u64>,
     /// Sampled time of the run under way, by kind of work.
     pub sampled_ns: [u64; 4],
     /// What its work costs.
@@ -69,6 +71,21 @@ pub(crate) struct Threads {
     pub names: BTreeMap<u32, String>,
     /// Processes that are watched and not yet looked at.
     pub fresh: Vec<u32>,
+    /// Processes that were reached, of which nobody has looked yet what they are.
+    pub reached: Vec<Reached>,
+}
+
+/// A process that is recorded because a recorded thread has to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    /// Its number.
+    pub pid: u32,
+    /// Who made it.
+    pub parent: u32,
+    /// As the kernel told.
+    pub role: u32,
+    /// Over how many threads.
+    pub depth: u32,
 }
 
 fn role(number: u32) -> Role {
@@ -79,6 +96,11 @@ fn role(number: u32) -> Role {
         raw::ROLE_RECORDER => Role::Recorder,
         _ => Role::None,
     }
+}
+
+/// Whether intervals of threads with this role are told.
+fn is_recorded(role: u32) -> bool {
+    matches!(role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL)
 }
 
 impl Threads {
@@ -94,6 +116,31 @@ impl Threads {
         if matches!(told.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && told.tid == told.pid {
             self.fresh.push(told.pid);
         }
+        let known = self.known.get(&told.head.thread);
+        let is_new = known.is_none_or(|thread| !is_recorded(thread.role));
+        if told.depth != 0 && is_new {
+            let (pid, parent, role, depth) = (told.pid, told.parent_pid, told.role, told.depth);
+            self.reached.push(Reached { pid, parent, role, depth });
+        }
+        self.known_anew(told, name, output);
+        if is_new && is_recorded(told.role) {
+            self.begin(told, output);
+        }
+    }
+
+    /// From here on intervals of a thread are told.
+    fn begin(&mut self, told: &raw::Thread, output: &mut Output) {
+        let maker = self.track(told.parent, output);
+        let Some(track) = self.track(told.head.thread, output) else { return };
+        let (kind, value) = match maker {
+            Some(maker) => (MarkKind::ThreadStart, i64::try_from(maker.number()).ok()),
+            None => (MarkKind::ThreadSeen, None),
+        };
+        output.mark(track, kind, told.head.at_ns, None, value);
+        self.get(told.head.thread, output).run_ns = told.head.at_ns;
+    }
+
+    fn known_anew(&mut self, told: &raw::Thread, name: String, output: &mut Output) {
         if let Some(thread) = self.known.get_mut(&told.head.thread) {
             // A program begins: what the one before it read and wrote says nothing.
             if thread.name != name {
@@ -124,6 +171,7 @@ impl Threads {
             reads: None,
             writes: None,
             exited: false,
+            ending_ns: None,
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
@@ -150,6 +198,7 @@ impl Threads {
             reads: None,
             writes: None,
             exited: false,
+            ending_ns: None,
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
@@ -218,6 +267,11 @@ impl Threads {
         self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
     }
 
+    /// The process of a thread that was met.
+    pub(crate) fn process_of(&self, serial: u32) -> Option<u32> {
+        self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
+    }
+
     /// The track of the main thread of a process that was met.
     pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
         let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
@@ -230,8 +284,34 @@ impl Threads {
         self.known.len()
     }
 
+    /// Its end has begun; it may wait yet.
+    pub(crate) fn ending(&mut self, serial: u32, at_ns: u64) {
+        if let Some(thread) = self.known.get_mut(&serial) {
+            thread.ending_ns = Some(at_ns);
+        }
+    }
+
+    /// Its last instant was told of.
+    pub(crate) fn ended(&mut self, serial: u32, at_ns: u64, output: &mut Output) {
+        if let Some(track) = self.track(serial, output) {
+            output.mark(track, MarkKind::ThreadExit, at_ns, None, None);
+        }
+        self.exited(serial);
+    }
+
+    /// The recording ends: threads whose end had begun have ended where they were last seen.
+    pub(crate) fn end(&mut self, output: &mut Output) {
+        let mut last: Vec<(u64, TrackId)> = Vec::new();
+        for thread in self.known.values_mut().filter(|thread| !thread.exited) {
+            let ending_ns = thread.ending_ns.take();
+            last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns), thread.track)));
+        }
+        last.sort_unstable_by_key(|(at_ns, track)| (*at_ns, track.number()));
+        last.into_iter().for_each(|(at_ns, track)| output.mark(track, MarkKind::ThreadExit, at_ns, None, None));
+    }
+
     /// It has exited.
-    pub(crate) fn exited(&mut self, serial: u32) {
+    fn exited(&mut self, serial: u32) {
         self.dead.push_back(serial);
         if let Some(thread) = self.known.get_mut(&serial) {
             thread.pieces = Vec::new();
@@ -248,9 +328,9 @@ impl Threads {
 }
 
 impl Thread {
-    /// Whether intervals of it are told.
+    /// Whether its end is told.
     fn is_recorded(&self) -> bool {
-        matches!(self.role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL | raw::ROLE_RECORDER)
+        is_recorded(self.role) || self.role == raw::ROLE_RECORDER
     }
 
     /// What it was seen to read or write.

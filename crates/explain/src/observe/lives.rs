@@ -1,0 +1,81 @@
+//! When threads lived: made or first seen, and ended. Facts of the recording, where it has them; nothing is charged to a thread outside of
+//! its life.
+
+use crate::ExplainError;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use thalweg_trace::{MarkKind, Source};
+
+/// How what is recorded of a thread begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// It was made, by this track (or [`NONE`]).
+    Made(u32),
+    /// It was there before, and is recorded from then on.
+    Seen,
+}
+
+/// One thread's life, as far as the recording says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    /// Since when something is known of it, and how that began.
+    pub from: Option<(i64, Beginning)>,
+    /// When it ended.
+    pub until: Option<i64>,
+}
+
+impl Life {
+    /// Whether an instant lies before all that is known of it.
+    pub(crate) fn is_before(&self, at: i64) -> bool {
+        self.from.is_some_and(|(from, _)| at <= from)
+    }
+
+    /// Whether an instant lies after its end.
+    pub(crate) fn is_over(&self, at: i64) -> bool {
+        self.until.is_some_and(|until| at > until)
+    }
+
+    /// The earliest instant that can be charged to it.
+    pub(crate) fn floor(&self) -> i64 {
+        self.from.map_or(i64::MIN, |(from, _)| from)
+    }
+}
+
+/// Everybody's, by actor.
+pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Vec<Life>, ExplainError> {
+    let mut lives = vec![Life::default(); cast.actors.len()];
+    for mark in source.marks()? {
+        if !matches!(mark.kind, MarkKind::ThreadStart | MarkKind::ThreadExit | MarkKind::ThreadSeen) {
+            continue;
+        }
+        let Some(life) = lives.get_mut(cast.tracks.get(mark.track.number()) as usize) else { continue };
+        let at = mark.at.ns();
+        match mark.kind {
+            MarkKind::ThreadExit => life.until = Some(life.until.map_or(at, |until| until.max(at))),
+            MarkKind::ThreadStart => {
+                let by = mark.value.and_then(|track| u64::try_from(track).ok()).map_or(NONE, |track| cast.tracks.get(track));
+                life.from = Some((at, Beginning::Made(by)));
+            }
+            _ => life.from = life.from.or(Some((at, Beginning::Seen))),
+        }
+    }
+    note_reached(source.meta().start.ns(), &lives, cast);
+    Ok(lives)
+}
+
+/// Who was taken into the recording later was reached from who was in it, and so was whoever those made. The command's own process is not.
+fn note_reached(start: i64, lives: &[Life], cast: &mut Cast) {
+    let command = cast.actors.get(cast.main as usize).map(|main| (main.machine, main.pid));
+    let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].from.is_some()).collect();
+    order.sort_by_key(|&i| lives[i].from.map(|(at, _)| at));
+    for i in order {
+        let actor = &cast.actors[i];
+        let reached = match lives[i].from {
+            _ if Some((actor.machine, actor.pid)) == command => false,
+            Some((_, Beginning::Made(by))) => cast.actors.get(by as usize).is_some_and(|maker| maker.reached),
+            Some((at, Beginning::Seen)) => at > start,
+            None => false,
+        };
+        cast.actors[i].reached = reached;
+    }
+}

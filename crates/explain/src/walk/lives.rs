@@ -1,0 +1,57 @@
+//! Nothing is charged to a thread outside of its life. Before it, the walk goes to who made the thread; of one that was there before it was
+//! recorded, what it did earlier is not known.
+
+use super::*;
+use crate::observe::lives::Beginning;
+
+impl Walk<'_, '_> {
+    /// Whether an instant of the walk's lies before all that is known of a thread. The command's own is there from the start.
+    pub(super) fn is_before_its_life(&self, track: u32) -> bool {
+        track != self.cast.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at))
+    }
+
+    /// Whether nothing of a thread can be charged at the walk's instant, since it was not there, or nothing was recorded of it.
+    pub(super) fn is_outside_its_life(&self, track: u32) -> bool {
+        track != self.cast.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
+    }
+
+    /// An instant to charge this thread from, no earlier than its life.
+    pub(super) fn within_life(&self, from: i64) -> i64 {
+        let floor = if self.track == self.cast.main { i64::MIN } else { self.lives.get(self.track as usize).map_or(i64::MIN, Life::floor) };
+        from.max(floor)
+    }
+
+    /// At the beginning of what is known of this thread: to who made it; else (also past its end) to who waits for it, whose wait until now is
+    /// not known.
+    pub(super) fn outside_life(&mut self) -> Result<(), ExplainError> {
+        if let Some((_, Beginning::Made(by))) = self.lives[self.track as usize].from
+            && self.cast.actors.get(by as usize).is_some_and(|a| a.thread)
+            && self.is_before_its_life(self.track)
+            && !self.circling()
+        {
+            self.jump(by);
+            return Ok(());
+        }
+        let unseen = self.track;
+        let waiter = self.starter();
+        self.ensure(self.at)?;
+        self.settle(waiter);
+        let waits = self.feed.lanes[waiter as usize].innermost().filter(|s| is_idle_wait(s) && s.end >= self.at).map(|s| s.start);
+        let from = if self.circling() { Some(self.feed.position) } else { waits };
+        if let Some(from) = from {
+            self.charge_unseen(unseen, from);
+        }
+        self.jump(waiter);
+        Ok(())
+    }
+
+    /// What a thread did that was not recorded then.
+    pub(super) fn charge_unseen(&mut self, unseen: u32, from: i64) {
+        let serves = self.cast.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
+        let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
+        let from = from.max(self.start).min(self.at);
+        let place = Place::Unseen { label: self.ledger.label(unseen) };
+        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.at = from;
+    }
+}

@@ -1,0 +1,28 @@
+//! Waits that their own time limit ended. A program that sleeps for a while by `poll`, a condition with a time limit or `sem_timedwait` pauses; one
+//! that looks for something at intervals waits for what it looks for.
+
+use super::*;
+use crate::observe::feed::Passed;
+
+impl Walk<'_, '_> {
+    /// What a wait that timed out was for, as a wait of that kind; `None`: it was a pause of the thread's own choice.
+    pub(super) fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &Passed) -> Result<Option<LiveSpan>, ExplainError> {
+        let next = passed.receive.0.min(passed.send.0);
+        if span.kind == SpanKind::WaitNetwork && next <= passed.wait.0 && next != i64::MAX {
+            if passed.send.0 < passed.receive.0 {
+                return Ok(None);
+            }
+            // It took bytes: those it had waited for, unless they lay there already when it began to.
+            let offset_bytes = passed.receive.2;
+            let taken = LiveSpan { offset_bytes, size_bytes: 1, ..self.on_connection(*span, passed.receive.1) };
+            let lay_there = self.find_send(&taken)?.is_some_and(|send| send.end <= span.start);
+            return Ok((!lay_there).then(|| self.on_connection(*span, passed.receive.1)));
+        }
+        if !passed.looks_again(span) || passed.pause {
+            return Ok(None);
+        }
+        let (_, connection, waker) = passed.wait;
+        let kind = if connection != NONE { SpanKind::WaitNetwork } else { span.kind };
+        Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
+    }
+}

@@ -1,0 +1,398 @@
+/* Who else is recorded: the threads on this machine that a recorded one waits for, or asks.
+ *
+ * Each is found by a fact. In task context the one who wakes a recorded thread has ended its wait, and the one whom a recorded
+ * thread wakes has got something of it. In an interrupt the thread that runs is anybody: there the two ends of a connection
+ * are matched by their addresses. Who holds the other end of a pipe or a unix socket that a recorded thread blocks on is found by
+ * a walk over all open files. A process that is reached is recorded as a whole: the reader takes hold of its other threads.
+ * How far this leads is bounded, by depth and by number; what is past the bounds is counted. */
+#ifndef THALWEG_FOLLOW_H
+#define THALWEG_FOLLOW_H
+
+#define MOST_DEPTH 12
+#define MOST_FOLLOWED 512
+
+#define PF_EXITING 0x00000004u
+#define AF_UNIX 1
+#define S_IFIFO 0x1000u
+#define IPPROTO_UDP 17
+#define ACCESS_EVENTFD (1u << 17)
+
+/* An end of a connection as its socket has it, IPv4 within IPv6. */
+struct tuple {
+	__u32 local[4];
+	__u32 remote[4];
+	__u16 local_port;
+	__u16 remote_port;
+	__u32 namespace; /* of loopback addresses, which each has for itself */
+};
+
+/* Connections of recorded threads: the depth of who uses them + 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct tuple);
+	__type(value, __u32);
+} tuples SEC(".maps");
+
+/* Pipes and sockets whose other ends are to be found: WANT_*, and the depth of who wants to know above it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct file_key);
+	__type(value, __u32);
+} wanted SEC(".maps");
+
+#define WANT_READER 1u
+#define WANT_WRITER 2u
+#define WANT_ANY 3u
+#define WANT_NOTHING 4u	/* asked already, under this socket's own number */
+#define WANT_OUTPUT 8u	/* the command's output: who reads it is recorded where it makes the command wait */
+
+struct unix_sock {
+	struct sock *peer;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__task_file {
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+} __attribute__((preserve_access_index));
+
+/* Takes a thread into the recording that was reached from one at `depth` - 1; 0 if it is not to be. `now`: it runs. */
+static __noinline struct thread *follow(struct task_struct *task, __u32 role, __u32 depth)
+{
+	if (!task || !settings.follow || control.stopped || !task->pid || task->flags & PF_KTHREAD || task->tgid == 1)
+		return 0;
+	__u32 pid = number_here(task, 1, task->tgid);
+	__u32 *known = bpf_map_lookup_elem(&seeds, &pid);
+	if (known) {
+		role = *known & 0xff;
+		depth = *known >> 8;
+	} else {
+		if (depth > MOST_DEPTH || control.followed >= MOST_FOLLOWED) {
+			__sync_fetch_and_add(&control.refused, 1);
+			return 0;
+		}
+		__sync_fetch_and_add(&control.followed, 1);
+		__u32 value = role | depth << 8;
+		bpf_map_update_elem(&seeds, &pid, &value, BPF_ANY);
+	}
+	if (role < ROLE_CLIENT || role > ROLE_KERNEL)
+		return 0;
+	return make_thread(task, role, 0, depth);
+}
+
+/* The same for the thread that runs. */
+static __always_inline struct thread *follow_current(struct task_struct *task, __u32 role, __u32 depth)
+{
+	struct thread *thread = follow(task, role, depth);
+	if (thread && !thread->in_ns)
+		thread->in_ns = bpf_ktime_get_ns();
+	return thread;
+}
+
+static __always_inline void address_of(__u32 *out, struct sock *sk, int remote, __u32 family)
+{
+	if (family == AF_INET6 && remote) {
+		BPF_CORE_READ_INTO((struct in6_addr *)out, sk, __sk_common.skc_v6_daddr);
+	} else if (family == AF_INET6) {
+		BPF_CORE_READ_INTO((struct in6_addr *)out, sk, __sk_common.skc_v6_rcv_saddr);
+	} else {
+		out[0] = 0;
+		out[1] = 0;
+		out[2] = bpf_htonl(0xffff);
+		out[3] = remote ? BPF_CORE_READ(sk, __sk_common.skc_daddr) : BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+	}
+}
+
+/* The end that this socket is of its connection, or the other one as that would have it. */
+static __noinline int tuple_of(struct sock *sk, int reversed, struct tuple *out)
+{
+	if (!sk || !out)
+		return 0;
+	__u32 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	__u16 local = BPF_CORE_READ(sk, __sk_common.skc_num), remote = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if ((family != AF_INET && family != AF_INET6) || !local || !remote)
+		return 0;
+	address_of(out->local, sk, reversed, family);
+	address_of(out->remote, sk, !reversed, family);
+	out->local_port = reversed ? remote : local;
+	out->remote_port = reversed ? local : remote;
+	int four = out->local[2] == bpf_htonl(0xffff);
+	int loopback = four ? (out->local[3] & bpf_htonl(0xff000000)) == bpf_htonl(127u << 24) : out->local[3] == bpf_htonl(1);
+	out->namespace = loopback ? BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum) : 0;
+	return 1;
+}
+
+/* A recorded thread has this connection: who is at its other end is found by that. */
+static __always_inline void remember(struct sock *sk, struct connection *connection, __u32 depth)
+{
+	struct tuple tuple = {};
+	__u32 value = depth + 1;
+	connection->followed = value;
+	if (settings.follow && tuple_of(sk, 0, &tuple))
+		bpf_map_update_elem(&tuples, &tuple, &value, BPF_ANY);
+}
+
+/* Whether the other end of this connection is a recorded thread's: depth + 1. */
+static __noinline __u32 peer_of(struct sock *sk)
+{
+	struct tuple tuple = {};
+	if (!sk || !tuple_of(sk, 1, &tuple))
+		return 0;
+	__u32 *found = bpf_map_lookup_elem(&tuples, &tuple);
+	return found ? *found : 0;
+}
+
+/* A thread that is not recorded sends or receives: it is from now on if the connection is one to a recorded thread. */
+static __always_inline struct thread *follow_user(struct task_struct *task, struct sock *sk)
+{
+	if (!settings.follow)
+		return 0;
+	struct connection *connection = connection_of(sk);
+	if (!connection || !connection->followed)
+		return 0;
+	__u64 cookie = connection->cookie;
+	__u32 *end = bpf_map_lookup_elem(&ends, &cookie);
+	return follow_current(task, end && *end == 2 ? ROLE_SERVER : ROLE_CLIENT, connection->followed);
+}
+
+/* A connection is being made, or was: its storage is there from the first segment on, so that also one that was lost is told of. */
+static __always_inline void follow_state(struct sock *sk, int before, int after)
+{
+	struct connection *connection = 0;
+	__u32 followed = 0;
+	if (after == TCP_SYN_SENT) {
+		struct thread *thread = thread_of(bpf_get_current_task_btf());
+		if (!is_recorded(thread) || !thread)
+			return;
+		followed = thread->depth + 1;
+	} else if (before == TCP_SYN_SENT && after == TCP_ESTABLISHED) {
+		connection = connection_of(sk);
+		if (!connection || !connection->followed)
+			return;
+		tell_connection(sk, connection->cookie, bpf_ktime_get_ns());
+		remember(sk, connection, connection->followed - 1);
+		return;
+	} else if (before == TCP_SYN_RECV && after == TCP_ESTABLISHED && settings.follow) {
+		followed = peer_of(sk);
+		if (!followed || control.stopped)
+			return;
+		/* Who takes it is one step further away. */
+		followed += 1;
+	} else {
+		return;
+	}
+	connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!connection)
+		return;
+	connection->followed = followed;
+	connection->cookie = bpf_get_socket_cookie(sk);
+	if (after == TCP_ESTABLISHED) {
+		tell_connection(sk, connection->cookie, bpf_ktime_get_ns());
+		remember(sk, connection, followed - 1);
+	}
+}
+
+/* Who is at the other end of this pipe or unix socket is to be found. */
+static __noinline int want(struct file *file, __u32 depth, __u32 output)
+{
+	if (!file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	if (mode != S_IFIFO && mode != S_IFSOCK)
+		return 0;
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = BPF_CORE_READ(inode, i_sb, s_dev) };
+	__u32 *known = bpf_map_lookup_elem(&wanted, &key);
+	if (known && (output || !(*known & WANT_OUTPUT)))
+		return 0;
+	__u32 value = output ? WANT_OUTPUT : BPF_CORE_READ(file, f_mode) & 1 ? WANT_WRITER : WANT_READER;
+	if (mode == S_IFSOCK) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		if (BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX)
+			return 0;
+		__u32 asked = output ? WANT_OUTPUT : WANT_NOTHING;
+		bpf_map_update_elem(&wanted, &key, &asked, BPF_ANY);
+		if (output)
+			return 0;
+		struct sock *peer = BPF_CORE_READ((struct unix_sock *)sk, peer);
+		inode = BPF_CORE_READ(peer, sk_socket, file, f_inode);
+		if (!inode)
+			return 0;
+		key.inode = BPF_CORE_READ(inode, i_ino);
+		key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+		value = WANT_ANY;
+	}
+	value |= (depth + 1) << 8;
+	bpf_map_update_elem(&wanted, &key, &value, BPF_ANY);
+	if (!output)
+		__sync_fetch_and_add(&control.wanted, 1);
+	return 0;
+}
+
+struct sk_buff___header {
+	unsigned char *head;
+	__u16 transport_header;
+} __attribute__((preserve_access_index));
+
+struct sk_buff_head {
+	struct sk_buff___header *prev;
+} __attribute__((preserve_access_index));
+
+struct sock___queue {
+	struct sk_buff_head sk_receive_queue;
+} __attribute__((preserve_access_index));
+
+/* A datagram has arrived: the port of who sent it stands in its header. */
+static __always_inline void note_datagram(struct sock *sk)
+{
+	struct processor *processor = this_processor();
+	if (!processor || !processor->softirq)
+		return;
+	struct sk_buff___header *last = BPF_CORE_READ((struct sock___queue *)sk, sk_receive_queue.prev);
+	__u16 port = 0;
+	bpf_probe_read_kernel(&port, sizeof(port), BPF_CORE_READ(last, head) + BPF_CORE_READ(last, transport_header));
+	processor->udp_port = bpf_ntohs(port);
+}
+
+/* The file of the descriptor that the call of a thread is on, if it is on one. */
+static __noinline struct file *file_of_call(struct task_struct *task)
+{
+	if (!task || task->flags & PF_KTHREAD)
+		return 0;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	int call = CALL_NUMBER(regs);
+	if (call < 0 || call >= 512 || !(settings.call_flags[call & 511] & CALL_FD0))
+		return 0;
+	return file_of(task, (__u32)CALL_ARGUMENT0(regs));
+}
+
+/* Whether a thread is sending from a socket with this port: then the interrupt in which its datagram is delivered is its own doing. */
+static __noinline int sends_datagram(struct task_struct *task, __u32 port)
+{
+	struct file *file = file_of_call(task);
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sk = BPF_CORE_READ(socket, sk);
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_UDP && BPF_CORE_READ(sk, __sk_common.skc_num) == port;
+}
+
+/* What a recorded thread waited for that polls several descriptors: what the thread that ends it does something with. */
+static __noinline int describe_ender(struct task_struct *task, struct thread *thread)
+{
+	if (!task || !thread || thread->off.file[0].mode || !thread->off.out_ns)
+		return 0;
+	int call = thread->off.call;
+	if (call < 0 || call >= 512 || !(settings.call_flags[call & 511] & CALL_POLLS))
+		return 0;
+	struct file *file = file_of_call(task);
+	if (!file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 mode = BPF_CORE_READ(inode, i_mode);
+	if ((mode & S_IFMT) == S_IFSOCK) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		if (BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX)
+			return 0;
+		sk = BPF_CORE_READ((struct unix_sock *)sk, peer);
+		inode = BPF_CORE_READ(sk, sk_socket, file, f_inode);
+		if (!inode)
+			return 0;
+		thread->off.file[0].device = AF_UNIX;
+	} else if ((mode & S_IFMT) == S_IFIFO) {
+		thread->off.file[0].device = BPF_CORE_READ(inode, i_sb, s_dev);
+	} else {
+		return 0;
+	}
+	thread->off.file[0].id = BPF_CORE_READ(inode, i_ino);
+	thread->off.file[0].fd = -1;
+	thread->off.file[0].access = 0;
+	thread->off.file[0].mode = mode;
+	return 0;
+}
+
+/* To whom sockets without connections were told to send last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct record_peer);
+} told_peers SEC(".maps");
+
+struct sockaddr_any {
+	__u16 family;
+	__u16 port;
+	__u32 four;
+};
+
+/* A recorded thread sends a datagram: tells to whom, if that is news. */
+static __noinline int tell_peer(struct task_struct *task, struct sock *sk, __u64 now)
+{
+	struct record_peer record = {};
+	if (!task || !sk)
+		return 0;
+	record.family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if ((record.family != AF_INET && record.family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_UDP)
+		return 0;
+	record.head.kind = RECORD_PEER;
+	record.inode = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
+	record.port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (record.port) {
+		address_of((__u32 *)record.address, sk, 1, record.family);
+	} else {
+		/* It stands in the call's argument: the fifth of sendto, or what the second of sendmsg and sendmmsg begins with. */
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		struct sockaddr_any to = {};
+		int call = CALL_NUMBER(regs);
+		void *at = 0;
+		if (call == settings.call_sendto)
+			at = (void *)CALL_ARGUMENT4(regs);
+		else if (call >= 0)
+			bpf_probe_read_user(&at, sizeof(at), (void *)CALL_ARGUMENT1(regs));
+		if (!at || bpf_probe_read_user(&to, sizeof(__u64), at) || (to.family != AF_INET && to.family != AF_INET6))
+			return 0;
+		if (to.family == AF_INET6)
+			bpf_probe_read_user(record.address, sizeof(record.address), at + 8);
+		else
+			record.address[1] = (__u64)to.four << 32 | bpf_htonl(0xffff);
+		record.port = bpf_ntohs(to.port);
+	}
+	record.family = AF_INET6;
+	__u64 inode = record.inode;
+	struct record_peer *known = bpf_map_lookup_elem(&told_peers, &inode);
+	if (known && known->port == record.port && known->address[0] == record.address[0] && known->address[1] == record.address[1])
+		return 0;
+	bpf_map_update_elem(&told_peers, &inode, &record, BPF_ANY);
+	record.head.at_ns = now;
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+/* Whether the call that a thread is in writes to what the command was given as its output. */
+static __noinline int writes_output(struct task_struct *task)
+{
+	struct file *file = file_of_call(task);
+	if (!file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = BPF_CORE_READ(inode, i_sb, s_dev) };
+	__u32 *known = bpf_map_lookup_elem(&wanted, &key);
+	return known && *known & WANT_OUTPUT;
+}
+
+/* Whether a thread that a recorded one wakes has got something of it. One that waits for a lock of the kernel's has not (it
+ * sleeps uninterruptibly), nor has a parent that is told of an end, nor who reads the command's output. */
+static __always_inline int has_got_something(struct task_struct *task, struct task_struct *woken)
+{
+	if (!(woken->__state & TASK_INTERRUPTIBLE))
+		return 0;
+	if (task->flags & PF_EXITING && woken->tgid == BPF_CORE_READ(task, real_parent, tgid))
+		return 0;
+	return !writes_output(task);
+}
+
+#endif

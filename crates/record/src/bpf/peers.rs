@@ -1,0 +1,126 @@
+//! Whoever the path reaches on this machine: the reader's part of what `bpf/follow.bpf.h` does.
+//!
+//! The programs take hold of single threads, where they have to do with a recorded one. Here the rest of such a process is taken hold of,
+//! what it is (a server, if it listens, serves a file system, or was made by one) is looked up, and the other ends of the pipes and
+//! unix sockets that a recorded thread blocks on are found by a walk over all open files, once for each.
+
+use super::load::Programs;
+use super::raw::{self, Control};
+use super::translate::Reached;
+use crate::RecordError;
+use crate::proc::listeners::{listening, socket_inode};
+use crate::proc::processes::numbers_in;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two walks over all open files lies so many times as long as the last one took.
+const WALK_PART: u32 = 50;
+
+/// The processes that were reached.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    /// Their roles.
+    known: BTreeMap<u32, u32>,
+    /// What was wanted when all open files were last walked over.
+    wanted: u32,
+    next_walk: Option<Instant>,
+}
+
+impl Peers {
+    /// The command is held, with what it was given as input and output: whoever has the other ends of its input is recorded.
+    pub(crate) fn begin(&mut self, programs: &Programs) -> Result<(), RecordError> {
+        programs.walk("inherited")?;
+        self.walk(programs)
+    }
+
+    /// Once in each of the reader's rounds, with the processes that are new.
+    pub(crate) fn round(&mut self, programs: &Programs, reached: Vec<Reached>) -> Result<(), RecordError> {
+        let mut take_hold = false;
+        for process in reached {
+            if self.known.contains_key(&process.pid) {
+                continue;
+            }
+            let serves =
+                process.role == raw::ROLE_SERVER || self.known.get(&process.parent) == Some(&raw::ROLE_SERVER) || serves(process.pid);
+            let role = if serves { raw::ROLE_SERVER } else { process.role };
+            self.known.insert(process.pid, role);
+            programs.watch(process.pid, role | process.depth << 8)?;
+            take_hold = true;
+        }
+        if take_hold {
+            programs.walk("seed")?;
+        }
+        self.walk(programs)
+    }
+
+    /// Looks for the holders of what is wanted, if that is news.
+    fn walk(&mut self, programs: &Programs) -> Result<(), RecordError> {
+        let wanted = programs.control().wanted;
+        let begun = Instant::now();
+        if wanted == self.wanted || self.next_walk.is_some_and(|at| begun < at) {
+            return Ok(());
+        }
+        programs.walk("peers")?;
+        self.wanted = wanted;
+        self.next_walk = Some(begun + begun.elapsed().max(Duration::from_micros(1)) * WALK_PART);
+        Ok(())
+    }
+}
+
+/// What stands in the recording of those that were not followed any further.
+pub(crate) fn not_followed(control: &Control) -> Option<String> {
+    (control.refused > 0).then(|| {
+        "More processes have to do with the command than are followed: what those did that are further away is not recorded.".to_owned()
+    })
+}
+
+/// Whether a process listens, on TCP or a unix socket, or serves a file system.
+fn serves(pid: u32) -> bool {
+    let directory = format!("/proc/{pid}/fd");
+    let links = || numbers_in(&directory).into_iter().filter_map(|fd| fs::read_link(format!("{directory}/{fd}")).ok());
+    let mut sockets = HashSet::new();
+    for link in links() {
+        let Some(link) = link.to_str() else { continue };
+        if link == "/dev/fuse" {
+            return true;
+        }
+        sockets.extend(socket_inode(link));
+    }
+    if sockets.is_empty() {
+        return false;
+    }
+    let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    listening(pid).iter().any(|listener| sockets.contains(&listener.inode))
+        || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+}
+
+/// The inode of a line of /proc/net/unix whose socket listens.
+fn listens(line: &str) -> Option<u64> {
+    /// The kernel's flag of a socket that accepts.
+    const ACCEPTS: u32 = 1 << 16;
+    let mut fields = line.split_ascii_whitespace().skip(3);
+    let flags = u32::from_str_radix(fields.next()?, 16).ok()?;
+    (flags & ACCEPTS != 0).then(|| fields.nth(2)?.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_on_a_unix_socket_serves() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let before = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
+        let listener = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).expect("bound");
+        assert!(serves(std::process::id()));
+        drop(listener);
+        assert!(!serves(before.id()));
+        let mut before = before;
+        before.kill().expect("ended");
+        before.wait().expect("ended");
+        assert_eq!(listens("0000000000000000: 00000002 00000000 00010000 0001 01 4711 /run/x"), Some(4711));
+        assert_eq!(listens("0000000000000000: 00000003 00000000 00000000 0001 03 4712"), None);
+        assert_eq!(listens("Num       RefCount Protocol Flags    Type St Inode Path"), None);
+    }
+}
