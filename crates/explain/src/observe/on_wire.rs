@@ -166,7 +166,13 @@ fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
     paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = paces.iter().map(|p| p.1).sum::<u64>().div_ceil(2);
     let mut so_far = 0;
-    paces.iter().find(|p| { so_far += p.1; so_far >= half }).map(|p| p.0)
+    paces
+        .iter()
+        .find(|p| {
+            so_far += p.1;
+            so_far >= half
+        })
+        .map(|p| p.0)
 }
 
 #[cfg(test)]
@@ -178,7 +184,8 @@ mod tests {
     #[test]
     fn a_pause_told_at_both_ends_is_no_part_of_a_burst() {
         // Two bursts of 3 ms at 1 MB/ms, 10 ms apart: points each millisecond, and at both ends.
-        let points: Vec<(i64, i64)> = [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
+        let points: Vec<(i64, i64)> =
+            [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
         let found = crossings(&points, &[]);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].end, found[1].start, found[1].bytes), (3 * MS, 13 * MS, 3_000_000));

@@ -5,7 +5,7 @@
 use super::load::Programs;
 use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
-use super::ring::{self, Ending, Ring};
+use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
 use super::system::{Facts, System};
 use super::tracepoints::Tracepoints;
@@ -120,6 +120,20 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
+/// What the programs are told before they are verified; nobody is followed.
+pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
+    Settings {
+        trace_calls: calls.into(),
+        tcp_gap_ns: TCP_GAP_NS,
+        merge_ns: MERGE_NS,
+        follow: 0,
+        command_pid: 0,
+        wake_shift: ring::wake_shift(ring_bytes),
+        call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
+        call_flags: Calls::default().all_flags(),
+    }
+}
+
 /// The ring, with the translator behind it.
 fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<Ring, RecordError> {
     let (both, sink) = (Rc::clone(both), Arc::clone(sink));
@@ -135,28 +149,17 @@ fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sin
 
 impl Work {
     fn begin(watched: Watched, tracepoints: &Tracepoints, ending: &Ending, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
-        let trace_calls = u32::from(watched.tier != Tier::Lean);
+        let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        let call_flags = Calls::default().all_flags();
         // By its number a thread alone is meant, not its process.
         let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
-        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), trace_calls != 0, prompt);
-        let wake_shift = ring::wake_shift(ring_bytes);
+        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let settings = Settings {
-            trace_calls,
-            tcp_gap_ns: TCP_GAP_NS,
-            merge_ns: MERGE_NS,
-            follow,
-            command_pid,
-            wake_shift,
-            call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
-            call_flags,
-        };
-        let mut programs = Programs::load(&settings, tracepoints, ring_bytes)?;
+        let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
+        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
-        let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
+        let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
         translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
@@ -232,7 +235,7 @@ impl Work {
                 }
                 _ => {}
             }
-            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause });
+            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
         }
         if let Some(since) = counting {
             self.counted += since.elapsed();

@@ -24,6 +24,9 @@ mod system;
 mod tracepoints;
 mod translate;
 
+#[cfg(test)]
+mod cost_tests;
+
 pub(crate) use probe::probe;
 
 use crate::recorder::{Finished, RecordError, Recorder, Tier, Watched};
