@@ -228,8 +228,11 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-	if (!tcp)
+	if (!tcp) {
+		if (!direction)
+			tell_peer(task, sk, bpf_ktime_get_ns());
 		return 0;
+	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!connection)
 		return 0;
@@ -308,7 +311,7 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
  * tells that most have none. */
 static __always_inline struct connection *note_handled(struct sock *sk)
 {
-	struct connection *connection = sk->sk_bpf_storage ? bpf_sk_storage_get(&connections, sk, 0, 0) : 0;
+	struct connection *connection = connection_of(sk);
 	struct processor *processor = this_processor();
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 	if (processor) {
@@ -370,6 +373,8 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
+	if (sk->sk_protocol == IPPROTO_UDP)
+		note_datagram(sk);
 	/* That is tcp_probe's. */
 	if (state == TCP_ESTABLISHED)
 		return 0;

@@ -16,6 +16,41 @@ static __always_inline void tell_exit(struct task_struct *task, struct thread *t
 	tell(&record.head, sizeof(record));
 }
 
+/* What a thread that polls waits for, where it is one descriptor: the number stands in its memory. */
+static __noinline int describe_polled(struct task_struct *task, struct thread *thread, struct record_off *off, __u64 now)
+{
+	__s32 fd = -1;
+	if (!task || !thread || !off || task != bpf_get_current_task_btf())
+		return 0;
+	if (bpf_probe_read_user(&fd, sizeof(fd), (void *)off->argument) || fd < 0)
+		return 0;
+	describe_call(task, thread, CALL_FD0, fd, 0, 0, off->file, now);
+	return 0;
+}
+
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told. */
+static __noinline int describe_other_end(struct task_struct *task, struct thread *thread, struct record_off *off)
+{
+	if (!task || !thread || !off || !off->file[0].mode)
+		return 0;
+	__u32 kind = off->file[0].mode & S_IFMT;
+	struct file *file = file_of(task, (__u32)off->file[0].fd);
+	if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
+		want(file, thread->depth, 0);
+	if (kind == 0 && file) {
+		char name[8] = {};
+		bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+		if (name[1] == 'e' && name[2] == 'v' && name[3] == 'e' && name[4] == 'n' && name[5] == 't' && name[6] == 'f')
+			off->file[0].access |= ACCESS_EVENTFD;
+	}
+	return 0;
+}
+
+/* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
+struct task_struct___quota {
+	_Bool throttled;
+} __attribute__((preserve_access_index));
+
 static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
 {
 	struct record_off *off = &thread->off;
@@ -45,6 +80,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	read_totals(&off->io, task, thread);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		off->flags |= OFF_IOWAIT;
+	struct task_struct___quota *stopped = (void *)task;
+	if (state == 0 && bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+		off->flags |= OFF_QUOTA;
 	if (task->flags & PF_KTHREAD)
 		off->flags |= OFF_KERNEL_THREAD;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
@@ -63,9 +101,9 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
-		__u32 kind = off->file[0].mode & S_IFMT;
-		if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
-			want(file_of(task, (__u32)off->argument), thread->depth, 0);
+		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1)
+			describe_polled(task, thread, off, now);
+		describe_other_end(task, thread, off);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -117,8 +155,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (!processor || control.stopped)
 		return 0;
 	if (before->pid)
-		left = bpf_task_storage_get(&threads, before, 0, 0);
-	struct thread *entered = bpf_task_storage_get(&threads, after, 0, 0);
+		left = thread_of(before);
+	struct thread *entered = thread_of(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -146,7 +184,13 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 	__u32 depth = 0, role = ROLE_CLIENT;
 	if (!settings.follow || processor->hardirq || processor->timer)
 		return 0;
-	if (processor->softirq) {
+	if (processor->softirq && processor->udp_port) {
+		struct thread *thread = thread_of(task);
+		if (!is_recorded(thread) || !thread || !sends_datagram(task, processor->udp_port))
+			return 0;
+		depth = thread->depth + 1;
+		role = ROLE_SERVER;
+	} else if (processor->softirq) {
 		if (!processor->tcp_cookie)
 			return 0;
 		depth = processor->tcp_followed;
@@ -162,7 +206,7 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 			role = ROLE_SERVER;
 		depth -= 1;
 	} else {
-		struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+		struct thread *thread = thread_of(task);
 		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
 			return 0;
 		depth = thread->depth + 1;
@@ -174,9 +218,12 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 }
 
 /* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
-static __always_inline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread)
+static __noinline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread,
+					     struct processor *processor)
 {
-	struct thread *ender = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!task || !woken || !thread || !processor)
+		return 0;
+	struct thread *ender = thread_of(task);
 	if (task->flags & PF_KTHREAD) {
 		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
 		__u32 state = woken->__state;
@@ -191,7 +238,8 @@ static __always_inline struct thread *follow_waker(struct task_struct *task, str
 	}
 	if (is_recorded(ender))
 		return ender;
-	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, ROLE_CLIENT, thread->depth + 1) : 0;
+	__u32 role = processor->softirq ? ROLE_SERVER : ROLE_CLIENT;
+	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
 	if (followed)
 		return followed;
 	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
@@ -201,11 +249,13 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
+	struct thread *thread = thread_of(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
+		if (!processor->softirq && !thread_of(task))
+			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))
 			return 0;
@@ -220,6 +270,12 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	} else if (processor->hardirq) {
 		context = CONTEXT_HARDIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
+	} else if (processor->udp_port && sends_datagram(task, processor->udp_port)) {
+		/* The interrupt is of its own sending. */
+		struct thread *ender = follow_waker(task, woken, thread, processor);
+		context = CONTEXT_TASK;
+		if (ender)
+			waker = ender->serial;
 	} else if (processor->softirq) {
 		context = CONTEXT_SOFTIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
@@ -228,9 +284,10 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 			tell_connection(processor->tcp_sock, connection, now);
 	} else {
 		context = CONTEXT_TASK;
+		describe_ender(task, thread);
 		if (processor->block_task == (__u64)task && now - processor->block_ns < 50000)
 			device = processor->block_device;
-		struct thread *ender = task->pid ? follow_waker(task, woken, thread) : 0;
+		struct thread *ender = task->pid ? follow_waker(task, woken, thread, processor) : 0;
 		if (ender)
 			waker = ender->serial;
 	}
@@ -265,7 +322,7 @@ static __always_inline void inherit(struct task_struct *child, struct thread *pa
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, parent, 0, 0);
+	struct thread *thread = thread_of(parent);
 	if (is_recorded(thread) && thread && thread->role != ROLE_KERNEL)
 		inherit(child, thread);
 	return 0;
@@ -276,10 +333,10 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *child)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *parent = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *parent = thread_of(task);
 	if (!is_recorded(parent) || !parent || parent->role == ROLE_KERNEL || child->flags & PF_KTHREAD)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, child, 0, 0);
+	struct thread *thread = thread_of(child);
 	if (!thread || !thread->role)
 		inherit(child, parent);
 	return 0;
@@ -288,7 +345,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_thread(task, thread, 0);
 	return 0;
@@ -298,7 +355,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
 		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
 	return 0;
@@ -307,7 +364,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 SEC("tp_btf/balance_dirty_pages")
 int on_balance_dirty_pages(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	/* The seventh argument: how long it will sleep, in jiffies. */
 	if (is_recorded(thread) && thread && (__s64)ctx[6] > 0)
 		thread->flags |= OFF_THROTTLED;
@@ -317,7 +374,7 @@ int on_balance_dirty_pages(__u64 *ctx)
 SEC("tp_btf/folio_wait_writeback")
 int on_wait_writeback(__u64 *ctx)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (is_recorded(thread) && thread)
 		thread->flags |= OFF_WRITEBACK;
 	return 0;
@@ -327,7 +384,7 @@ int on_wait_writeback(__u64 *ctx)
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	thread->fault_file.id = BPF_CORE_READ(mapping, host, i_ino);
@@ -348,6 +405,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	if (processor) {
 		processor->softirq = vector + 1;
 		processor->tcp_cookie = 0;
+		processor->udp_port = 0;
 		processor->block_device = 0;
 		processor->block_task = 0;
 	}
@@ -452,7 +510,7 @@ int peers(struct bpf_iter__task_file *ctx)
 	__u32 *asked = bpf_map_lookup_elem(&wanted, &key);
 	if (!asked || !(*asked & WANT_ANY & BPF_CORE_READ(file, f_mode)))
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (is_recorded(thread))
 		return 0;
 	thread = follow(task, ROLE_CLIENT, *asked >> 8);
@@ -468,7 +526,7 @@ int sweep(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	if (!task)
 		return 0;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = thread_of(task);
 	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();

@@ -27,6 +27,8 @@ pub(crate) struct Actor {
     pub machine: u32,
     /// Its process, or 0.
     pub pid: u32,
+    /// Whether it was reached from the command's threads, and neither started by the command nor asked for.
+    pub reached: bool,
     tid: u32,
 }
 
@@ -109,6 +111,7 @@ impl Cast {
                 thread: t.kind == TrackKind::Thread,
                 machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
                 pid: t.pid.unwrap_or(0),
+                reached: false,
                 tid: t.tid.unwrap_or(0),
             })
             .collect();

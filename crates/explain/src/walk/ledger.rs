@@ -412,7 +412,8 @@ fn waited_on(thing: &Thing) -> Option<String> {
     let name = &thing.name;
     Some(match thing.kind {
         ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
-        ObjectKind::Pipe | ObjectKind::Socket => format!("waiting at {name}"),
+        ObjectKind::Pipe => format!("waiting at {name}"),
+        ObjectKind::Socket => format!("waiting for an answer at {name}"),
         ObjectKind::Lock => format!("waiting for {name}"),
         ObjectKind::Process => format!("waiting for {name} to end"),
         _ => return None,

@@ -165,7 +165,8 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        if span.may_be_in_vain() {
+        let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
+        if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
                 // Or a lock that a thread which ran meanwhile had, and gave back just then.
                 if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
@@ -191,7 +192,9 @@ impl Walk<'_, '_> {
                 (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
             }
         }
-        if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
+        // (A packet that took nobody any further than to the next wait was a datagram.)
+        let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
+        if span.kind == SpanKind::WaitNetwork && span.connection == NONE && !datagram {
             // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
             let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
             span = self.on_connection(span, if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 });
@@ -244,6 +247,11 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether an object is a lock on a file: its holder works for itself, not for who waits.
+    fn is_file_lock(&self, object: u32) -> bool {
+        self.cast.things.get(object as usize).is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("flock "))
+    }
+
     /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
     fn is_stranger(&self, waker: u32) -> bool {
         let user = |a: &crate::observe::cast::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
@@ -257,7 +265,12 @@ impl Walk<'_, '_> {
         let (in_vain, waker) = (span.timed_out(), span.waker);
         if self.is_stranger(waker) {
             let from = self.piece_start(&span);
-            self.charge_unseen(waker, from);
+            if self.is_file_lock(span.object) {
+                // Whatever its holder did: the lock is what was waited for.
+                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            } else {
+                self.charge_unseen(waker, from);
+            }
             return Ok(());
         }
         if !self.is_walkable(waker) || self.circling() {
@@ -310,7 +323,10 @@ impl Walk<'_, '_> {
             // Somebody types, or does not.
             Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) if !in_vain => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            Some(ObjectKind::Socket) => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
+                self.charge_thread_as(Cause::ServerUnknown, what, span.object, from);
+            }
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
             _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {

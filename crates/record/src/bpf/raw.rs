@@ -61,6 +61,7 @@ plain! {
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
         blocked: u32, pad: u32, file: [FdObject; 2],
@@ -77,14 +78,17 @@ pub(crate) struct Settings {
     pub follow: u32,
     pub command_pid: u32,
     pub wake_shift: u32,
+    pub call_sendto: i32,
     pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(24 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.follow, self.command_pid, self.wake_shift] {
+        let mut bytes = Vec::with_capacity(32 + 1024);
+        let call_sendto = self.call_sendto.cast_unsigned();
+        let (calls, merging, shift) = (self.trace_calls, self.merge_ns, self.wake_shift);
+        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto, 0] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
@@ -123,6 +127,7 @@ pub(crate) const OFF_OPEN: u32 = 16;
 pub(crate) const OFF_NEW: u32 = 32;
 pub(crate) const OFF_FAULT_FILE: u32 = 64;
 pub(crate) const OFF_EXITING: u32 = 128;
+pub(crate) const OFF_QUOTA: u32 = 2048;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
@@ -131,8 +136,11 @@ pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;
 
+pub(crate) const FAMILY_UNIX: u32 = 1;
+
 pub(crate) const MODE_KIND: u32 = 0xf000;
 pub(crate) const MODE_SOCKET: u32 = 0xc000;
+pub(crate) const MODE_FIFO: u32 = 0x1000;
 pub(crate) const MODE_FILE: u32 = 0x8000;
 pub(crate) const MODE_BLOCK: u32 = 0x6000;
 pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
@@ -142,6 +150,7 @@ pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
+pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
 /// What a socket is, in [`FdObject::device`].
 pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
@@ -164,6 +173,7 @@ pub(crate) enum Record<'a> {
     /// With the parts of its path, last part first, each ended by a 0.
     File(FileHead, &'a [u8]),
     Call(Call),
+    Peer(Peer),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -192,6 +202,7 @@ impl Record<'_> {
             }
             11 => Record::Call(read(bytes)?),
             12 => Record::Wire(read(bytes)?),
+            13 => Record::Peer(read(bytes)?),
             _ => return None,
         })
     }
@@ -233,6 +244,7 @@ mod tests {
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),
             ("record_call", size_of::<Call>()),
+            ("record_peer", size_of::<Peer>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),

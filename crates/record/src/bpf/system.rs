@@ -4,6 +4,7 @@
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
 use crate::proc::mountinfo::{self, Mount};
+use crate::quota::Quota;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -32,6 +33,8 @@ pub(crate) trait Facts {
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
     /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
+    /// The control group whose quota stops this process.
+    fn quota_group(&mut self, pid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);
 }
@@ -44,6 +47,7 @@ pub(crate) struct System {
     /// One process of each network namespace.
     namespaces: HashMap<u32, u32>,
     listening: HashMap<u32, HashSet<u16>>,
+    quota_groups: HashMap<u32, Option<String>>,
 }
 
 fn major_minor(number: u32) -> (u32, u32) {
@@ -63,6 +67,7 @@ impl System {
     /// Forgets which ports are listened on: they change.
     pub(crate) fn refresh(&mut self) {
         self.listening.clear();
+        self.quota_groups.clear();
     }
 }
 
@@ -112,6 +117,10 @@ impl Facts for System {
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
         let namespaces: Vec<u32> = self.namespaces.keys().copied().collect();
         namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
+    }
+
+    fn quota_group(&mut self, pid: u32) -> Option<String> {
+        self.quota_groups.entry(pid).or_insert_with(|| Quota::of(pid).group()).clone()
     }
 
     fn watching(&mut self, pid: u32) {

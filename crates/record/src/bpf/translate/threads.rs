@@ -267,6 +267,11 @@ impl Threads {
         self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
     }
 
+    /// The process of a thread that was met.
+    pub(crate) fn process_of(&self, serial: u32) -> Option<u32> {
+        self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
+    }
+
     /// The track of the main thread of a process that was met.
     pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
         let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
