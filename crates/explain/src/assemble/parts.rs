@@ -4,6 +4,7 @@ use crate::assemble::circumstances::Circumstances;
 use crate::observe::cast::Cast;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
+use crate::observe::stalls::Stalls;
 use crate::walk::ledger::Ledger;
 use thalweg_trace::Role;
 
@@ -19,6 +20,8 @@ pub(crate) struct Parts<'a> {
     pub around: &'a Circumstances,
     /// What crossed the wire.
     pub on_wire: &'a OnWire,
+    /// TCP's own stalls.
+    pub stalls: &'a Stalls,
     /// Start of the interval.
     pub start: i64,
     /// End of it.

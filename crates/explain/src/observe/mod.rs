@@ -15,4 +15,5 @@ pub(crate) mod quantile;
 pub(crate) mod ranks;
 pub(crate) mod sample;
 pub(crate) mod span;
+pub(crate) mod stalls;
 pub(crate) mod wire;

@@ -105,7 +105,8 @@ impl Walk<'_, '_> {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            if connects && blocked.span.side == End::Client && !self.has_begun(peer)? {
+            let dropped = self.wire.waited_for_listener(connection, blocked.span.start, blocked.span.end);
+            if connects && !dropped && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };

@@ -39,7 +39,8 @@ pub(crate) struct Walk<'a, 'o> {
     pub feed: Feed<'a>,
     /// What has been charged.
     pub ledger: Ledger,
-    wire: WireFacts,
+    /// What TCP said.
+    pub wire: WireFacts,
     /// When each thread lived, as far as the recording says.
     lives: Vec<Life>,
     observer: &'o mut dyn Observer,
