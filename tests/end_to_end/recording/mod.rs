@@ -8,3 +8,4 @@ mod hard;
 mod methods;
 mod mounted;
 mod rpcstat;
+mod unprivileged;
