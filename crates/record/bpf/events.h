@@ -19,6 +19,7 @@ enum record_kind {
 	RECORD_FILE = 10,	/* the path of a file */
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
 	RECORD_PEER = 12,	/* to whom a socket without connections sends */
+	RECORD_SITE = 13,	/* where in the kernel a thread sleeps that is being woken */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -206,6 +207,13 @@ struct record_file {
 	__u32 access;
 	__u32 used;	/* bytes of `path` in use */
 	char path[PATH_BYTES + 256];
+};
+
+#define SITE_FUNCTIONS 12
+
+struct record_site {
+	struct head head;
+	__u64 function[SITE_FUNCTIONS];	/* addresses, innermost first */
 };
 
 struct record_peer {

@@ -7,6 +7,7 @@ use super::load::Programs;
 use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
+use super::symbols::Symbols;
 use super::system::{Facts, System};
 use super::translate::{Calls, Class, Translator, now_ns};
 use crate::quota::Quota;
@@ -156,6 +157,7 @@ impl Work {
         let mut programs = Programs::load(&settings)?;
         programs.count_cost(true);
         let mut system = System::default();
+        system.symbols = Symbols::of(&programs);
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
         translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;

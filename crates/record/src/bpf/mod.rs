@@ -10,6 +10,7 @@
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`load`], [`drain`]: the programs and the thread that reads them;
 //! - [`peers`]: who else is recorded;
+//! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 mod drain;
@@ -18,6 +19,7 @@ mod peers;
 mod probe;
 mod raw;
 mod snapshot;
+mod symbols;
 mod system;
 mod translate;
 

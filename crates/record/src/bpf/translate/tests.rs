@@ -23,6 +23,9 @@ impl Facts for Still {
     fn is_listened_on(&mut self, _namespace: u32, _port: u16) -> bool {
         false
     }
+    fn function(&mut self, _address: u64) -> &str {
+        ""
+    }
     fn quota_group(&mut self, _pid: u32) -> Option<String> {
         Some("/job".to_owned())
     }
