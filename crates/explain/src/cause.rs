@@ -82,7 +82,7 @@ causes! {
     /// The server blocked on a lock whose holder is not known.
     ServerLock = "server.lock", "the server waiting for a lock";
     /// The server asleep by its own choice, or stopped: it neither ran, nor wanted to, nor waited for anything recorded.
-    ServerThink = "server.think", "the server standing still";
+    ServerThink = "server.think", "the server doing nothing";
     /// The server's part, not recorded.
     ServerUnknown = "server.unknown", "the server, which was not recorded";
     /// Loss recovery or a retransmission timeout.

@@ -565,5 +565,5 @@ fn what_was_only_looked_at_is_not_taken_for_a_lock() {
     assert_charged(&explained(false), "client.lock", 8.0);
     let e = explained(true);
     assert_charged(&e, "unknown", 8.0);
-    assert!(evidence_of(&e, "unknown").contains("looking from time to time"), "{}", evidence_of(&e, "unknown"));
+    assert!(evidence_of(&e, "unknown").contains("who ended it"), "{}", evidence_of(&e, "unknown"));
 }

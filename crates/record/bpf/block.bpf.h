@@ -2,8 +2,8 @@
 
 static __always_inline __u32 device_of(struct request *request)
 {
-	struct gendisk *disk = request->q->disk;
-	return disk ? (__u32)disk->major << 20 | (__u32)disk->first_minor : 0;
+	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
+	return disk ? (__u32)BPF_CORE_READ(disk, major) << 20 | (__u32)BPF_CORE_READ(disk, first_minor) : 0;
 }
 
 SEC("tp_btf/block_rq_issue")

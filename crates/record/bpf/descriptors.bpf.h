@@ -40,18 +40,57 @@ static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	return 0;
 }
 
-/* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
-static __noinline int tell_file(struct file *file, struct inode *inode, __u32 device, __u32 mode, __u32 access)
+/* Functions that are not static are looked at by the verifier once in each program; static ones anew at each call, and for all
+ * that the caller may know then. Those that are called in a loop or from many places are therefore not static, and take
+ * what they work on as numbers or find it in a map. */
+
+/* One step of the way from a file up to the root; 0: there is none left. */
+int walk_path(void)
 {
+	__u32 zero = 0;
+	struct path_walk *walk = bpf_map_lookup_elem(&path_scratch, &zero);
+	if (!walk)
+		return 0;
+	struct dentry *dentry = walk->dentry;
+	struct mount *mount = walk->mount;
+	__u32 used = walk->used;
+	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+	struct dentry *root = mount ? BPF_CORE_READ(mount, mnt.mnt_root) : 0;
+	if (dentry == root || dentry == parent) {
+		/* The top of this file system: go on where it is mounted. */
+		struct mount *above = mount ? BPF_CORE_READ(mount, mnt_parent) : 0;
+		if (above == mount || !above)
+			return 0;
+		walk->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		walk->mount = above;
+		return 1;
+	}
+	if (used >= PATH_BYTES)
+		return 0;
+	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+	long length = bpf_probe_read_kernel_str(walk->record.path + (used & (PATH_BYTES - 1)), 256, name);
+	if (length <= 0)
+		return 0;
+	walk->used = used + (length & 511);
+	walk->dentry = parent;
+	return 1;
+}
+
+/* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
+int tell_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode, __u32 access)
+{
+	struct file *file = (struct file *)file_address;
+	struct inode *inode = (struct inode *)inode_address;
 	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = device };
 	__u32 zero = 0, *known;
 	known = bpf_map_lookup_elem(&told_files, &key);
 	access &= 3;
 	if (known && (*known & access) == access)
 		return 0;
-	struct record_file *record = bpf_map_lookup_elem(&path_scratch, &zero);
-	if (!record || !inode)
+	struct path_walk *walk = bpf_map_lookup_elem(&path_scratch, &zero);
+	if (!walk || !inode)
 		return 0;
+	struct record_file *record = &walk->record;
 	access |= known ? *known : 0;
 	bpf_map_update_elem(&told_files, &key, &access, BPF_ANY);
 	record->head.kind = RECORD_FILE;
@@ -62,44 +101,25 @@ static __noinline int tell_file(struct file *file, struct inode *inode, __u32 de
 	record->mode = mode;
 	record->access = access;
 	record->size_bytes = BPF_CORE_READ(inode, i_size);
-	struct dentry *dentry;
-	struct mount *mount = 0;
+	walk->mount = 0;
+	walk->used = 0;
 	if (file) {
-		dentry = BPF_CORE_READ(file, f_path.dentry);
+		walk->dentry = BPF_CORE_READ(file, f_path.dentry);
 		struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
-		mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+		walk->mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
 	} else {
 		/* Only the inode is known: one of its names, within its file system. */
 		record->access |= ACCESS_WITHIN;
 		struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
 		if (!alias)
 			return 0;
-		dentry = (struct dentry *)((char *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+		walk->dentry = (struct dentry *)((char *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
 	}
-	__u32 used = 0;
 	for (int part = 0; part < PATH_PARTS; part++) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-		struct dentry *root = mount ? BPF_CORE_READ(mount, mnt.mnt_root) : 0;
-		if (dentry == root || dentry == parent) {
-			if (!mount)
-				break;
-			/* The top of this file system: go on where it is mounted. */
-			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
-			if (above == mount || !above)
-				break;
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			mount = above;
-			continue;
-		}
-		if (used >= PATH_BYTES)
+		if (!walk_path())
 			break;
-		const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
-		long length = bpf_probe_read_kernel_str(record->path + (used & (PATH_BYTES - 1)), 256, name);
-		if (length <= 0)
-			break;
-		used += length & 511;
-		dentry = parent;
 	}
+	__u32 used = walk->used;
 	record->used = used;
 	__u32 size = __builtin_offsetof(struct record_file, path) + (used & 2047);
 	if (size > sizeof(*record))
@@ -108,23 +128,22 @@ static __noinline int tell_file(struct file *file, struct inode *inode, __u32 de
 	return 0;
 }
 
+/* Pointers are read as numbers here: for each that is loaded as a pointer with a type the verifier searches all of the kernel's types. */
 static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
 {
-	struct files_struct *files = task->files;
-	if (!files || fd > 0x7fffffff)
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	if (!table || fd >= BPF_CORE_READ(table, max_fds))
 		return 0;
-	struct fdtable *table = files->fdt;
-	if (!table || fd >= table->max_fds)
-		return 0;
-	struct file **array = table->fd;
+	struct file **array = BPF_CORE_READ(table, fd);
 	struct file *file = 0;
 	bpf_probe_read_kernel(&file, sizeof(file), array + fd);
 	return file;
 }
 
 /* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */
-static __noinline int describe(struct file *file, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
+int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
 {
+	struct file *file = (struct file *)file_address;
 	if (!file || !out || !cached_inode)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
@@ -156,7 +175,7 @@ static __noinline int describe(struct file *file, struct fd_object *out, __u64 *
 	} else {
 		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
 		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
-			tell_file(file, inode, out->device, mode, access);
+			tell_file((__u64)file, (__u64)inode, out->device, mode, access);
 	}
 	*cached_inode = mark;
 	return 0;
@@ -170,7 +189,7 @@ static __always_inline void describe_call(struct task_struct *task, struct threa
 		thread->cached[0].fd = (int)first;
 		struct file *file = file_of(task, (__u32)first);
 		if (file) {
-			describe(file, &thread->cached[0], &thread->cached_inode[0], at_ns);
+			describe((__u64)file, &thread->cached[0], &thread->cached_inode[0], at_ns);
 			out[0] = thread->cached[0];
 		}
 	}
@@ -179,7 +198,7 @@ static __always_inline void describe_call(struct task_struct *task, struct threa
 		thread->cached[1].fd = (int)fd;
 		struct file *file = file_of(task, (__u32)fd);
 		if (file) {
-			describe(file, &thread->cached[1], &thread->cached_inode[1], at_ns);
+			describe((__u64)file, &thread->cached[1], &thread->cached_inode[1], at_ns);
 			out[1] = thread->cached[1];
 		}
 	}

@@ -18,8 +18,9 @@ enum record_kind {
 	RECORD_EXIT = 9,	/* a thread's last run */
 	RECORD_FILE = 10,	/* the path of a file */
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
-	RECORD_PEER = 12,	/* to whom a socket without connections sends */
-	RECORD_SITE = 13,	/* where in the kernel a thread sleeps that is being woken */
+	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
+	RECORD_PEER = 13,	/* to whom a socket without connections sends */
+	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -137,8 +138,6 @@ struct record_connection {
 struct record_tcp {
 	struct head head;
 	__u64 connection;
-	__u64 sent_bytes;	/* position up to which all was acknowledged */
-	__u64 received_bytes;	/* position up to which all arrived */
 	__u32 cwnd;		/* segments */
 	__u32 ssthresh;		/* segments */
 	__u32 mss;
@@ -158,8 +157,30 @@ struct record_tcp {
 struct record_tcp_mark {
 	struct head head;
 	__u64 connection;
-	__u32 what;	/* 1 retransmit, 2 timeout, 3 zero window */
-	__u32 bytes;
+	__u32 what;	/* TCP_MARK_* */
+	__u32 value;
+};
+
+enum tcp_mark {
+	TCP_MARK_RETRANSMIT = 1,	/* value: bytes */
+	TCP_MARK_TIMEOUT = 2,
+	TCP_MARK_ZERO_WINDOW = 3,
+	TCP_MARK_SYN = 4,		/* the request for the connection was sent again */
+	TCP_MARK_NAGLE = 5,		/* a small segment was held back; value: for how long, in microseconds */
+	TCP_MARK_RESTART = 6,		/* the congestion window shrank in idleness; value: to how many segments */
+	TCP_MARK_ACCEPT_QUEUE = 7,	/* the listener had dropped requests; value: how many since the last connection */
+};
+
+/* `head.at_ns`: when it came to `bytes`. It had been at `from_bytes` since `from_ns`. */
+struct record_wire {
+	struct head head;
+	__u64 connection;
+	__u64 from_ns;		/* 0: not known */
+	__u64 from_bytes;
+	__u64 bytes;
+	__u64 left_ns;		/* nothing was under way from `from_ns` until now; 0: something was */
+	__u32 direction;	/* 0 acknowledged, 1 arrived */
+	__u32 pad;
 };
 
 struct record_block {

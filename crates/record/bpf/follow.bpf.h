@@ -63,7 +63,7 @@ static __noinline struct thread *follow(struct task_struct *task, __u32 role, __
 {
 	if (!task || !settings.follow || control.stopped || !task->pid || task->flags & PF_KTHREAD || task->tgid == 1)
 		return 0;
-	__u32 pid = number_here(task->group_leader, task->tgid);
+	__u32 pid = number_here(task, 1, task->tgid);
 	__u32 *known = bpf_map_lookup_elem(&seeds, &pid);
 	if (known) {
 		role = *known & 0xff;

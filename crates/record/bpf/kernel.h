@@ -9,6 +9,7 @@ struct pt_regs;
 struct bpf_local_storage;
 struct sk_buff {
 	unsigned int len;
+	unsigned char *data;
 };
 
 struct qstr {
@@ -155,6 +156,11 @@ struct sock {
 	__u16 sk_type;
 	struct socket *sk_socket;
 	struct bpf_local_storage *sk_bpf_storage;
+	__u32 sk_ack_backlog;
+	__u32 sk_max_ack_backlog;
+	struct {
+		int counter;
+	} sk_drops;
 };
 
 struct inet_connection_sock {
@@ -188,6 +194,8 @@ struct tcp_sock {
 	__u32 srtt_us;
 	__u64 bytes_received;
 	__u64 bytes_acked;
+	__u64 first_tx_mstamp;
+	__u8 nonagle : 4;
 };
 
 struct gendisk {

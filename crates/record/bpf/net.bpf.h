@@ -27,6 +27,20 @@ static __always_inline void tell_net_runs(struct thread *thread)
 	tell_net_run(thread, &thread->runs[RUN_SENT], 0);
 }
 
+/* From which length on both ends of a pause on the wire are told. */
+#define PAUSE_NS 100000
+
+static __always_inline void tell_mark(struct connection *connection, __u32 what, __u32 value, __u64 at_ns)
+{
+	struct record_tcp_mark mark = {};
+	mark.head.kind = RECORD_TCP_MARK;
+	mark.head.at_ns = at_ns;
+	mark.connection = connection->cookie;
+	mark.what = what;
+	mark.value = value;
+	tell(&mark.head, sizeof(mark));
+}
+
 static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
 {
 	struct record_tcp record = {};
@@ -47,8 +61,6 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	record.send_buffer_bytes = sk->sk_sndbuf;
 	record.unsent_bytes = tcp->write_seq - next;
 	record.unread_bytes = received - tcp->copied_seq;
-	record.sent_bytes = tcp->bytes_acked;
-	record.received_bytes = tcp->bytes_received;
 	record.busy_jiffies = tcp->chrono_stat[0];
 	record.rwnd_limited_jiffies = tcp->chrono_stat[1];
 	record.sndbuf_limited_jiffies = tcp->chrono_stat[2];
@@ -64,21 +76,118 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	record.busy_jiffies += record.rwnd_limited_jiffies + record.sndbuf_limited_jiffies;
 	record.state = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state);
 	connection->told_ns = now;
+	connection->told_cwnd = record.cwnd;
+	connection->told_window = record.peer_window_bytes;
+	connection->told_in_flight = record.in_flight_bytes;
 	tell(&record.head, sizeof(record));
 	/* Before the peer has answered it has said nothing of its window. */
 	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
-	if (closed != connection->zero_window) {
-		connection->zero_window = closed;
-		if (connection->zero_window) {
-			struct record_tcp_mark mark = {};
-			mark.head.kind = RECORD_TCP_MARK;
-			mark.head.at_ns = now;
-			mark.connection = connection->cookie;
-			mark.what = 3;
-			tell(&mark.head, sizeof(mark));
-		}
-	}
+	if (closed && !connection->zero_window)
+		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
+	connection->zero_window = closed;
 	return 0;
+}
+
+static __always_inline int differs(__u32 one, __u32 other)
+{
+	return one > other * 2 || other > one * 2;
+}
+
+/* TCP's state is told when its window closes or opens, each millisecond while it changes, and each five while it does not. */
+static __always_inline void tell_tcp_in_turn(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
+{
+	__u64 since = now - connection->told_ns;
+	__u32 closed = tcp->snd_wnd == 0;
+	if (closed == connection->zero_window) {
+		if (since < settings.tcp_gap_ns)
+			return;
+		if (since < 5ull * settings.tcp_gap_ns && tcp->snd_cwnd == connection->told_cwnd &&
+		    !differs(tcp->snd_wnd, connection->told_window) && !differs(tcp->snd_nxt - tcp->snd_una, connection->told_in_flight))
+			return;
+	}
+	tell_tcp(tcp, sk, connection, now);
+}
+
+static __always_inline void tell_progress(struct connection *connection, __u32 direction, __u64 from_bytes, __u64 from_ns, __u64 left_ns,
+					  __u64 now)
+{
+	struct progress *progress = &connection->progress[direction & 1];
+	struct record_wire record = {};
+	record.head.kind = RECORD_WIRE;
+	record.head.at_ns = now;
+	record.connection = connection->cookie;
+	record.from_ns = from_ns;
+	record.from_bytes = from_bytes;
+	record.bytes = progress->bytes;
+	record.left_ns = left_ns;
+	record.direction = direction;
+	progress->told_ns = now;
+	progress->untold = 0;
+	tell(&record.head, sizeof(record));
+}
+
+/* One direction has come further. Both ends of a pause are told exactly; what comes without pauses is told each millisecond. */
+static __always_inline void note_progress(struct connection *connection, __u32 direction, __u64 before, __u64 after, __u64 left_ns, __u64 now)
+{
+	struct progress *progress = &connection->progress[direction & 1];
+	__u64 from_ns = progress->last_ns;
+	__u64 from_bytes = from_ns ? progress->bytes : before;
+	if ((__s64)(after - from_bytes) <= 0)
+		return;
+	progress->bytes = after;
+	progress->last_ns = now;
+	progress->untold = 1;
+	if (!from_ns || now - from_ns >= PAUSE_NS || left_ns || now - progress->told_ns >= settings.tcp_gap_ns)
+		tell_progress(connection, direction, from_bytes, from_ns, left_ns, now);
+}
+
+/* What came last before a connection is closed. */
+static __always_inline void tell_rest(struct sock *sk)
+{
+	struct connection *connection;
+	if (!sk->sk_bpf_storage)
+		return;
+	connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+	if (!connection || control.stopped)
+		return;
+	for (__u32 direction = 0; direction < 2; direction++) {
+		struct progress *progress = &connection->progress[direction];
+		if (progress->untold)
+			tell_progress(connection, direction, progress->bytes, progress->last_ns, 0, progress->last_ns);
+	}
+}
+
+struct tcp_head {
+	__u16 source;
+	__u16 target;
+	__u32 sequence;
+	__u32 acknowledged;
+	__u8 words; /* in the upper half: how long it is */
+	__u8 flags;
+	__u16 window;
+};
+
+/* Something was acknowledged, which is not processed yet. */
+static __always_inline void note_acknowledged(struct tcp_sock *tcp, struct connection *connection, __u32 acknowledged, __u64 now)
+{
+	__u32 una = tcp->snd_una, next = tcp->snd_nxt, unsent = tcp->write_seq - next;
+	__u32 bytes = acknowledged - una, in_flight = next - una;
+	__u64 drained_ns = connection->drained_ns, left_ns = 0, first_ns = tcp->first_tx_mstamp * 1000;
+	if (!bytes || bytes > in_flight)
+		return;
+	if (drained_ns || !connection->progress[0].last_ns) {
+		if (first_ns > drained_ns + PAUSE_NS && first_ns < now)
+			left_ns = first_ns;
+		if (drained_ns && left_ns && tcp->snd_cwnd < connection->drained_cwnd)
+			tell_mark(connection, TCP_MARK_RESTART, tcp->snd_cwnd, left_ns);
+	}
+	/* Less than a segment waited for this acknowledgement of less than a segment, with room for more. */
+	if (unsent && unsent < tcp->mss_cache && in_flight < tcp->mss_cache && tcp->snd_cwnd > 1 && tcp->snd_wnd > in_flight + unsent &&
+	    !BPF_CORE_READ_BITFIELD(tcp, nonagle) && now > first_ns + settings.tcp_gap_ns)
+		tell_mark(connection, TCP_MARK_NAGLE, (now - first_ns) / 1000, now);
+	connection->drained_ns = bytes == in_flight && !unsent ? now : 0;
+	connection->drained_cwnd = tcp->snd_cwnd;
+	note_progress(connection, 0, tcp->bytes_acked, tcp->bytes_acked + bytes, left_ns, now);
 }
 
 #define LOOK(field) (*(volatile typeof(field) *)&(field))
@@ -180,8 +289,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	run->end_bytes = end;
 	if (result > 0)
 		run->bytes += result;
-	if (now - connection->told_ns >= settings.tcp_gap_ns)
-		tell_tcp(tcp, sk, connection, now);
+	tell_tcp_in_turn(tcp, sk, connection, now);
 	return 0;
 }
 
@@ -200,46 +308,89 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 	return note_net(sk, result, 1);
 }
 
-/* The connection that this processor is busy with: if a thread is woken now, it is for that. */
-static __always_inline void note_handled(struct sock *sk)
+/* The connection that this processor is busy with: if a thread is woken now, it is for that. Its storage, if it has any: a load
+ * tells that most have none. */
+static __always_inline struct connection *note_handled(struct sock *sk)
 {
+	struct connection *connection = connection_of(sk);
 	struct processor *processor = this_processor();
+	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 	if (processor) {
 		processor->tcp_sock = sk;
-		processor->tcp_cookie = bpf_get_socket_cookie(sk);
-		struct connection *connection = connection_of(sk);
+		processor->tcp_cookie = cookie ? cookie : bpf_get_socket_cookie(sk);
 		processor->tcp_followed = connection ? connection->followed : 0;
 	}
+	return connection;
 }
 
 /* For each segment that arrives on an established connection, before it is processed. */
 SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_tcp_probe, struct sock *sk)
+int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
-	note_handled(sk);
-	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
-	if (!connection || control.stopped)
-		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	if (now - connection->told_ns < settings.tcp_gap_ns)
+	struct connection *connection = note_handled(sk);
+	struct tcp_head head = {};
+	if (!connection || !connection->cookie || control.stopped)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-	return tcp ? tell_tcp(tcp, sk, connection, now) : 0;
+	if (!tcp || bpf_probe_read_kernel(&head, sizeof(head), skb->data))
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 length = skb->len, head_bytes = (head.words >> 4) * 4, came = bpf_ntohl(head.sequence) + length - head_bytes - tcp->rcv_nxt;
+	if (length > head_bytes && (__s32)came > 0)
+		note_progress(connection, 1, tcp->bytes_received, tcp->bytes_received + came, 0, now);
+	note_acknowledged(tcp, connection, bpf_ntohl(head.acknowledged), now);
+	tell_tcp_in_turn(tcp, sk, connection, now);
+	return 0;
+}
+
+/* A connection has come to who listens. What that dropped before, because its queue was full, is told with it. */
+static __always_inline void note_listener(struct sock *sk)
+{
+	struct connection *listener = bpf_sk_storage_get(&connections, sk, 0, 0);
+	struct processor *processor = this_processor();
+	__u32 drops = BPF_CORE_READ(sk, sk_drops.counter), before;
+	if (!listener) {
+		listener = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!listener)
+			return;
+		/* What it dropped before it was met says something only if it still has no room. */
+		listener->drops = BPF_CORE_READ(sk, sk_ack_backlog) >= BPF_CORE_READ(sk, sk_max_ack_backlog) ? 0 : drops;
+	}
+	before = listener->drops;
+	listener->drops = drops;
+	if (drops == before || !processor || !processor->tcp_followed || control.stopped)
+		return;
+	struct record_tcp_mark mark = {};
+	mark.head.kind = RECORD_TCP_MARK;
+	mark.head.at_ns = bpf_ktime_get_ns();
+	mark.connection = processor->tcp_cookie;
+	mark.what = TCP_MARK_ACCEPT_QUEUE;
+	mark.value = drops - before;
+	tell(&mark.head, sizeof(mark));
 }
 
 /* Before a reader is woken, also in the states that tcp_probe leaves out. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
-	__u16 family = sk->__sk_common.skc_family;
 	__u8 state = sk->__sk_common.skc_state;
 	if (sk->sk_protocol == IPPROTO_UDP)
 		note_datagram(sk);
-	/* Those are tcp_probe's; and who listens is woken for the connection that was made just now. */
-	if (state == TCP_ESTABLISHED || state == TCP_LISTEN)
+	/* That is tcp_probe's. */
+	if (state == TCP_ESTABLISHED)
 		return 0;
-	if (sk->sk_protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6))
-		note_handled(sk);
+	__u16 family = sk->__sk_common.skc_family;
+	if (sk->sk_protocol != IPPROTO_TCP || (family != AF_INET && family != AF_INET6))
+		return 0;
+	/* Who listens is woken for the connection that was made just now. */
+	if (state == TCP_LISTEN) {
+		note_listener(sk);
+		return 0;
+	}
+	struct connection *connection = note_handled(sk);
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	if (connection && connection->cookie && tcp && !control.stopped)
+		note_progress(connection, 1, tcp->bytes_received, tcp->bytes_received, 0, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -252,22 +403,24 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp)
 		return 0;
-	struct record_tcp_mark mark = {};
 	__u64 now = bpf_ktime_get_ns();
-	mark.head.kind = RECORD_TCP_MARK;
-	mark.head.at_ns = now;
-	mark.connection = connection->cookie;
-	mark.what = 1;
-	mark.bytes = skb->len;
-	/* One whose first segment was lost has not been told of. */
-	tell_connection(sk, connection->cookie, now);
-	tell(&mark.head, sizeof(mark));
 	__u32 in_loss = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state) == TCP_CA_Loss;
 	struct processor *processor = this_processor();
+	/* One whose first segment was lost has not been told of. */
+	tell_connection(sk, connection->cookie, now);
+	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
+		tell_mark(connection, TCP_MARK_SYN, 0, now);
+		return 0;
+	}
+	if (!tcp->snd_wnd) {
+		/* A probe of a window that is closed. */
+		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
+		return 0;
+	}
+	tell_mark(connection, TCP_MARK_RETRANSMIT, skb->len, now);
 	if (in_loss && processor && processor->softirq == 2) {
 		/* From the retransmission timer. */
-		mark.what = 2;
-		tell(&mark.head, sizeof(mark));
+		tell_mark(connection, TCP_MARK_TIMEOUT, skb->len, now);
 	}
 	tell_tcp(tcp, sk, connection, now);
 	return 0;
@@ -288,6 +441,8 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
 	}
 	follow_state(sk, before, after);
+	if (before == TCP_ESTABLISHED)
+		tell_rest(sk);
 	note_handled(sk);
 	return 0;
 }

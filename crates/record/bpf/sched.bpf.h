@@ -60,7 +60,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		thread->role = ROLE_NONE;
 		if (thread->depth && task->pid == task->tgid) {
 			/* Its number may be another's soon. */
-			__u32 pid = number_here(task, task->tgid);
+			__u32 pid = number_here(task, 1, task->tgid);
 			bpf_map_delete_elem(&seeds, &pid);
 		}
 		return;
@@ -106,7 +106,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		describe_other_end(task, thread, off);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
-		tell_file(0, (struct inode *)thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
+		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
 	}
 	if (state & (TASK_STOPPED | TASK_TRACED))
 		off->stop_signal = task->jobctl & 0xffff;
@@ -138,7 +138,7 @@ static __always_inline void switch_in(struct thread *thread, struct processor *p
 	}
 	off->holder = 0;
 	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
-		off->holder = holder_of(processor, runnable_ns);
+		off->holder = holder_of(runnable_ns);
 	off->head.kind = RECORD_OFF;
 	off->head.cpu = bpf_get_smp_processor_id();
 	off->head.thread = thread->serial;
@@ -511,7 +511,7 @@ int seed(struct bpf_iter__task *ctx)
 		return 0;
 	/* The reader runs this. */
 	control.level = level_of(bpf_get_current_task_btf());
-	__u32 pid = number_here(task->group_leader, task->tgid);
+	__u32 pid = number_here(task, 1, task->tgid);
 	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
 	if (!role)
 		return 0;
@@ -527,7 +527,7 @@ int inherited(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	if (!task || !file || number_here(task->group_leader, task->tgid) != settings.command_pid)
+	if (!task || !file || number_here(task, 1, task->tgid) != settings.command_pid)
 		return 0;
 	/* A socket can be both: what stands where output does is output. */
 	__u32 fd = ctx->fd;

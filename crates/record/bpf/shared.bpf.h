@@ -7,11 +7,11 @@ struct settings {
 	__u32 trace_calls;	/* tier `syscall` */
 	__u32 tcp_gap_ns;	/* least time between two records of one connection */
 	__u32 merge_ns;		/* longest run of sends or receives told by one record */
-	__u32 own_pid;
 	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
 	__u32 command_pid;	/* 0: there is none */
+	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
 	__s32 call_sendto;
-	__u32 pad;
+	__u32 pad;		/* the loader wants a multiple of eight bytes */
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
@@ -92,9 +92,24 @@ struct thread {
 	struct call_run calls[CALL_RUNS];
 };
 
+/* How far one direction of a connection has come, on the wire. */
+struct progress {
+	__u64 last_ns;	/* when it last came further; 0: not seen to */
+	__u64 told_ns;
+	__u64 bytes;
+	__u32 untold;	/* it has come further since it was told */
+	__u32 pad;
+};
+
 struct connection {
 	__u32 followed;		/* who uses it is recorded; depth + 1 */
-	__u32 pad;
+	__u32 told_cwnd;	/* as they were when TCP's state was told last */
+	__u32 told_window;
+	__u32 told_in_flight;
+	struct progress progress[2];	/* acknowledged, arrived */
+	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
+	__u32 drained_cwnd;
+	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
 	__u64 cookie;
 	__u64 told_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */
@@ -144,7 +159,7 @@ struct request_info {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 64 * 1024 * 1024);
+	__uint(max_entries, 4 * 1024 * 1024); /* the loader says how much the machine needs */
 } ring SEC(".maps");
 
 struct {
@@ -232,11 +247,19 @@ struct {
 	__type(value, __u32);
 } devices SEC(".maps");
 
+/* A path on its way into a record. */
+struct path_walk {
+	struct dentry *dentry;
+	struct mount *mount;	/* 0: the walk stays within the file system */
+	__u64 used;
+	struct record_file record;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct record_file);
+	__type(value, struct path_walk);
 } path_scratch SEC(".maps");
 
 /* Records for which the ring had no room. */
@@ -267,9 +290,13 @@ static __always_inline void count_lost(void)
 		*count += 1;
 }
 
+/* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled, wherever it is with emptying it. */
 static __always_inline void tell(struct head *record, __u32 size)
 {
-	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
+	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
+	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
+	__u32 shift = settings.wake_shift & 31;
+	if (bpf_ringbuf_output(&ring, record, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP))
 		count_lost();
 }
 
@@ -348,14 +375,17 @@ static __always_inline __u32 level_of(struct task_struct *task)
 	return BPF_CORE_READ((struct task_struct___numbers *)task, thread_pid, level);
 }
 
-/* A thread's number as the reader's process namespace has it (in a container not the machine's); the machine's where it has none. */
-static __always_inline __u32 number_here(struct task_struct *task, __u32 machines)
+/* A thread's number as the reader's process namespace has it (in a container not the machine's); the machine's where it has none.
+ * `leader`: its process's. */
+static __always_inline __u32 number_here(struct task_struct *task, int leader, __u32 machines)
 {
 	__u32 level = control.level & 31;
 	struct pid___numbers *pid;
 	int number = 0;
 	if (!level)
 		return machines;
+	if (leader)
+		task = BPF_CORE_READ(task, group_leader);
 	pid = BPF_CORE_READ((struct task_struct___numbers *)task, thread_pid);
 	if (!pid || BPF_CORE_READ(pid, level) < level)
 		return machines;
@@ -369,10 +399,10 @@ static __always_inline void tell_thread(struct task_struct *task, struct thread 
 	record.head.kind = RECORD_THREAD;
 	record.head.thread = thread->serial;
 	record.head.at_ns = bpf_ktime_get_ns();
-	record.tid = number_here(task, task->pid);
-	record.pid = number_here(task->group_leader, task->tgid);
+	record.tid = number_here(task, 0, task->pid);
+	record.pid = number_here(task, 1, task->tgid);
 	record.parent = parent;
-	record.parent_pid = number_here(BPF_CORE_READ(task, real_parent, group_leader), BPF_CORE_READ(task, real_parent, tgid));
+	record.parent_pid = number_here(BPF_CORE_READ(task, real_parent), 1, BPF_CORE_READ(task, real_parent, tgid));
 	record.role = thread->role;
 	record.start_ns = task->start_boottime;
 	record.task_flags = task->flags;
@@ -424,9 +454,10 @@ static __always_inline void tell_runner(struct runner *runner)
 	tell(&record.head, sizeof(record));
 }
 
-/* Who had this processor for the longest part of the time from `from_ns` until now; 0: nobody, it was idle. */
-static __noinline __u32 holder_of(struct processor *processor, __u64 from_ns)
+/* Who had this processor for the longest part of the time from `from_ns` until now; 0: nobody, it was idle. Not static: see walk_path. */
+__u32 holder_of(__u64 from_ns)
 {
+	struct processor *processor = this_processor();
 	__u64 longest = 0;
 	__u32 found = 0;
 	if (!processor)
@@ -468,8 +499,8 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->serial = thread ? thread->serial : 0;
 	runner->start_ns = task->start_boottime;
 	runner->machines_tid = task->pid;
-	runner->tid = number_here(task, task->pid);
-	runner->pid = number_here(task->group_leader, task->tgid);
+	runner->tid = number_here(task, 0, task->pid);
+	runner->pid = number_here(task, 1, task->tgid);
 	runner->task_flags = task->flags;
 	__builtin_memcpy(runner->name, task->comm, sizeof(runner->name));
 	processor->last_runner = at;

@@ -2,6 +2,7 @@
  * the processor in it. */
 #include "internal.h"
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* A forked process is given a ring after so many calls, or after one that was long. */
@@ -124,16 +125,63 @@ static uint64_t read_runqueue(void) {
     return value;
 }
 
-/* The time since the thread's last span that no run covers: taken as running unless its CPU time says otherwise. */
-static uint64_t tell_gap(uint64_t from_ns, uint64_t to_ns, uint64_t cpu_gap, uint64_t runs_ns) {
-    if (to_ns <= from_ns || cpu_gap == ABSENT) return 0;
-    uint64_t gap = to_ns - from_ns;
-    uint64_t cpu = cpu_gap > runs_ns ? cpu_gap - runs_ns : 0;
-    if (gap < LONG_NS || cpu + LONG_NS > gap) return 0;
-    struct record record = bare(RECORD_SPAN, KIND_APP, from_ns, gap);
-    record.cpu_ns = cpu;
-    push_or_lose(&record);
-    return gap - cpu;
+/* Page faults of the calling thread that read from a disk. */
+uint64_t disk_faults(void) {
+    struct rusage usage;
+    return raw(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0) == 0 ? (uint64_t)usage.ru_majflt : 0;
+}
+
+/* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was told: it was queued, as
+ * the kernel says; it read mapped pages from a disk, where there were such faults; or nobody knows why (a lock of the C
+ * library's own, a direct call, a stop). The rest it ran. */
+static uint64_t tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
+    uint64_t gap = to_ns > from_ns ? to_ns - from_ns : 0;
+    if (off > gap) off = gap;
+    if (off < OFF_NS) return 0;
+    uint64_t runqueue = read_runqueue(), queued = 0;
+    if (runqueue != ABSENT) {
+        queued = runqueue - me.runqueue_ns;
+        me.runqueue_ns = runqueue;
+        if (queued > off) queued = off;
+    }
+    uint64_t faults = disk_faults(), blocked = off - queued;
+    uint32_t object = faults != me.faults ? mapped_object() : 0;
+    me.faults = faults;
+    if (blocked >= LONG_NS) {
+        struct record record = bare(RECORD_SPAN, object != 0 ? KIND_READ : KIND_WAIT_OTHER, from_ns, blocked);
+        record.object = object;
+        record.cpu_ns = record.runqueue_ns = 0;
+        push_or_lose(&record);
+    }
+    if (queued >= LONG_NS) {
+        struct record record = bare(RECORD_SPAN, KIND_WAIT_RUNQUEUE, from_ns + blocked, queued);
+        record.cpu_ns = 0;
+        record.runqueue_ns = queued;
+        push_or_lose(&record);
+    }
+    return queued;
+}
+
+/* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was told as waiting for some of the time. What is
+ * left of that it was off the processor, unseen. */
+static uint64_t off_since_asked(uint64_t ran, uint64_t until_ns) {
+    uint64_t passed = until_ns > me.cpu_at_ns ? until_ns - me.cpu_at_ns : 0;
+    passed = passed > me.waited_ns ? passed - me.waited_ns : 0;
+    return passed > ran ? passed - ran : 0;
+}
+
+static void asked(uint64_t cpu, uint64_t at_ns) {
+    me.cpu_ns = cpu;
+    me.cpu_at_ns = at_ns;
+    me.waited_ns = 0;
+}
+
+/* Hands over the runs, and what is known of the time before them. */
+static void settle(uint64_t cpu, uint64_t end_ns) {
+    uint64_t before = me.slot->covered_ns, off = off_since_asked(cpu - me.cpu_ns, end_ns);
+    uint64_t first = flush_runs(end_ns);
+    tell_off(before, first, off);
+    asked(cpu, end_ns);
 }
 
 /* How long the thread ran in a call from `start_ns`: by the time it had before, else by what it had when last asked, taking it to
@@ -169,26 +217,22 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     duration = end_ns - start_ns;
     slot->last_end_ticks = tick_now;
     int waits = kind >= KIND_WAIT_NETWORK;
-    int fresh = me.cpu_at_ns == slot->covered_ns;
-    uint64_t cpu = waits ? 0 : ABSENT, cpu_gap = ABSENT, cpu_end = me.cpu_ns;
-    if (!waits && (duration >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE)) {
+    uint64_t cpu = waits ? 0 : ABSENT, cpu_end = ABSENT;
+    uint64_t untold = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
+    if (untold >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE) {
         cpu_end = cpu_time_ns();
         cpu = cpu_within(call, cpu_end, start_ns, duration);
-        if (call->cpu_ns != ABSENT && fresh) cpu_gap = call->cpu_ns - me.cpu_ns;
-        if (duration >= ASK_BEFORE_NS) me.expect_long |= 1u << kind;
+        if (waits && cpu < LONG_NS) cpu = 0;
+        if (!waits && duration >= ASK_BEFORE_NS) me.expect_long |= 1u << kind;
     }
     uint64_t off = cpu == ABSENT ? duration : duration - cpu;
     if (off < LONG_NS && !waits) {
         end_worked(kind, object, size, offset, took);
-        uint64_t before = slot->covered_ns, first = flush_runs(end_ns);
-        if (fresh && call->cpu_ns != ABSENT) tell_gap(before, first, cpu_end - me.cpu_ns, end_ns - first);
-        me.cpu_ns = cpu_end;
-        me.cpu_at_ns = end_ns;
-        me.waited_ns = 0;
+        settle(cpu_end, end_ns);
         return;
     }
-    uint64_t before = slot->covered_ns, first = flush_runs(start_ns);
-    uint64_t preempted = tell_gap(before, first, cpu_gap, start_ns - first);
+    uint64_t before = slot->covered_ns, first = flush_runs(start_ns), preempted = 0;
+    if (cpu_end != ABSENT) preempted = tell_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
     struct record record = bare(RECORD_SPAN, kind, start_ns, duration);
     record.object = object;
     record.context = (uint8_t)context;
@@ -207,13 +251,8 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     }
     push_or_lose(&record);
     slot->covered_ns = end_ns;
-    if (cpu_end != me.cpu_ns) {
-        me.cpu_ns = cpu_end;
-        me.cpu_at_ns = end_ns;
-        me.waited_ns = 0;
-    } else {
-        me.waited_ns += duration;
-    }
+    if (cpu_end != ABSENT) asked(cpu_end, end_ns);
+    else me.waited_ns += duration;
 }
 
 /* A read or write of a file that took about as long as those that were found to have worked all the while. */
@@ -242,7 +281,7 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
             if (unlikely(now - me.covered_ticks > run_ticks)) {
                 uint64_t tick_now, ns;
                 set_anchor(&tick_now, &ns);
-                flush_runs(ns);
+                settle(cpu_time_ns(), ns);
             }
         }
     }
@@ -254,8 +293,7 @@ void detach(void) {
     if (!enabled || me.slot == NULL || me.generation != *generation || !enter_slot()) return;
     uint64_t tick_now, ns;
     set_anchor(&tick_now, &ns);
-    uint64_t cpu = cpu_time_ns(), before = me.slot->covered_ns, first = flush_runs(ns);
-    if (me.cpu_at_ns == before) tell_gap(before, first, cpu - me.cpu_ns, ns - first);
+    settle(cpu_time_ns(), ns);
     end_slot();
     me.busy = 0;
 }
@@ -265,6 +303,6 @@ void hand_over(void) {
     if (me.slot == NULL || me.generation != *generation || !enter_slot()) return;
     uint64_t tick_now, ns;
     set_anchor(&tick_now, &ns);
-    flush_runs(ns);
+    settle(cpu_time_ns(), ns);
     me.busy = 0;
 }

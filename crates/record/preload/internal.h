@@ -19,6 +19,8 @@
 #define LONG_NS 20000u
 /* Asking for the CPU time costs up to a microsecond, for the run queue several: only where a call is long enough to bear it. */
 #define ASK_NS 100000u
+/* Time off the processor that nothing was told of is looked into from here on. */
+#define OFF_NS 100000u
 #define ASK_BEFORE_NS 200000u
 #define RUNQUEUE_NS 400000u
 /* Runs are handed over after this time at the latest. */
@@ -69,6 +71,7 @@ struct thread {
     uint64_t waited_ns;   /* told since then as waiting */
     uint64_t usual_ticks[2]; /* of reads and writes of files that were long and did not block */
     uint64_t runqueue_ns; /* accumulated, when last asked */
+    uint64_t faults;      /* page faults that read from a disk, when last asked */
     uint64_t covered_ticks; /* about when its time was last told */
 };
 
@@ -116,6 +119,7 @@ void note_unseen(uint32_t bit);
 void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context);
 void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t ticks);
 void hand_over(void);
+uint64_t disk_faults(void);
 void detach(void);
 
 /* environment.c */
@@ -137,6 +141,9 @@ void opened(int fd, int flags);
 void connected(int fd, int accepted);
 void listens(int fd);
 void look_at_tcp(int fd, struct descriptor *d);
+/* A large file is mapped at `fd`; or some mapping is gone. Its number as an object, where only one can be meant. */
+void mapped(int fd);
+uint32_t mapped_object(void);
 void forked_objects(void);
 
 /* Copies a text and gives its end. */

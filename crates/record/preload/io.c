@@ -19,7 +19,7 @@ static uint32_t kind_of(const struct descriptor *d, int out) {
     switch (d == NULL ? CLASS_ANY : d->class) {
     case CLASS_FILE: return out ? (d->sync ? KIND_SYNC : KIND_WRITE) : KIND_READ;
     case CLASS_TCP: return out ? KIND_SEND : KIND_RECEIVE;
-    case CLASS_TERMINAL:
+    case CLASS_DATAGRAMS: return KIND_WAIT_NETWORK;
     case CLASS_UNKNOWN: return KIND_WAIT_OTHER;
     default: return KIND_WAIT_LOCK;
     }
@@ -395,7 +395,12 @@ ALIAS(posix_fallocate64, posix_fallocate);
 
 EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) {
     void *result = REAL(mmap)(at, n, protection, flags, fd, offset);
-    if (enabled && fd >= 0 && n >= (1u << 20) && result != MAP_FAILED) note_unseen(UNSEEN_MAPPED);
+    if (enabled && fd >= 0 && n >= (1u << 20) && result != MAP_FAILED) {
+        int saved = errno;
+        note_unseen(UNSEEN_MAPPED);
+        mapped(fd);
+        errno = saved;
+    }
     return result;
 }
 ALIAS(mmap64, mmap);

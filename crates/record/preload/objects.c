@@ -25,11 +25,16 @@ static _Atomic uint32_t last_object;
 /* Descriptors above were never looked at. */
 static _Atomic int highest = -1;
 
+/* The one large file that is mapped: its descriptor's object, or that several are or were. */
+static _Atomic uint32_t mapped_one;
+#define SEVERAL UINT32_MAX
+
 void forked_objects(void) {
     /* The child tells of objects anew, with numbers of its own; positions in streams go on. */
     int top = atomic_load(&highest);
     for (int fd = 0; fd <= top; fd++) atomic_store_explicit(&descriptors[fd].object, 0, memory_order_relaxed);
     atomic_store(&last_object, 0);
+    atomic_store(&mapped_one, 0);
 }
 
 void forget(int fd) {
@@ -116,7 +121,8 @@ static int classify_socket(int fd, struct descriptor *d) {
     get_option(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
     length = sizeof type;
     get_option(fd, SOL_SOCKET, SO_TYPE, &type, &length);
-    d->class = (domain == AF_INET || domain == AF_INET6) && type == SOCK_STREAM ? CLASS_TCP : CLASS_SOCKET;
+    int is_internet = domain == AF_INET || domain == AF_INET6;
+    d->class = !is_internet ? CLASS_SOCKET : type == SOCK_STREAM ? CLASS_TCP : CLASS_DATAGRAMS;
     return d->class == CLASS_TCP;
 }
 
@@ -148,7 +154,8 @@ static void classify(int fd, struct descriptor *d) {
     used(fd);
 }
 
-static void name_file(int fd, struct descriptor *d) {
+/* A file by its path; a pipe or a socket by its inode too. */
+static void name_link(int fd, struct descriptor *d) {
     struct record records[1 + NAME_BYTES / sizeof(struct record)];
     char link[64] = "/proc/self/fd/";
     char path[NAME_BYTES], *to = link + 14;
@@ -168,7 +175,10 @@ static void name_file(int fd, struct descriptor *d) {
         }
     }
     uint32_t object = atomic_fetch_add(&last_object, 1) + 1;
-    struct record first = {.type = RECORD_OBJECT, .kind = CLASS_FILE, .context = d->way, .object = object, .size = length};
+    struct stat status;
+    int failed = d->class == CLASS_FILE || raw(SYS_newfstatat, fd, (long)"", (long)&status, AT_EMPTY_PATH, 0, 0) != 0;
+    struct record first = {.type = RECORD_OBJECT, .kind = d->class, .context = d->way, .object = object, .size = length};
+    first.offset = failed ? ABSENT : status.st_ino;
     records[0] = first;
     uint32_t many = fill(records, path, (size_t)length);
     if (push(records, many)) atomic_store_explicit(&d->object, object, memory_order_release);
@@ -202,12 +212,25 @@ struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in) {
     struct descriptor *d = &descriptors[fd];
     if (likely(atomic_load_explicit(&d->object, memory_order_acquire) != 0)) return d;
     if (d->class == CLASS_UNKNOWN) classify(fd, d);
-    if ((d->class != CLASS_FILE && d->class != CLASS_TCP) || me.slot == NULL || me.generation != *generation || me.busy) return d;
+    int has_name = d->class != CLASS_UNKNOWN && d->class != CLASS_ANY && d->class != CLASS_TIMER;
+    if (!has_name || me.slot == NULL || me.generation != *generation || me.busy) return d;
     me.busy = 1;
-    if (d->class == CLASS_FILE) name_file(fd, d);
     if (d->class == CLASS_TCP) name_connection(fd, d, moved_out, moved_in);
+    else name_link(fd, d);
     me.busy = 0;
     return d;
+}
+
+void mapped(int fd) {
+    struct descriptor *d = look(fd, 0, 0);
+    uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed), none = 0;
+    if (object == 0 || d->class != CLASS_FILE) object = SEVERAL;
+    if (!atomic_compare_exchange_strong(&mapped_one, &none, object) && none != object) atomic_store(&mapped_one, SEVERAL);
+}
+
+uint32_t mapped_object(void) {
+    uint32_t object = atomic_load_explicit(&mapped_one, memory_order_relaxed);
+    return object == SEVERAL ? 0 : object;
 }
 
 void listens(int fd) {

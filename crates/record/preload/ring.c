@@ -166,6 +166,8 @@ int attach(void) {
     slot->last_end_ticks = me.covered_ticks = slot->anchor_ticks;
     me.cpu_ns = cpu_time_ns();
     me.cpu_at_ns = slot->anchor_ns;
+    me.waited_ns = 0;
+    me.faults = disk_faults();
     me.index = index;
     me.expect_long = me.fruitless = 0;
     threads[index].who = pthread_self();

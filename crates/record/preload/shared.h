@@ -51,6 +51,7 @@ enum kind {
     KIND_WAIT_DISK = 15,
     KIND_WAIT_OTHER = 16,
     KIND_APP = 17,
+    KIND_WAIT_RUNQUEUE = 18,
 };
 
 enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3 };
@@ -60,11 +61,12 @@ enum class {
     CLASS_UNKNOWN = 0,
     CLASS_FILE = 1,
     CLASS_TCP = 2,
-    CLASS_SOCKET = 3, /* a socket of another kind */
+    CLASS_SOCKET = 3, /* a socket of the machine's own */
     CLASS_PIPE = 4,
     CLASS_TERMINAL = 5,
     CLASS_TIMER = 6,
     CLASS_ANY = 7,
+    CLASS_DATAGRAMS = 8,
 };
 
 /* Times are CLOCK_MONOTONIC in nanoseconds; ABSENT is all ones. */
@@ -78,7 +80,7 @@ struct record {
     uint32_t waker;  /* thread or process; 0: none */
     uint64_t start_ns;
     uint64_t duration_ns;
-    uint64_t offset;   /* of an object: device number */
+    uint64_t offset;   /* of a pipe or socket: its inode */
     int64_t size;      /* bytes, or -errno */
     uint64_t cpu_ns;
     uint64_t runqueue_ns;

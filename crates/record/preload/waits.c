@@ -67,14 +67,15 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
     }
     int saved = errno;
     struct descriptor *d = fd >= 0 ? look(fd, 0, 0) : NULL;
-    uint32_t object = d == NULL || d->class != CLASS_TCP ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
+    uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
     if (result == 0 && !endless) {
         end_call(call, KIND_WAIT_NETWORK, me.fruitless, 0, ABSENT, 0, CONTEXT_TIMER);
-    } else if (d != NULL && (d->class == CLASS_TCP || d->class == CLASS_SOCKET)) {
-        end_call(call, KIND_WAIT_NETWORK, object, 0, ABSENT, 0, object != 0 ? CONTEXT_SOFTIRQ : 0);
-        if (object != 0) look_at_tcp(fd, d);
+    } else if (d != NULL && (d->class == CLASS_TCP || d->class == CLASS_DATAGRAMS)) {
+        int is_tcp = d->class == CLASS_TCP && object != 0;
+        end_call(call, KIND_WAIT_NETWORK, object, 0, ABSENT, 0, is_tcp ? CONTEXT_SOFTIRQ : 0);
+        if (is_tcp) look_at_tcp(fd, d);
     } else {
-        end_call(call, result < 0 ? KIND_WAIT_OTHER : KIND_WAIT_LOCK, 0, 0, ABSENT, 0, 0);
+        end_call(call, result < 0 ? KIND_WAIT_OTHER : KIND_WAIT_LOCK, object, 0, ABSENT, 0, 0);
     }
     errno = saved;
 }
@@ -266,16 +267,25 @@ EXPORT unsigned sleep(unsigned time) { SLEEP(unsigned, REAL(sleep)(time)); }
     end_wait(&call, KIND_WAIT_LOCK, 0, waker, CONTEXT_TASK);                                                         \
     return result
 
+/* Who lets a mutex go that others wait for ended their wait: by then it may have been had by several. */
+static uint32_t who_let_go(const pthread_mutex_t *mutex, uint32_t owner) {
+    uint32_t last = who_signalled(mutex);
+    return last != 0 ? last : owner;
+}
 EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex) {
     if (!enabled) return REAL(pthread_mutex_lock)(mutex);
     int at_once = REAL(pthread_mutex_trylock)(mutex);
     if (likely(at_once != EBUSY)) return at_once;
     uint32_t owner = (uint32_t)mutex->__data.__owner;
-    LOCKED(owner, REAL(pthread_mutex_lock)(mutex));
+    LOCKED(who_let_go(mutex, owner), REAL(pthread_mutex_lock)(mutex));
 }
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
     uint32_t owner = (uint32_t)mutex->__data.__owner;
     LOCKED(owner, REAL(pthread_mutex_timedlock)(mutex, until));
+}
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    if (unlikely(mutex->__data.__lock > 1) && enabled) signals(mutex);
+    return REAL(pthread_mutex_unlock)(mutex);
 }
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
     uint32_t owner = (uint32_t)lock->__data.__cur_writer;
@@ -326,8 +336,20 @@ EXPORT int sem_wait(sem_t *semaphore) { LOCKED(who_signalled(semaphore), REAL(se
 EXPORT int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
     LOCKED(who_signalled(semaphore), REAL(sem_timedwait)(semaphore, until));
 }
-EXPORT int flock(int fd, int operation) { LOCKED(0, REAL(flock)(fd, operation)); }
-EXPORT int lockf(int fd, int operation, off_t n) { LOCKED(0, REAL(lockf)(fd, operation, n)); }
+static uint32_t object_of(int fd) {
+    struct descriptor *d = look(fd, 0, 0);
+    return d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
+}
+#define FILE_LOCKED(fd, expression)                                                                                  \
+    struct call call;                                                                                                \
+    begin(&call, KIND_WAIT_LOCK, fd);                                                                                \
+    int result = (expression), saved = errno;                                                                        \
+    uint32_t object = was_long(&call) ? object_of(fd) : 0;                                                           \
+    end_wait(&call, KIND_WAIT_LOCK, object, 0, 0);                                                                   \
+    errno = saved;                                                                                                   \
+    return result
+EXPORT int flock(int fd, int operation) { FILE_LOCKED(fd, REAL(flock)(fd, operation)); }
+EXPORT int lockf(int fd, int operation, off_t n) { FILE_LOCKED(fd, REAL(lockf)(fd, operation, n)); }
 
 /* ---- what takes system calls or the clock away ---- */
 

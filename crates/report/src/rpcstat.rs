@@ -49,14 +49,30 @@ impl Page {
         let p = &d.pending;
         let window = match p.window_min == p.window_median {
             true => format!("{}", p.window_median),
-            false => format!("{} (least {})", p.window_median, p.window_min),
+            false => format!("{} (smallest {})", p.window_median, p.window_min),
         };
-        self.wrapped(&format!(
+        let window = if p.sent_only { format!("at least {window}") } else { window };
+        let mut said = format!(
             "Pending: {:.1} at the mean, {} at most, none for {} of the time; RPC window {window}",
             p.mean,
             p.max,
             percent(p.empty_share)
-        ));
+        );
+        match p.unsent {
+            Some(u) if u.max_bytes > 0 => {
+                let _ = write!(
+                    said,
+                    ". Handed to the client's sockets and not sent yet: {} at the mean, {} at most, which is about {} calls more",
+                    size(u.mean_bytes as u64),
+                    size(u.max_bytes),
+                    count(u.max_calls.ceil() as u64)
+                );
+            }
+            Some(_) => said.push_str(". Nothing waited in the client's sockets"),
+            None if p.sent_only => said.push_str(": packets do not show calls that the client has not sent yet"),
+            None => {}
+        }
+        self.wrapped(&said);
         if d.retransmissions + d.tcp_retransmissions > 0 {
             self.wrapped(&format!(
                 "Sent again: {} calls, {} of them after a timeout; {} TCP segments, {} after a timeout",
@@ -89,9 +105,9 @@ impl Page {
         let line: String = heads.iter().map(|(head, columns)| right(head, *columns)).collect();
         self.heading(&(left("Response times", name_columns) + &line));
         for p in d.procedures.iter().take(MAX_PROCEDURES) {
-            let time = |s: f64| if p.answered > 0 { duration(s) } else { String::new() };
+            let time = |s: Option<f64>| s.map_or_else(String::new, duration);
             let sent_again = if p.retransmissions > 0 { count(p.retransmissions) } else { String::new() };
-            let calls = count(p.answered + p.unanswered);
+            let calls = count(p.answered + p.unanswered + p.not_captured);
             let cells = [calls, time(p.min_s), time(p.median_s), time(p.p99_s), time(p.max_s), size(p.bytes), sent_again];
             let cells: String = cells.iter().zip(heads).map(|(cell, (_, columns))| right(cell, *columns)).collect();
             let name = cut_end(&clean(&procedure_name(p, several)), name_columns - 1);
@@ -102,6 +118,9 @@ impl Page {
             }
             if p.unanswered > 0 {
                 odd.push(format!("{} unanswered at the end", count(p.unanswered)));
+            }
+            if p.not_captured > 0 && p.program.is_some() {
+                odd.push(format!("of {} the reply was not captured", count(p.not_captured)));
             }
             if !odd.is_empty() {
                 self.plain(&format!("  {}", odd.join(", ")));
@@ -137,6 +156,7 @@ impl Page {
         rows.push(("response, most", seconds(&s.response_max_s), Fold::Most, &duration));
         rows.push(("calls again", numbers(&s.retransmissions), Fold::Most, &whole));
         rows.push(("segments again", numbers(&s.tcp_retransmissions), Fold::Most, &whole));
+        rows.push(("not sent yet", optional(&s.unsent_bytes), Fold::Most, &whole_size));
         rows.push(("in flight", optional(&s.in_flight_bytes), Fold::Most, &whole_size));
         rows.push(("window offered", optional(&s.receive_window_bytes), Fold::Least, &whole_size));
         for (name, values, fold, unit) in rows {
@@ -243,11 +263,15 @@ fn who_name(who: Who) -> &'static str {
 }
 
 fn procedure_name(p: &Procedure, with_server: bool) -> String {
+    // A program without a name is a number, which its version must not run into.
+    let is_number = |program: &str| program.bytes().all(|b| b.is_ascii_digit());
     let program = match (&p.program, &p.version) {
+        (Some(program), Some(version)) if is_number(program) => format!("{program} v{version} "),
         (Some(program), Some(version)) => format!("{program}{version} "),
         (Some(program), None) => format!("{program} "),
         _ => String::new(),
     };
+    let program = if p.callback { format!("callback {program}") } else { program };
     if with_server { format!("{program}{} {}", p.name, p.server) } else { format!("{program}{}", p.name) }
 }
 

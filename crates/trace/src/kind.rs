@@ -129,6 +129,14 @@ closed_set! {
         ThreadExit = "thread.exit",
         /// The thread of this track is recorded from here on, and was there before.
         ThreadSeen = "thread.seen",
+        /// The request for a connection was sent again: it, or its answer, was lost, or the listener dropped it.
+        TcpSynRetransmit = "tcp.syn_retransmit",
+        /// Nagle's algorithm had held a small segment back, until what was in flight was acknowledged now. `value`: for how long, in nanoseconds.
+        TcpNagle = "tcp.nagle",
+        /// TCP sends again after a pause, with a smaller congestion window. `value`: segments.
+        TcpIdleRestart = "tcp.idle_restart",
+        /// The connection was accepted after its listener's queue had been full. `value`: requests dropped since the one before.
+        TcpAcceptQueue = "tcp.accept_queue",
     }
 }
 

@@ -56,6 +56,7 @@ impl Made {
     fn span(&mut self, track: u64, kind: SpanKind, from_ns: i64, to_ns: i64) -> &mut Span {
         self.spans += 1;
         let (start, end) = ((self.clock)(from_ns), (self.clock)(to_ns));
+        let end = end.max(start);
         self.events.push(Event::Span(Span {
             span: SpanId::new(self.spans).unwrap(),
             track: TrackId::new(track).unwrap(),
@@ -100,6 +101,11 @@ fn unshifted(ns: i64) -> i64 {
 
 /// The two ends of ten seconds of requests and replies.
 fn conversation(clock: fn(i64) -> i64, server_boot: &str) -> (MemorySource, MemorySource) {
+    let (client, server) = conversation_made(clock, server_boot);
+    (client.source(), server.source())
+}
+
+fn conversation_made(clock: fn(i64) -> i64, server_boot: &str) -> (Made, Made) {
     let mut client = Made::new("client", unshifted);
     let mut server = Made::new(server_boot, clock);
     client.track(1, TrackKind::Thread, Role::Client, 100, "nfs-cp");
@@ -121,7 +127,7 @@ fn conversation(clock: fn(i64) -> i64, server_boot: &str) -> (MemorySource, Memo
         client.moved(1, SpanKind::NetReceive, now_ns + 20_000, home_ns, answered, 100);
         (sent, answered, now_ns) = (sent + 1_000, answered + 100, now_ns + 5_000_000 - 3_000);
     }
-    (client.source(), server.source())
+    (client, server)
 }
 
 fn merged(one: &dyn Source, other: &dyn Source) -> (Result<Merged, TraceError>, tempfile::TempDir) {
@@ -296,6 +302,39 @@ fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the
     // On one clock they are left where they are.
     let (client, server) = conversation(unshifted, "client");
     assert_eq!(merged(&client, &server).0.unwrap().parts[1].clock, ClockFrom::SameBoot);
+}
+
+#[test]
+fn two_runs_between_the_same_ports_are_refused_though_their_bytes_would_fit() {
+    let told = |clock: fn(i64) -> i64, boot: &str| {
+        let (mut client, mut server) = conversation_made(clock, boot);
+        for made in [&mut client, &mut server] {
+            made.meta.attributes.push(("realtime_ns".into(), (9_000 * SECOND).to_string()));
+        }
+        merged(&client.source(), &server.source())
+    };
+    // The server was recorded a minute later, on the same clock: the wall clocks say so.
+    let (told_of, directory) = told(|ns| ns + 60 * SECOND, "client");
+    let message = told_of.unwrap_err().to_string();
+    assert!(message.contains("two runs that used the same ports") && message.contains("60.0 s later"), "{message}");
+    assert!(!directory.path().join("merged.thw").exists());
+    // Of another machine it may be its wall clock that is wrong: the bytes count, and it is said.
+    let told_of = told(|ns| ns + 60 * SECOND, "server").0.unwrap();
+    assert!(told_of.notes.iter().any(|note| note.contains("60.0 s from where the wall clocks do")), "{:?}", told_of.notes);
+}
+
+#[test]
+fn bytes_that_no_clock_can_put_in_order_are_refused() {
+    // A clock that was set while it was recorded, and two clocks in one recording.
+    let jumps = |ns: i64| if ns < 105 * SECOND { ns } else { ns + 10 * SECOND };
+    let two = |ns: i64| if ns / 1_000_000 % 2 == 0 { ns } else { ns + 5_000 * SECOND };
+    for (clock, boot) in [(jumps as fn(i64) -> i64, "server"), (jumps, "client"), (two, "server"), (two, "client")] {
+        let (client, server) = conversation(clock, boot);
+        let (told, directory) = merged(&client, &server);
+        let message = told.map(|told| format!("{told:?}")).unwrap_err().to_string();
+        assert!(message.contains("before they were sent"), "{message}");
+        assert!(!directory.path().join("merged.thw").exists());
+    }
 }
 
 #[test]

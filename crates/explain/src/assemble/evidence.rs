@@ -3,8 +3,9 @@
 
 use crate::assemble::circumstances::Quota;
 use crate::assemble::parts::Parts;
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::observe::span::is_mpi;
+use crate::observe::stalls::Stall;
 use crate::walk::ledger::{Entry, Place, What};
 use std::collections::HashMap;
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
@@ -33,11 +34,26 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
     } else if idle >= 0.25 {
         said.push_str(&format!(", no data under way in {} of it", whole_percent(idle)));
     }
-    for more in around(parts, cause, members, &entries) {
+    for more in via(parts, cause, members).into_iter().chain(around(parts, cause, members, &entries)) {
         said.push_str("; ");
         said.push_str(&more);
     }
     said
+}
+
+/// Which thread of the same process waited for this at once, for most of it.
+pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<String> {
+    if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
+        return None;
+    }
+    let entries = || members.iter().map(|&i| &parts.ledger.entries[i]);
+    let mut waited: HashMap<&str, u64> = HashMap::new();
+    for &(label, ns) in entries().flat_map(|e| &e.waiters) {
+        *waited.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
+    }
+    let all: u64 = entries().map(|e| e.runs.total_ns).sum();
+    let (name, most) = waited.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
+    (most * 2 > all).then(|| format!("{name} waited for it: a lock held meanwhile, or work handed over"))
 }
 
 /// What was seen around a charge, besides its own intervals.
@@ -53,12 +69,21 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     if matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata) {
         said.extend(calls_on_names(parts, members));
     }
+    said.extend(stalls(parts, cause, members));
     said.extend(device(parts, entries));
     said.extend(rank(parts, members));
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
     }
     said
+}
+
+/// Which of TCP's own stalls lay in it. Of what the other end did instead, only that it did not accept.
+fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
+    let runs = parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize)));
+    let found = parts.stalls.within(runs.map(|run| (run.start, run.end)));
+    let about = |stall: &Stall| cause.is_network() || *stall == Stall::AcceptQueue && cause.end() == Some(End::Server);
+    found.into_iter().filter(|(stall, _)| about(stall)).map(|(stall, often)| stall.words(often)).collect()
 }
 
 /// What one interval of a charge is called.
@@ -117,7 +142,8 @@ fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Optio
 /// Which calls on names and attributes it was in, as samples of the running threads say.
 fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
-    let names = calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
+    let names =
+        calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
     let names: Vec<String> = names.collect();
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }
@@ -187,9 +213,7 @@ fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
 fn why_unknown(place: Place) -> String {
     match place {
         Place::Thread { what: What::Blocked(SpanKind::WaitLock), .. } => {
-            "waiting for another thread, and who that was cannot be seen by looking from time to time; record with a recorder that can \
-             (`thalweg doctor`)"
-                .to_owned()
+            "waiting for another thread; who ended it only the kernel's recorder can see (`thalweg doctor` says what that needs)".to_owned()
         }
         Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks of which nothing was recorded".to_owned(),
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),

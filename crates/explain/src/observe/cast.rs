@@ -27,6 +27,8 @@ pub(crate) struct Actor {
     pub machine: u32,
     /// Its process, or 0.
     pub pid: u32,
+    /// Whether it was reached from the command's threads, and neither started by the command nor asked for.
+    pub reached: bool,
     tid: u32,
 }
 
@@ -75,6 +77,8 @@ pub(crate) struct Cast {
     pub has_servers: bool,
     /// Whether threads were only looked at from time to time: then nobody knows what ended their waits.
     pub looked_at: bool,
+    /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are told by spans of their own.
+    pub wakers_inferred: bool,
     /// Track number → actor.
     pub tracks: DenseIndex,
     /// Object number → thing.
@@ -107,6 +111,7 @@ impl Cast {
                 thread: t.kind == TrackKind::Thread,
                 machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
                 pid: t.pid.unwrap_or(0),
+                reached: false,
                 tid: t.tid.unwrap_or(0),
             })
             .collect();
@@ -137,6 +142,7 @@ impl Cast {
         Cast {
             main: main_thread(&actors, command_pid(source)),
             looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
+            wakers_inferred: source.meta().attributes.iter().any(|(name, value)| name == "wakers" && value == "inferred"),
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
             objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),

@@ -420,7 +420,8 @@ pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<Liv
         cpu_ns: batch.cpu_ns[row],
         runqueue_ns: batch.runqueue_ns[row],
         offset_bytes: batch.offset_bytes[row],
-        size_bytes: batch.size_bytes[row],
+        // More than fits into any file is no size, and must not end up in a sum.
+        size_bytes: if batch.size_bytes[row] < 1 << 56 { batch.size_bytes[row] } else { ABSENT },
         track,
         object,
         connection,

@@ -59,5 +59,23 @@ pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Vec<Life>, Ex
             _ => life.from = life.from.or(Some((at, Beginning::Seen))),
         }
     }
+    note_reached(source.meta().start.ns(), &lives, cast);
     Ok(lives)
+}
+
+/// Who was taken into the recording later was reached from who was in it, and so was whoever those made. The command's own process is not.
+fn note_reached(start: i64, lives: &[Life], cast: &mut Cast) {
+    let command = cast.actors.get(cast.main as usize).map(|main| (main.machine, main.pid));
+    let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].from.is_some()).collect();
+    order.sort_by_key(|&i| lives[i].from.map(|(at, _)| at));
+    for i in order {
+        let actor = &cast.actors[i];
+        let reached = match lives[i].from {
+            _ if Some((actor.machine, actor.pid)) == command => false,
+            Some((_, Beginning::Made(by))) => cast.actors.get(by as usize).is_some_and(|maker| maker.reached),
+            Some((at, Beginning::Seen)) => at > start,
+            None => false,
+        };
+        cast.actors[i].reached = reached;
+    }
 }

@@ -177,6 +177,10 @@ impl Observation {
             // Requests and replies between the kernel and a mount: what the program that uses it does tells of these bytes.
             return;
         }
+        if actor.reached && actor.end == End::Client {
+            // A helper's: what it hands on the command's own calls tell of.
+            return;
+        }
         if span.object != NONE && !actor.mount {
             let out = matches!(span.kind, SpanKind::NetSend | SpanKind::FileWrite);
             let moved = &mut self.moved[actor.end as usize][span.object as usize][usize::from(out)];

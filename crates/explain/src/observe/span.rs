@@ -81,6 +81,11 @@ impl LiveSpan {
         self.context != ABSENT_CONTEXT
     }
 
+    /// Whether a packet ended it.
+    pub(crate) fn is_by_packet(&self) -> bool {
+        self.context == WakerContext::Softirq as u8
+    }
+
     /// Whether a timer ended it.
     pub(crate) fn timed_out(&self) -> bool {
         self.context == WakerContext::Timer as u8

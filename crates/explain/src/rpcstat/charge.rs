@@ -138,6 +138,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
             slack_s: 0.0,
             basis: Basis::Recorded,
             inferred_s: 0.0,
+            via: None,
             evidence: evidence(*part, document),
         })
         .collect();
@@ -172,8 +173,10 @@ fn evidence(part: Part, document: &RpcStat) -> String {
     match part {
         Part::Server => {
             let main = document.procedures.first();
-            let response =
-                main.map_or_else(String::new, |p| format!("{} {}s, median response {}", count(p.answered), p.name, duration(p.median_s)));
+            let response = main.map_or_else(String::new, |p| match p.median_s {
+                Some(median_s) => format!("{} {}s, median response {}", count(p.answered), p.name, duration(median_s)),
+                None => format!("{} {}s that were not answered", count(p.unanswered), p.name),
+            });
             format!("{response}, nothing on its way while calls were pending{}", stalled(Who::Server))
         }
         Part::Client => format!("nothing on its way and nothing pending, or a call came next{}", stalled(Who::Client)),
@@ -252,6 +255,7 @@ fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
                 name: (*name).to_owned(),
                 aggregate: true,
                 object: None,
+                basis: ChannelBasis::Received,
                 size_bytes: gathered.bytes,
                 sends: gathered.sends,
                 bursts: lengths.len() as u64 + 1,

@@ -32,7 +32,7 @@ pub struct RpcStat {
     pub calls: u64,
     /// Calls that were unanswered when the recording ended, or their connection did.
     pub unanswered: u64,
-    /// Calls whose replies the recording lacks: how long they took is not known.
+    /// Calls of which the recording lacks the head or the reply: how long they took is not known.
     pub not_captured: u64,
     /// Calls that were answered with an error.
     pub errors: u64,
@@ -92,6 +92,24 @@ pub struct Pending {
     pub window_median: u64,
     /// ... its least value while calls were made.
     pub window_min: u64,
+    /// Calls count from when they were sent, as packets show them: the client may have had more, which waited in its socket or its RPC layer, so
+    /// that all of this is *at least*.
+    #[serde(default)]
+    pub sent_only: bool,
+    /// What waited in the clients' sockets, where the recording says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unsent: Option<Unsent>,
+}
+
+/// Bytes of calls that clients had handed to their sockets and TCP had not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unsent {
+    /// Mean over time.
+    pub mean_bytes: f64,
+    /// The most.
+    pub max_bytes: u64,
+    /// The most in calls, at the connection's mean size of a call.
+    pub max_calls: f64,
 }
 
 /// Response times of one procedure of one server.
@@ -115,16 +133,27 @@ pub struct Procedure {
     pub errors: u64,
     /// Calls sent again.
     pub retransmissions: u64,
-    /// Response times, from the call's last byte to the reply's last byte.
-    pub min_s: f64,
+    /// Calls of which the recording lacks the head or the reply: how long they took is not known.
+    #[serde(default)]
+    pub not_captured: u64,
+    /// Whether the connections' servers call it, and their clients answer: it is not in the pending queue.
+    #[serde(default)]
+    pub callback: bool,
+    /// Response times, from the call's last byte to the reply's last byte; none, where no reply was seen.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub min_s: Option<f64>,
     #[allow(missing_docs)]
-    pub mean_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mean_s: Option<f64>,
     #[allow(missing_docs)]
-    pub median_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub median_s: Option<f64>,
     #[allow(missing_docs)]
-    pub p99_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p99_s: Option<f64>,
     #[allow(missing_docs)]
-    pub max_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_s: Option<f64>,
     /// All together.
     pub total_s: f64,
     /// Bytes of calls and replies.
@@ -323,6 +352,9 @@ pub struct Series {
     pub in_flight_bytes: Vec<Option<u64>>,
     /// The least window that servers offered.
     pub receive_window_bytes: Vec<Option<u64>>,
+    /// The most that clients had handed to their sockets and TCP had not sent.
+    #[serde(default)]
+    pub unsent_bytes: Vec<Option<u64>>,
 }
 
 /// One connection, or one thread that calls.

@@ -16,6 +16,7 @@ mod quiet;
 mod responses;
 mod sentence;
 mod sweep;
+mod unsent;
 
 pub use document::RpcStat;
 pub use live::Interval;
@@ -26,17 +27,20 @@ use crate::document::{Answerer, RoundTrips};
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::overlap::Overlap;
-use document::{Bursts, Connection, MAX_CONNECTIONS, SlowStart};
+use document::{Bursts, Connection, MAX_CONNECTIONS, Pending, SlowStart};
 use drains::Drains;
 use over_time::{FINE_BINS, OverTime};
 use quiet::QuietIntervals;
 use responses::Responses;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
-use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, Source, SpanKind};
+use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, ObjectKind, Source, SpanKind, TrackKind};
 
 /// A beginning at less than this part of the later rate is a slow one.
 const SLOW: f64 = 0.7;
+
+/// Ports that a message names at most.
+const MOST_PORTS: usize = 4;
 
 /// Everything that is gathered in one sweep.
 struct Gathered {
@@ -123,18 +127,53 @@ pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
     Ok(read(source)?.0)
 }
 
+/// Whether calls count from when they were sent: packets show no others.
+fn sent_only(source: &dyn Source) -> bool {
+    source.tracks().iter().any(|track| track.kind == TrackKind::Connection)
+}
+
+/// Marks of what was sent again. Where packets show it, another recorder's marks of the same are left out.
+fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
+    let mut marks = source.marks()?;
+    if sent_only(source) {
+        let of_packets = source.tracks().iter().filter(|track| track.kind == TrackKind::Connection);
+        let of_packets: HashSet<u64> = of_packets.map(|track| track.track.number()).collect();
+        marks.retain(|mark| of_packets.contains(&mark.track.number()));
+    }
+    Ok(marks)
+}
+
+/// Why there is nothing to say, and what would tell.
+fn no_rpcs(source: &dyn Source) -> String {
+    let serves = |o: &&thalweg_trace::Object| o.kind == ObjectKind::Connection && o.name.contains(" > ");
+    let ports = source.objects().iter().filter(serves).filter_map(|o| o.name.rsplit_once(':').map(|(_, port)| port));
+    let ports: BTreeSet<u16> = ports.filter_map(|port| port.parse().ok()).collect();
+    let asked: Vec<String> = ports.iter().take(MOST_PORTS).map(|port| format!("--port {port}")).collect();
+    match asked.is_empty() {
+        false if source.meta().recorder != "capture" => format!(
+            "the recording holds connections and no RPCs: its recorder ({}) sees how many bytes a program sends, and not what they are. Packets \
+             show RPCs: beside `thalweg record`, run `thalweg rpcstat --interface any {} -o packets.thw`; then `thalweg rpcstat \
+             packets.thw`, or merge the two (`thalweg merge`) first, which also shows what waits in the client's sockets",
+            source.meta().recorder,
+            asked.join(" ")
+        ),
+        _ => "the recording holds no RPCs".to_owned(),
+    }
+}
+
 /// The document, and what it rests on over time.
 fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
-    let (start_ns, end_ns) = crate::interval(source)?;
+    let (start_ns, end_ns) = axis(source)?;
     let mut seen = Gathered::new(start_ns, end_ns);
     sweep::sweep(source, start_ns, end_ns, &mut seen)?;
     let (calls, unanswered, errors) = seen.responses.totals();
     if calls == 0 {
-        return Err(ExplainError::Nothing("the recording holds no RPCs".to_owned()));
+        return Err(ExplainError::Nothing(no_rpcs(source)));
     }
-    let marks = source.marks()?;
+    let marks = marks(source)?;
     take_marks(&mut seen, &marks);
     let connections = connections(source, &mut seen)?;
+    let unsent = unsent::unsent(source, &mut seen, &connections)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
     let (quiet, stalls, whose) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
     let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
@@ -154,7 +193,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         tcp_timeouts: count(MarkKind::TcpTimeout),
         sent_bytes: bytes(&seen.sent),
         received_bytes: bytes(&seen.received),
-        pending: seen.over_time.queue(),
+        pending: Pending { sent_only: sent_only(source), unsent, ..seen.over_time.queue() },
         procedures: seen.responses.procedures(source),
         bursts: bursts(&seen.sent, &seen.received),
         quiet,
@@ -171,6 +210,18 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     document.round_trips = round_trips(&document, &seen.asking);
     let Gathered { over_time, sent, received, moving, .. } = seen;
     Ok((document, Times { start_ns, end_ns, over_time, whose, moving, sent, received }))
+}
+
+/// From when to when. Of packets, RPCs say it: what else was captured began and ended anyhow.
+fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
+    let whole = crate::interval(source)?;
+    let meta = source.meta();
+    let said = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse::<i64>().ok());
+    Ok(match (said("rpc.first_ns"), said("rpc.last_ns")) {
+        // One nanosecond more, so that a single message has a length. Merged recordings have another's axis.
+        (Some(first), Some(last)) if meta.recorder == "capture" && whole.0 <= first && first <= last && last < whole.1 => (first, last + 1),
+        _ => whole,
+    })
 }
 
 /// Where calls are a walk's, and carry no data: how many there were one after the other, and how many at once.

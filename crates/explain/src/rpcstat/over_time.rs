@@ -25,6 +25,7 @@ pub(super) struct Bin {
     pub tcp_retransmissions: u64,
     pub in_flight: Option<u64>,
     pub receive_window: Option<u64>,
+    pub unsent: Option<u64>,
 }
 
 /// The bins.
@@ -104,6 +105,8 @@ impl OverTime {
             empty_share: (self.bins.iter().map(|b| b.empty_ns).sum::<f64>() / wall_ns).clamp(0.0, 1.0),
             window_median: peaks.get(peaks.len() / 2).copied().unwrap_or(0),
             window_min: peaks.first().copied().unwrap_or(0),
+            sent_only: false,
+            unsent: None,
         }
     }
 
@@ -131,6 +134,7 @@ impl OverTime {
             series.timeouts.push(sum(&|b| b.timeouts));
             series.tcp_retransmissions.push(sum(&|b| b.tcp_retransmissions));
             series.in_flight_bytes.push(bins.iter().filter_map(|b| b.in_flight).max());
+            series.unsent_bytes.push(bins.iter().filter_map(|b| b.unsent).max());
             series.receive_window_bytes.push(bins.iter().filter_map(|b| b.receive_window).min());
         }
         series

@@ -311,7 +311,7 @@ fn stopped(seen: &Seen, message: EndedBy) -> (Who, String) {
 /// Whose a stall is between messages.
 fn waited(queue: Queue, ended_by: EndedBy, seen: &Seen, pending: u64, window: u64) -> (Who, String) {
     let queue_is = match queue {
-        Queue::Full => format!("the pending queue was full ({pending} of {window})"),
+        Queue::Full => format!("the pending queue was as full as it becomes ({pending} of {window})"),
         Queue::Empty => "nothing was pending".to_owned(),
         Queue::Between => format!("{pending} of {window} calls were pending"),
     };

@@ -8,7 +8,7 @@ use thalweg_trace::{ABSENT_RESULT, Object, Source};
 /// `result` of a call that was never answered.
 pub(super) const UNANSWERED: i64 = -110;
 
-/// `result` of a call whose reply was not captured: how long it took is not known.
+/// `result` of a call whose head or reply was not captured: how long it took is not known.
 pub(super) const NOT_CAPTURED: i64 = -61;
 
 /// So many times are kept as they are; with more, quantiles are within 5 %.
@@ -50,12 +50,16 @@ impl Times {
         }
     }
 
-    fn quantile_s(&self, sorted: &[u64], part: f64) -> f64 {
+    /// Of what was answered; nothing is said of what was not.
+    fn quantile_s(&self, sorted: &[u64], part: f64) -> Option<f64> {
+        if self.answered == 0 {
+            return None;
+        }
         let ns = match self.lengths.count {
             0 => of_sorted(sorted, part).unwrap_or(0),
             _ => self.lengths.quantile_ns(part).clamp(self.least_ns, self.longest_ns),
         };
-        ns as f64 / 1e9
+        Some(ns as f64 / 1e9)
     }
 }
 
@@ -94,7 +98,7 @@ impl Responses {
         self.all.quantile_ns(part)
     }
 
-    /// Calls whose reply was not captured.
+    /// Calls whose head or reply was not captured.
     pub(super) fn not_captured(&self) -> u64 {
         self.by_object.values().map(|t| t.not_captured).sum()
     }
@@ -121,6 +125,7 @@ fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
     let mut sorted = times.kept.clone();
     sorted.sort_unstable();
     let total_s = times.total_ns as f64 / 1e9;
+    let of_answered = |seconds: f64| (times.answered > 0).then_some(seconds);
     Procedure {
         name: attribute("procedure").unwrap_or_else(|| "call".to_owned()),
         program: attribute("program"),
@@ -130,11 +135,13 @@ fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
         unanswered: times.unanswered,
         errors: times.errors,
         retransmissions: times.retransmissions,
-        min_s: times.least_ns as f64 / 1e9,
-        mean_s: total_s / times.answered.max(1) as f64,
+        not_captured: times.not_captured,
+        callback: attribute("callback").is_some(),
+        min_s: of_answered(times.least_ns as f64 / 1e9),
+        mean_s: of_answered(total_s / times.answered.max(1) as f64),
         median_s: times.quantile_s(&sorted, 0.5),
         p99_s: times.quantile_s(&sorted, 0.99),
-        max_s: times.longest_ns as f64 / 1e9,
+        max_s: of_answered(times.longest_ns as f64 / 1e9),
         total_s,
         bytes: times.bytes,
     }

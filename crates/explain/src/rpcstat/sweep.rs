@@ -3,7 +3,7 @@
 //! Spans come by descending end. A span's end is an event at once; its start is kept until no later end can come. So all
 //! events pass in descending order of time, in memory for what is pending only.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind};
 
 /// What happens at an instant, in the order of time.
@@ -58,6 +58,8 @@ pub(super) struct Passing {
     pub end_ns: i64,
     /// Its bytes, or 0.
     pub bytes: u64,
+    /// Whether the server calls, and the client answers: nobody of the pending queue.
+    pub callback: bool,
     /// What it returned; absent is [`thalweg_trace::ABSENT_RESULT`].
     pub result: i64,
 }
@@ -91,13 +93,16 @@ struct Sweep<'a, W> {
 pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
     let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
     servers.sort_unstable();
+    let is_callback = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, _)| name == "callback");
+    let callbacks: HashSet<u64> = source.objects().iter().filter(is_callback).map(|o| o.object.number()).collect();
     let has_messages = has_messages(source, &servers)?;
     let mut sweep = Sweep { watcher, coming: BinaryHeap::new(), state: State::default(), now_ns: end_ns };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
             if let Some(span) = passing(&batch, row, &servers) {
-                sweep.take(&span, has_messages);
+                let callback = span.kind == SpanKind::RpcCall && callbacks.contains(&span.object);
+                sweep.take(&Passing { callback, ..span }, has_messages);
             }
         }
     }
@@ -143,6 +148,7 @@ fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<Passing> {
         start_ns: batch.start_ns[row],
         end_ns: batch.end_ns[row],
         bytes: if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] },
+        callback: false,
         result: batch.result[row],
     })
 }
@@ -151,6 +157,9 @@ impl<W: Watcher> Sweep<'_, W> {
     fn take(&mut self, span: &Passing, has_messages: bool) {
         self.until(span.end_ns);
         self.watcher.passing(span);
+        if span.callback {
+            return;
+        }
         let (ends, begins) = match span.kind {
             SpanKind::NetSend => (Edge::SendEnds, Edge::SendBegins),
             SpanKind::NetReceive => (Edge::ReceiveEnds, Edge::ReceiveBegins),

@@ -26,8 +26,7 @@ impl Walk<'_, '_> {
         let (connection, by) = (blocked.span.connection, blocked.span.side.other());
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
         if self.stood_still(&blocked, sender, &way) {
-            self.infer(from);
-            self.charge_thread(Activity::Think, What::Still(blocked.span.kind), NONE, from);
+            self.charge_still(blocked.span.kind, from);
         } else {
             let cause = self.wire.cause(&way);
             self.charge_wire(cause, sender, false, from);
@@ -106,7 +105,8 @@ impl Walk<'_, '_> {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            if connects && blocked.span.side == End::Client && !self.has_begun(peer)? {
+            let dropped = self.wire.waited_for_listener(connection, blocked.span.start, blocked.span.end);
+            if connects && !dropped && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
@@ -140,11 +140,10 @@ impl Walk<'_, '_> {
         let sender = if sending { own_side } else { peer_side };
         let way = Transit { connection, sender, start: from, end: self.at, bytes, sent: None };
         if self.stood_still(&blocked, peer, &way) {
-            self.infer(from);
             if own_side == End::Client {
                 self.jump(peer);
             }
-            self.charge_thread(Activity::Think, What::Still(theirs.kind), NONE, from);
+            self.charge_still(theirs.kind, from);
         } else {
             let cause = self.wire.cause(&way);
             self.charge_wire(cause, peer, blocked.for_room, from);

@@ -37,18 +37,28 @@ impl Walk<'_, '_> {
         if actor.role != Role::Client {
             return;
         }
+        let pid = actor.pid;
+        let other = self.handed.is_some_and(|handed| !handed.ours.contains(&pid)) && self.serves(self.track, track);
         match &mut self.handed {
-            Some(handed) if !handed.ours.contains(&actor.pid) => {
+            Some(handed) if other => {
                 handed.elsewhere = true;
                 return;
             }
             _ => self.handed = None,
         }
+        let actor = &self.cast.actors[track as usize];
         // A mount waits for its user's sake.
         self.clients.track = if actor.mount && self.clients.pids[0] != 0 { self.clients.track } else { track };
         if self.clients.pids[0] != actor.pid {
             self.clients.pids = [actor.pid, self.clients.pids[0]];
         }
+    }
+
+    /// Whether a thread was called by another over a connection: what it does, it may do for that one. (A helper that a server works through is no
+    /// client of its.)
+    fn serves(&self, server: u32, client: u32) -> bool {
+        let parties = self.feed.parties.iter();
+        parties.into_iter().any(|p| p[End::Server as usize].contains(&server) && p[End::Client as usize].contains(&client))
     }
 
     /// The walk goes from a thread to one that ended its wait: of one server's, that may be a lock handed on.

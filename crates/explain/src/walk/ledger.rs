@@ -93,6 +93,8 @@ pub(crate) struct Entry {
     pub on_thread: bool,
     /// Of a run queue: the labels of those who held the processor, and for how long.
     pub holders: Vec<(u32, u64)>,
+    /// The labels of threads of the same process that waited for this one directly (a lock that it had, a queue that it filled), and for how long.
+    pub waiters: Vec<(u32, u64)>,
 }
 
 /// A stretch of the path.
@@ -232,7 +234,15 @@ impl Ledger {
         let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
             let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
-            self.entries.push(Entry { cause, place, inferred: self.inferred, runs: Lengths::default(), on_thread, holders: Vec::new() });
+            self.entries.push(Entry {
+                cause,
+                place,
+                inferred: self.inferred,
+                runs: Lengths::default(),
+                on_thread,
+                holders: Vec::new(),
+                waiters: Vec::new(),
+            });
         }
         self.last = Some((key, entry));
         entry
@@ -240,14 +250,16 @@ impl Ledger {
 
     /// Remembers who held the processor during what was charged last.
     pub(crate) fn note_holder(&mut self, holder: u32, ns: i64) {
-        const KEPT: usize = 32;
-        let (label, ns) = (self.label(holder), u64::try_from(ns).unwrap_or(0));
+        let label = self.label(holder);
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
-        match entry.holders.iter().position(|(l, _)| *l == label) {
-            Some(known) => entry.holders[known].1 += ns,
-            None if entry.holders.len() < KEPT => entry.holders.push((label, ns)),
-            None => {}
-        }
+        add(&mut entry.holders, label, ns);
+    }
+
+    /// Remembers which thread of its process waited directly for what was charged last.
+    pub(crate) fn note_waiter(&mut self, waiter: u32, ns: i64) {
+        let label = self.label(waiter);
+        let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
+        add(&mut entry.waiters, label, ns);
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
@@ -338,6 +350,17 @@ impl Ledger {
     }
 }
 
+/// Adds time to a label's, of a few labels.
+fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
+    const KEPT: usize = 32;
+    let ns = u64::try_from(ns).unwrap_or(0);
+    match times.iter().position(|(l, _)| *l == label) {
+        Some(known) => times[known].1 += ns,
+        None if times.len() < KEPT => times.push((label, ns)),
+        None => {}
+    }
+}
+
 /// Merges neighbours until each run is at least `step_ns` long. Of the entries within a step the one that is
 /// owed most stands for all: each is owed what it took, and paid with the steps that bear its name. So the
 /// path keeps the shares it had, over any stretch of many steps; the largest of each step would take all.
@@ -397,7 +420,8 @@ fn waited_on(thing: &Thing) -> Option<String> {
     let name = &thing.name;
     Some(match thing.kind {
         ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
-        ObjectKind::Pipe | ObjectKind::Socket => format!("waiting at {name}"),
+        ObjectKind::Pipe => format!("waiting at {name}"),
+        ObjectKind::Socket => format!("waiting for an answer at {name}"),
         ObjectKind::Lock => format!("waiting for {name}"),
         ObjectKind::Process => format!("waiting for {name} to end"),
         _ => return None,

@@ -39,7 +39,8 @@ pub(crate) struct Walk<'a, 'o> {
     pub feed: Feed<'a>,
     /// What has been charged.
     pub ledger: Ledger,
-    wire: WireFacts,
+    /// What TCP said.
+    pub wire: WireFacts,
     /// When each thread lived, as far as the recording says.
     lives: Vec<Life>,
     observer: &'o mut dyn Observer,
@@ -53,6 +54,8 @@ pub(crate) struct Walk<'a, 'o> {
     inferred_floor: i64,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
     held: Option<Held>,
+    /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
+    through: Option<(u32, u32, i64)>,
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
     handed: Option<handed::Handed>,
     clients: handed::Clients,
@@ -122,6 +125,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             jumps: 0,
             inferred_floor: i64::MAX,
             held: None,
+            through: None,
             handed: None,
             clients: handed::Clients::default(),
             came_from: HashMap::new(),
@@ -269,6 +273,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.held.is_some_and(|h| h.holder != track) {
             self.held = None;
         }
+        if self.through.is_some_and(|(_, waited_for, _)| waited_for != track) {
+            self.through = None;
+        }
         self.track = track;
     }
 
@@ -303,6 +310,12 @@ impl<'a, 'o> Walk<'a, 'o> {
         let floor = self.handed_since().map_or(floor, |since| since.max(floor));
         let from = self.within_life(from.max(floor)).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
+        if let Some((waiter, _, since)) = self.through
+            && self.at > since
+            && from < self.at
+        {
+            self.ledger.note_waiter(waiter, self.at - from.max(since));
+        }
         self.at = from;
     }
 
@@ -388,8 +401,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
-            self.infer(from);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
         }
@@ -451,10 +463,20 @@ impl<'a, 'o> Walk<'a, 'o> {
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
         if self.at - from > most.saturating_add(STILL_NS as i64) {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, from);
+            self.charge_still(span.kind, from);
         } else {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, from);
         }
+    }
+
+    /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
+    /// stops are told by spans of their own, it is not known what that was.
+    fn charge_still(&mut self, kind: SpanKind, from: i64) {
+        if self.cast.wakers_inferred {
+            return self.charge_thread_as(Cause::Unknown, What::Blocked(kind), NONE, from);
+        }
+        self.infer(from);
+        self.charge_thread(Activity::Think, What::Still(kind), NONE, from);
     }
 
     /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it

@@ -165,8 +165,13 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        if span.may_be_in_vain() {
+        let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
+        if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                // Or a lock that a thread which ran meanwhile had, and gave back just then.
+                if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
+                    self.infer(earliest);
+                }
                 self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
                 return Ok(());
             };
@@ -187,7 +192,9 @@ impl Walk<'_, '_> {
                 (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
             }
         }
-        if span.kind == SpanKind::WaitNetwork && span.connection == NONE {
+        // (A packet that took nobody any further than to the next wait was a datagram.)
+        let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
+        if span.kind == SpanKind::WaitNetwork && span.connection == NONE && !datagram {
             // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
             let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
             span = self.on_connection(span, if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 });
@@ -240,6 +247,11 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether an object is a lock on a file: its holder works for itself, not for who waits.
+    fn is_file_lock(&self, object: u32) -> bool {
+        self.cast.things.get(object as usize).is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("flock "))
+    }
+
     /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
     fn is_stranger(&self, waker: u32) -> bool {
         let user = |a: &crate::observe::cast::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
@@ -253,7 +265,12 @@ impl Walk<'_, '_> {
         let (in_vain, waker) = (span.timed_out(), span.waker);
         if self.is_stranger(waker) {
             let from = self.piece_start(&span);
-            self.charge_unseen(waker, from);
+            if self.is_file_lock(span.object) {
+                // Whatever its holder did: the lock is what was waited for.
+                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            } else {
+                self.charge_unseen(waker, from);
+            }
             return Ok(());
         }
         if !self.is_walkable(waker) || self.circling() {
@@ -278,8 +295,7 @@ impl Walk<'_, '_> {
         let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
-            self.infer(woken_at);
-            self.charge_thread(Activity::Think, What::Still(span.kind), NONE, woken_at);
+            self.charge_still(span.kind, woken_at);
         } else {
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
@@ -289,6 +305,9 @@ impl Walk<'_, '_> {
             self.came_from.insert(waker, waiter);
         }
         self.jump(waker);
+        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[waker as usize]);
+        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, waker, span.start));
         self.hold(waiter, waker, &span);
         self.note_handing(waiter, waker, &span);
         Ok(())
@@ -304,10 +323,18 @@ impl Walk<'_, '_> {
             // Somebody types, or does not.
             Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) if !in_vain => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            Some(ObjectKind::Socket) => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
+                self.charge_thread_as(Cause::ServerUnknown, what, span.object, from);
+            }
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-            _ if span.waker == NONE && by_thread && self.cast.looked_at => self.charge_thread_as(Cause::Unknown, what, NONE, from),
+            _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
+            _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+            }
             _ => {
                 let activity = match rule(span.kind) {
                     _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,

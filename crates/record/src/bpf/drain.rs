@@ -1,22 +1,21 @@
-//! The reader's thread: takes hold of whom to watch, empties the ring by the clock, and hands events on.
+//! The reader's thread: takes hold of whom to watch, empties the ring by the clock or when it fills, and hands events on.
 //!
-//! It is one thread because the ring has one reader; it sleeps between rounds, so that the programs need never wake it.
-//! Everything of libbpf lives and dies in it.
+//! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
 use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
+use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
 use super::symbols::Symbols;
 use super::system::{Facts, System};
+use super::tracepoints::Tracepoints;
 use super::translate::{Calls, Class, Translator, now_ns};
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use thalweg_trace::{CounterOf, MarkKind, Role, Sink, TrackId, TrackKind};
@@ -31,8 +30,9 @@ const MERGE_NS: u32 = 1_000_000;
 const COUNT_PERIOD: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_millis(200);
 
-/// How often files that are open, and quotas, are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often files that are open are looked at; quotas where there are any.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_AT_QUOTAS: Duration = Duration::from_millis(50);
 
 /// How often what is listened on is asked anew, where it is asked at all.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -40,30 +40,32 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Events are handed on when there are so many, or when the oldest is as old as [`LOOK`].
 const BATCH: usize = 1_024;
 
-/// While no thread has been new for this long, the ring is emptied so many times more seldom: new processes are looked at
-/// when it is, and nothing else is urgent.
-const SETTLED: Duration = Duration::from_millis(200);
-const SELDOM: u32 = 4;
+/// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
+const NICE: i32 = -19;
+
+/// The pause between two rounds doubles up to so many times the least while no process is new: new ones are looked at when the ring is
+/// emptied, and nothing else is urgent.
+const SELDOM: u32 = 10;
 
 /// A reader at work.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
 }
 
 impl Reader {
     /// Starts the thread, and waits until everybody to watch is watched.
-    pub(crate) fn start(watched: Watched) -> Result<Reader, RecordError> {
-        let stop = Arc::new(AtomicBool::new(false));
+    pub(crate) fn start(watched: Watched, tracepoints: Tracepoints) -> Result<Reader, RecordError> {
+        let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
-        let stopping = Arc::clone(&stop);
+        let theirs = Arc::clone(&ending);
         let thread = std::thread::Builder::new()
             .name("thalweg-reader".to_owned())
-            .spawn(move || Work::begin(watched, &ready).and_then(|work| work.run(&stopping)))
+            .spawn(move || Work::begin(watched, &tracepoints, &theirs, &ready).and_then(Work::run))
             .map_err(|e| RecordError::Failed(format!("the recorder's thread cannot be started: {e}")))?;
         match begun.recv() {
-            Ok(()) => Ok(Reader { stop, thread }),
+            Ok(()) => Ok(Reader { ending, thread }),
             // It ended before it was ready: its result says why.
             Err(_) => Err(match thread.join() {
                 Ok(Err(error)) => error,
@@ -74,8 +76,7 @@ impl Reader {
 
     /// Has the thread tell what is left, and waits for it.
     pub(crate) fn finish(self) -> Result<Finished, RecordError> {
-        self.stop.store(true, Ordering::Release);
-        self.thread.thread().unpark();
+        self.ending.ask();
         self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
     }
 }
@@ -90,7 +91,7 @@ struct Work {
     watched: Watched,
     programs: Programs,
     both: Rc<RefCell<Both>>,
-    ring: RingBuffer<'static>,
+    ring: Ring,
     snapshots: Snapshots,
     peers: Peers,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
@@ -98,8 +99,8 @@ struct Work {
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
-    /// When a process was last new.
-    fresh: Instant,
+    /// For how long the reader sleeps next, if nothing wakes it.
+    pause: Duration,
     began: Instant,
     counted: Duration,
 }
@@ -120,45 +121,47 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
+/// What the programs are told before they are verified; nobody is followed.
+pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
+    Settings {
+        trace_calls: calls.into(),
+        tcp_gap_ns: TCP_GAP_NS,
+        merge_ns: MERGE_NS,
+        follow: 0,
+        command_pid: 0,
+        wake_shift: ring::wake_shift(ring_bytes),
+        call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
+        call_flags: Calls::default().all_flags(),
+    }
+}
+
 /// The ring, with the translator behind it.
-fn open_ring(programs: &Programs, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<RingBuffer<'static>, RecordError> {
-    let map = programs.map("ring").ok_or_else(|| RecordError::Failed("the kernel recorder has no ring".to_owned()))?;
+fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<Ring, RecordError> {
     let (both, sink) = (Rc::clone(both), Arc::clone(sink));
-    let mut builder = RingBufferBuilder::new();
-    let failed = |e: libbpf_rs::Error| RecordError::Failed(format!("the kernel recorder cannot open its ring: {e:#}"));
-    let each = move |bytes: &[u8]| {
+    Ring::open(programs, ending, move |bytes: &[u8]| {
         let Both { translator, system } = &mut *both.borrow_mut();
         translator.record(bytes, system);
         if translator.output.events.len() >= BATCH {
             sink.take(&mut translator.output.events);
         }
         0
-    };
-    builder.add(&map, each).map_err(failed)?;
-    builder.build().map_err(failed)
+    })
 }
 
 impl Work {
-    fn begin(watched: Watched, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
-        let trace_calls = u32::from(watched.tier != Tier::Lean);
+    fn begin(watched: Watched, tracepoints: &Tracepoints, ending: &Ending, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
+        let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        let call_flags = Calls::default().all_flags();
+        // By its number a thread alone is meant, not its process.
+        let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
+        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let settings = Settings {
-            trace_calls,
-            tcp_gap_ns: TCP_GAP_NS,
-            merge_ns: MERGE_NS,
-            own_pid,
-            follow,
-            command_pid,
-            call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
-            call_flags,
-        };
-        let mut programs = Programs::load(&settings)?;
+        let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
+        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
         system.symbols = Symbols::of(&programs);
-        let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
+        let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
         translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
@@ -184,34 +187,37 @@ impl Work {
             "thalweg reader",
         );
         let both = Rc::new(RefCell::new(Both { translator, system }));
-        let ring = open_ring(&programs, &both, &watched.sink)?;
+        let ring = open_ring(&programs, ending, &both, &watched.sink)?;
         let _ = ready.send(());
-        let (began, counted) = (Instant::now(), Duration::ZERO);
+        let (began, counted, pause) = (Instant::now(), Duration::ZERO, watched.drain);
         let snapshots = Snapshots::default();
-        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, fresh: began, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, began, counted })
     }
 
-    fn run(mut self, stop: &AtomicBool) -> Result<Finished, RecordError> {
+    fn run(mut self) -> Result<Finished, RecordError> {
         let cpu_before = own_cpu_ns();
         let (mut looked, mut refreshed, mut counting) = (Instant::now(), Instant::now(), Some(Instant::now()));
         let mut period = Instant::now();
+        let mut ending = false;
         loop {
-            let stopping = stop.load(Ordering::Acquire);
-            if stopping {
+            if ending {
                 self.programs.walk("sweep")?;
                 self.programs.stop();
             }
-            self.drain()?;
-            if stopping {
+            let mut more = self.drain()?;
+            while ending && more {
+                more = self.drain()?;
+            }
+            if ending {
                 self.both.borrow_mut().translator.end();
             }
             let now = Instant::now();
-            if stopping || now - looked >= LOOK {
+            if ending || now - looked >= self.look_every() {
                 looked = now;
                 self.look();
                 self.hand_on();
             }
-            if stopping {
+            if ending {
                 break;
             }
             if now - refreshed >= REFRESH {
@@ -231,10 +237,7 @@ impl Work {
                 }
                 _ => {}
             }
-            if !self.watched.drain.is_zero() {
-                let settled = now - self.fresh >= SETTLED;
-                std::thread::park_timeout(self.watched.drain.saturating_mul(if settled { SELDOM } else { 1 }));
-            }
+            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
         }
         if let Some(since) = counting {
             self.counted += since.elapsed();
@@ -242,13 +245,19 @@ impl Work {
         self.finish(cpu_before)
     }
 
-    /// Everything in the ring becomes events, and these go to the sink.
-    fn drain(&mut self) -> Result<(), RecordError> {
-        self.ring.consume().map_err(|e| RecordError::Failed(format!("the kernel recorder cannot read its ring: {e:#}")))?;
+    fn look_every(&self) -> Duration {
+        if self.quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
+    }
+
+    /// What is in the ring becomes events, and these go to the sink; whether there may be more.
+    fn drain(&mut self) -> Result<bool, RecordError> {
+        let more = self.ring.take()?;
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
+        let longest = self.watched.drain.saturating_mul(SELDOM).min(self.look_every()).max(self.watched.drain);
+        self.pause = self.pause.saturating_mul(2).min(longest);
         for pid in std::mem::take(&mut translator.threads.fresh) {
-            self.fresh = Instant::now();
+            self.pause = self.watched.drain;
             system.watching(pid);
             self.snapshots.watch(pid);
         }
@@ -257,7 +266,10 @@ impl Work {
         }
         self.snapshots.fresh(translator, system);
         let reached = std::mem::take(&mut translator.threads.reached);
-        if self.watched.follow { self.peers.round(&self.programs, reached) } else { Ok(()) }
+        if self.watched.follow {
+            self.peers.round(&self.programs, reached)?;
+        }
+        Ok(more)
     }
 
     /// What was lost is marked, and what was made goes to the sink.

@@ -1,9 +1,9 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
 use super::raw::{Control, Settings};
+use super::tracepoints::Tracepoints;
 use crate::RecordError;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Btf, Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, btf::BtfType};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -63,12 +63,6 @@ fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
     move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
 }
 
-/// Whether the running kernel has this tracepoint with types.
-pub(crate) fn has_tracepoint(btf: &Btf<'_>, name: &str) -> bool {
-    btf.type_by_name::<BtfType<'_>>(&format!("btf_trace_{name}")).is_some()
-        || btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
-}
-
 /// libbpf says on standard error what it thinks of; the recorder says what matters itself.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -83,14 +77,13 @@ fn quiet() {
 
 impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
-    pub(crate) fn load(settings: &Settings) -> Result<Programs, RecordError> {
+    pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
         quiet();
-        let btf = Btf::from_vmlinux().map_err(failed("finds no types of the running kernel (BTF)"))?;
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         let mut missing: Vec<String> = Vec::new();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !has_tracepoint(&btf, t));
+            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !tracepoints.has(t));
             let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
             if let Some((_, _, what)) = lacks {
                 if !missing.iter().any(|m| m == what) {
@@ -106,6 +99,9 @@ impl Programs {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let bytes = settings.bytes();
                 map.set_initial_value(&bytes).map_err(failed("cannot set up its programs"))?;
+            }
+            if map.name() == OsStr::new("ring") {
+                map.set_max_entries(ring_bytes).map_err(failed("cannot set up its ring"))?;
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
@@ -250,20 +246,26 @@ impl Programs {
 
     /// Nanoseconds that the programs ran while it was counted, and how often.
     pub(crate) fn cost(&self) -> (u64, u64) {
-        let mut total = (0, 0);
-        for program in self.object.progs_mut() {
+        self.facts().fold((0, 0), |total, (_, info)| (total.0 + info.run_time_ns, total.1 + info.run_cnt))
+    }
+
+    /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
+    #[cfg(test)]
+    pub(crate) fn verified(&self) -> Vec<(String, u32)> {
+        self.facts().map(|(name, info)| (name, info.verified_insns)).collect()
+    }
+
+    /// What the kernel says of each program that is loaded.
+    fn facts(&self) -> impl Iterator<Item = (String, libbpf_rs::libbpf_sys::bpf_prog_info)> {
+        self.object.progs_mut().filter_map(|program| {
             let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
             let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
             // SAFETY: the structure is as large as said, and the descriptor is the program's.
             let result = unsafe {
                 libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size)
             };
-            if result == 0 {
-                total.0 += info.run_time_ns;
-                total.1 += info.run_cnt;
-            }
-        }
-        total
+            (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
+        })
     }
 }
 

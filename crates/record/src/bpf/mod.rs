@@ -8,7 +8,8 @@
 //!
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
-//! - [`load`], [`drain`]: the programs and the thread that reads them;
+//! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
+//! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it;
 //! - [`peers`]: who else is recorded;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
@@ -18,18 +19,24 @@ mod load;
 mod peers;
 mod probe;
 mod raw;
+mod ring;
 mod snapshot;
 mod symbols;
 mod system;
+mod tracepoints;
 mod translate;
+
+#[cfg(test)]
+mod cost_tests;
 
 pub(crate) use probe::probe;
 
 use crate::recorder::{Finished, RecordError, Recorder, Tier, Watched};
 
 /// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BpfRecorder {
+    tracepoints: tracepoints::Tracepoints,
     reader: Option<drain::Reader>,
 }
 
@@ -39,8 +46,7 @@ impl BpfRecorder {
     /// # Errors
     /// [`RecordError::NotAllowed`] with the reason and what would help.
     pub(crate) fn new() -> Result<BpfRecorder, RecordError> {
-        probe::allowed()?;
-        Ok(BpfRecorder::default())
+        Ok(BpfRecorder { tracepoints: probe::allowed()?, reader: None })
     }
 }
 
@@ -59,7 +65,7 @@ impl Recorder for BpfRecorder {
         if self.reader.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
-        self.reader = Some(drain::Reader::start(watched)?);
+        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone())?);
         Ok(())
     }
 

@@ -93,7 +93,8 @@ fn serves(pid: u32) -> bool {
         return false;
     }
     let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    listening(pid).iter().any(|listener| sockets.contains(&listener.inode)) || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+    listening(pid).iter().any(|listener| sockets.contains(&listener.inode))
+        || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
 }
 
 /// Whether a process was forked by one that listens, and is the same program: the listener's sockets are closed in it.

@@ -1,16 +1,13 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{NEEDED, OPTIONAL, clock_event, has_tracepoint};
+use super::load::{NEEDED, OPTIONAL, clock_event};
+use super::tracepoints::{BTF, Tracepoints};
 use crate::RecordError;
-use libbpf_rs::Btf;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Where the kernel keeps its types.
-const BTF: &str = "/sys/kernel/btf/vmlinux";
-
-/// `Ok` if a recorder can be made.
-pub(crate) fn allowed() -> Result<(), RecordError> {
+/// What the kernel has, if a recorder can be made.
+pub(crate) fn allowed() -> Result<Tracepoints, RecordError> {
     if !std::path::Path::new(BTF).exists() {
         return Err(RecordError::NotAllowed(format!(
             "the kernel has no {BTF}: it was built without CONFIG_DEBUG_INFO_BTF, which the kernel recorder needs"
@@ -21,16 +18,16 @@ pub(crate) fn allowed() -> Result<(), RecordError> {
             "BPF is not allowed here ({problem}): run as root, or give the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep)"
         )));
     }
-    let btf = Btf::from_vmlinux().map_err(|e| RecordError::NotAllowed(format!("{BTF} cannot be read: {e:#}")))?;
+    let tracepoints = Tracepoints::of_kernel().map_err(|e| RecordError::NotAllowed(format!("{BTF} cannot be read: {e}")))?;
     for name in NEEDED {
-        if !has_tracepoint(&btf, name) {
+        if !tracepoints.has(name) {
             return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which the kernel recorder needs")));
         }
     }
-    Ok(())
+    Ok(tracepoints)
 }
 
-/// Makes a small ring, as the recorder will make a large one.
+/// Makes a small ring, as the recorder will make a larger one.
 fn ring_buffer() -> Result<String, String> {
     // SAFETY: no pointers but the name, which is a C string.
     let fd =
@@ -63,12 +60,12 @@ pub(crate) fn probe() -> Vec<(String, Result<String, String>)> {
     say("BPF run-time statistics".to_owned(), statistics());
     let clock = clock_event(0).map(|_| "yes".to_owned());
     say("clock samples".to_owned(), clock.map_err(|e| format!("{e}; what threads do while they run is not known")));
-    match Btf::from_vmlinux() {
-        Err(error) => say("tracepoints".to_owned(), Err(format!("{error:#}"))),
-        Ok(btf) => {
+    match Tracepoints::of_kernel() {
+        Err(error) => say("tracepoints".to_owned(), Err(error.to_string())),
+        Ok(tracepoints) => {
             let needed = NEEDED.iter().map(|t| (*t, "anything"));
             for (tracepoint, what) in needed.chain(OPTIONAL.iter().map(|(_, t, w)| (*t, *w))) {
-                let found = if has_tracepoint(&btf, tracepoint) { Ok("yes".to_owned()) } else { Err(format!("absent; not seen: {what}")) };
+                let found = if tracepoints.has(tracepoint) { Ok("yes".to_owned()) } else { Err(format!("absent; not seen: {what}")) };
                 say(format!("tracepoint {tracepoint}"), found);
             }
         }

@@ -54,11 +54,12 @@ plain! {
         state: u32, local: [u8; 16], remote: [u8; 16], pad: u64,
     }
     Tcp {
-        head: Head, connection: u64, sent_bytes: u64, received_bytes: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
+        head: Head, connection: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
         min_rtt_us: u32, in_flight_bytes: u32, peer_window_bytes: u32, send_buffer_bytes: u32, unsent_bytes: u32,
         unread_bytes: u32, busy_jiffies: u32, rwnd_limited_jiffies: u32, sndbuf_limited_jiffies: u32, state: u32,
     }
-    TcpMark { head: Head, connection: u64, what: u32, bytes: u32 }
+    TcpMark { head: Head, connection: u64, what: u32, value: u32 }
+    Wire { head: Head, connection: u64, from_ns: u64, from_bytes: u64, bytes: u64, left_ns: u64, direction: u32, pad: u32 }
     Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
@@ -78,9 +79,9 @@ pub(crate) struct Settings {
     pub trace_calls: u32,
     pub tcp_gap_ns: u32,
     pub merge_ns: u32,
-    pub own_pid: u32,
     pub follow: u32,
     pub command_pid: u32,
+    pub wake_shift: u32,
     pub call_sendto: i32,
     pub call_flags: [u16; 512],
 }
@@ -90,8 +91,8 @@ impl Settings {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32 + 1024);
         let call_sendto = self.call_sendto.cast_unsigned();
-        let (calls, merging) = (self.trace_calls, self.merge_ns);
-        for word in [calls, self.tcp_gap_ns, merging, self.own_pid, self.follow, self.command_pid, call_sendto, 0] {
+        let (calls, merging, shift) = (self.trace_calls, self.merge_ns, self.wake_shift);
+        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto, 0] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
@@ -169,6 +170,7 @@ pub(crate) enum Record<'a> {
     Connection(Connection),
     Tcp(Tcp),
     TcpMark(TcpMark),
+    Wire(Wire),
     Block(Block),
     Sample(Sample),
     Exit(Exit),
@@ -204,8 +206,9 @@ impl Record<'_> {
                 Record::File(file, &path[..path.len().min(file.used as usize)])
             }
             11 => Record::Call(read(bytes)?),
-            12 => Record::Peer(read(bytes)?),
-            13 => Record::Site(read(bytes)?),
+            12 => Record::Wire(read(bytes)?),
+            13 => Record::Peer(read(bytes)?),
+            14 => Record::Site(read(bytes)?),
             _ => return None,
         })
     }
@@ -242,6 +245,7 @@ mod tests {
             ("record_connection", size_of::<Connection>()),
             ("record_tcp", size_of::<Tcp>()),
             ("record_tcp_mark", size_of::<TcpMark>()),
+            ("record_wire", size_of::<Wire>()),
             ("record_block", size_of::<Block>()),
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),

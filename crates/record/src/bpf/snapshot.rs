@@ -7,10 +7,9 @@
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
 use super::system::Facts;
 use super::translate::{OpenFile, Translator};
-use crate::proc::files::{FdInfo, Opened};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxFlags};
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::BorrowedFd;
 
 /// Processes that are looked at in one round.
 const MOST_PROCESSES: usize = 32;
@@ -22,11 +21,12 @@ const MOST_FRESH: usize = 4;
 const MOST_DESCRIPTORS: usize = 128;
 
 /// A process that shows nothing new is left out for at most so many rounds.
-const MOST_ROUNDS: u32 = 20;
+const MOST_ROUNDS: u32 = 10;
 
 #[derive(Debug, Default)]
 struct Process {
-    seen: HashMap<u64, u32>,
+    /// Files, by device and inode, with how they were opened.
+    seen: HashMap<(u32, u64), u32>,
     pause: u32,
     left: u32,
 }
@@ -38,27 +38,47 @@ pub(crate) struct Snapshots {
     fresh: Vec<u32>,
 }
 
-/// The regular files that a process has open; `None` when it is gone.
-fn open_files(pid: u32) -> Option<Vec<OpenFile>> {
+/// What a name in /proc/PID/fd says: of the file behind it, or of the link itself. Nobody is asked who would have to ask a server.
+fn about(directory: BorrowedFd<'_>, name: &std::ffi::CStr, of: AtFlags) -> Option<Statx> {
+    rustix::fs::statx(directory, name, of | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO).ok()
+}
+
+/// How the link's descriptor was opened: /proc gives the link the rights that the descriptor has.
+fn access_of(link_mode: u16) -> u32 {
+    u32::from(link_mode & 0o400 != 0) | u32::from(link_mode & 0o200 != 0) << 1
+}
+
+/// The regular files that a process has open and that were not `seen` before, opened so; `None` when it is gone. What is known costs two
+/// system calls, what is no file one.
+fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Vec<OpenFile>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut entries = Dir::new(rustix::fs::open(format!("/proc/{pid}/fd"), flags, Mode::empty()).ok()?).ok()?;
+    let mut names = Vec::new();
+    while let Some(Ok(entry)) = entries.read() {
+        if names.len() == MOST_DESCRIPTORS {
+            break;
+        }
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    let directory = entries.fd().ok()?;
     let mut found = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.take(MOST_DESCRIPTORS) {
-        let Ok(entry) = entry else { continue };
-        let Ok(path) = fs::read_link(entry.path()) else { continue };
-        let Some(path) = path.to_str().filter(|p| p.starts_with('/')) else { continue };
-        let Ok(about) = fs::metadata(entry.path()) else { continue };
-        if about.mode() & MODE_KIND != MODE_FILE {
+    for name in names {
+        let Some(file) = about(directory, &name, AtFlags::empty()).filter(|file| u32::from(file.stx_mode) & MODE_KIND == MODE_FILE) else {
+            continue;
+        };
+        let Some(link) = about(directory, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let device = file.stx_dev_major << 20 | file.stx_dev_minor;
+        let access = access_of(link.stx_mode);
+        if seen.get(&(device, file.stx_ino)).is_some_and(|known| known & access == access) {
             continue;
         }
-        let number = entry.file_name().to_string_lossy().parse::<i32>().unwrap_or(-1);
-        let opened = u32::try_from(number).ok().and_then(|fd| FdInfo::open(pid, fd)).and_then(|info| info.read());
-        let access = match opened.map(|(_, opened)| opened) {
-            Some(Opened::Read) => 1,
-            Some(Opened::Write) => 2,
-            Some(Opened::Both) => 3,
-            Some(Opened::Unknown) | None => 0,
-        };
-        let device = rustix::fs::major(about.dev()) << 20 | rustix::fs::minor(about.dev());
-        let object = FdObject { id: about.ino(), device, mode: about.mode(), fd: number, access };
+        let Ok(path) = rustix::fs::readlinkat(directory, &name, Vec::new()) else { continue };
+        let Some(path) = path.to_str().ok().filter(|path| path.starts_with('/')) else { continue };
+        *seen.entry((device, file.stx_ino)).or_default() |= access;
+        let number = name.to_str().ok().and_then(|name| name.parse().ok()).unwrap_or(-1);
+        let object = FdObject { id: file.stx_ino, device, mode: file.stx_mode.into(), fd: number, access };
         found.push(OpenFile { object, path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned() });
     }
     Some(found)
@@ -93,23 +113,43 @@ impl Snapshots {
     }
 
     fn one(&mut self, pid: u32, translator: &mut Translator, facts: &mut dyn Facts) {
-        let Some(files) = open_files(pid) else {
-            self.processes.remove(&pid);
-            return;
-        };
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        let mut news = false;
-        for file in &files {
-            let key = u64::from(file.object.device) << 40 ^ file.object.id;
-            if process.seen.insert(key, file.object.access) != Some(file.object.access) {
-                news = true;
-                translator.open_file(pid, file, facts);
-            }
-        }
         if process.seen.len() > 4 * MOST_DESCRIPTORS {
             process.seen.clear();
         }
-        process.pause = if news { 1 } else { (process.pause * 2).clamp(1, MOST_ROUNDS) };
+        let Some(files) = new_files(pid, &mut process.seen) else {
+            self.processes.remove(&pid);
+            return;
+        };
+        files.iter().for_each(|file| translator.open_file(pid, file, facts));
+        process.pause = if files.is_empty() { (process.pause * 2).clamp(1, MOST_ROUNDS) } else { 1 };
         process.left = process.pause;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_file_is_news_once_for_each_way_that_it_is_opened() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("data");
+        let _written = std::fs::File::create(&path).expect("created");
+        let mut seen = HashMap::new();
+        let news = |seen: &mut _| {
+            let files = new_files(std::process::id(), seen).expect("we are there");
+            files.into_iter().filter(|file| file.path == path.to_str().unwrap()).map(|file| file.object.access).collect::<Vec<_>>()
+        };
+        assert_eq!(news(&mut seen), [2]);
+        assert!(news(&mut seen).is_empty());
+        let _read = std::fs::File::open(&path).expect("opened");
+        assert_eq!(news(&mut seen), [1]);
+        assert!(news(&mut seen).is_empty(), "both ways are known");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_files() {
+        assert!(new_files(u32::MAX >> 1, &mut HashMap::new()).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Calls and replies of one connection, matched by their numbers, and what is pending at each instant.
 
-use super::call::Call;
+use super::call::{Call, NOT_CAPTURED};
 use super::emit::{About, Out};
 use super::frame::End;
 use super::rpc::{Heading, Message, Outcome, Part, Procedure};
@@ -13,9 +13,6 @@ const MOST_PENDING: usize = 1 << 16;
 
 /// Numbers of answered calls that are remembered, to know a second answer.
 const ANSWERED: usize = 256;
-
-/// `result` of a call whose reply the capture lacks, so that its length is not known: −ENODATA.
-const NOT_CAPTURED: i64 = -61;
 
 /// `result` of a call that the server's RPC layer refused: −EPROTO.
 const REFUSED: i64 = -71;
@@ -32,6 +29,10 @@ pub(super) struct Place {
     pub server: End,
     /// Whether the message went from the client to the server.
     pub outward: bool,
+    /// Whether the message is of a call that the connection's server makes, and its client answers.
+    pub callback: bool,
+    /// Until when calls passed whose heads the capture lacks.
+    pub calls_missed_ns: Option<i64>,
     /// Its position in the stream, where that is known.
     pub offset: Option<u64>,
 }
@@ -41,8 +42,8 @@ pub(super) struct Place {
 pub(super) struct Calls {
     pending: HashMap<u32, Call>,
     answered: VecDeque<u32>,
-    /// Whether any pending call is doubted.
-    doubts: bool,
+    /// Pending calls that are doubted.
+    doubted: usize,
     window: Window,
     told_pending: usize,
     told_pending_ns: i64,
@@ -77,32 +78,38 @@ impl Calls {
     pub(super) fn doubt(&mut self, at_ns: i64) {
         for call in self.pending.values_mut() {
             call.doubted_ns.get_or_insert(at_ns);
-            self.doubts = true;
         }
+        self.doubted = self.pending.len();
     }
 
-    /// A call was answered that was posted at `posted_ns`. Of those that were pending when replies were missed, and that were posted
-    /// before it, the reply was missed: they end where it must have been.
+    fn count_doubted(&mut self) {
+        self.doubted = self.pending.values().filter(|call| call.doubted_ns.is_some()).count();
+    }
+
+    /// Calls that are surely pending.
+    fn surely_pending(&self) -> usize {
+        self.pending.len().saturating_sub(self.doubted)
+    }
+
+    /// A call was answered that was posted at `posted_ns`. Servers answer in any order, but none overtakes another for long: where a whole
+    /// window of calls was answered that were posted after the replies were missed, its reply was missed. It ends where that must have been.
     fn settle_doubts(&mut self, posted_ns: i64, shared: &mut Shared) {
-        if !self.doubts {
+        if self.doubted == 0 {
             return;
         }
-        let missed = |call: &Call| call.doubted_ns.is_some_and(|doubted| posted_ns > doubted);
-        let mut ended: Vec<Call> = self.pending.values().filter(|call| missed(call)).copied().collect();
-        ended.sort_by_key(|call| (call.posted_ns, call.request));
+        let window = self.window.value() as u32;
+        for call in self.pending.values_mut().filter(|call| call.doubted_ns.is_some_and(|doubted| posted_ns > doubted)) {
+            call.overtaken += 1;
+        }
+        let missed = |call: &Call| call.overtaken > window;
+        let mut ended: Vec<(u32, Call)> = self.pending.iter().filter(|(_, call)| missed(call)).map(|(xid, call)| (*xid, *call)).collect();
+        ended.sort_by_key(|(_, call)| (call.posted_ns, call.request));
         self.pending.retain(|_, call| !missed(call));
-        self.doubts = self.pending.values().any(|call| call.doubted_ns.is_some());
-        for call in ended {
-            shared.counts.replies_not_captured += 1;
-            let about = About {
-                object: Some(call.object),
-                size_bytes: Some(call.bytes),
-                result: Some(NOT_CAPTURED),
-                request: Some(call.request),
-                ..About::default()
-            };
-            let to_ns = call.doubted_ns.unwrap_or(posted_ns).max(call.posted_ns);
-            shared.out.span(call.track, SpanKind::RpcCall, call.posted_ns, to_ns, about);
+        self.count_doubted();
+        for (xid, call) in ended {
+            // Should its reply come after all, it is no other call's.
+            self.remember(xid);
+            call.without_answer(&mut shared.counts, &mut shared.out, posted_ns);
         }
     }
 
@@ -127,31 +134,41 @@ impl Calls {
                 if same_connection {
                     shared.out.mark(place.track, MarkKind::RpcTimeout, message.last_ns, call.object, Some(waited_ns));
                 }
-                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, doubted_ns: None, ..call }
+                Call {
+                    sent_ns: message.last_ns,
+                    bytes: call.bytes + message.bytes,
+                    doubted_ns: None,
+                    overtaken: 0,
+                    closed_ns: None,
+                    ..call
+                }
             }
             None => Call {
                 request: shared.out.request(),
                 procedure,
-                object: shared.procedure(place.server, procedure),
+                object: shared.procedure(place.server, Some(procedure), place.callback),
                 track: place.track,
                 posted_ns: message.last_ns,
                 sent_ns: message.last_ns,
                 bytes: message.bytes,
                 doubted_ns: None,
+                overtaken: 0,
+                closed_ns: None,
             },
         };
         moved(message, place, call.request, &mut shared.out);
         if self.pending.len() >= MOST_PENDING {
             self.forget_oldest(message.last_ns, shared);
         }
-        if let Some(other) = self.pending.insert(xid, call)
+        let before = self.pending.insert(xid, call);
+        self.doubted = self.doubted.saturating_sub(usize::from(before.is_some_and(|call| call.doubted_ns.is_some())));
+        if let Some(other) = before
             && other.request != call.request
         {
             // Its number is in use for another call: nobody waits for it any more.
-            shared.counts.unanswered += 1;
-            other.unanswered(&mut shared.out, message.last_ns);
+            other.without_answer(&mut shared.counts, &mut shared.out, message.last_ns);
         }
-        self.window.posted(self.pending.len());
+        self.window.posted(self.surely_pending());
         self.tell(message.last_ns, place, &mut shared.out);
     }
 
@@ -159,38 +176,35 @@ impl Calls {
     pub(super) fn reply(&mut self, message: &Message, xid: u32, outcome: Outcome, place: Place, shared: &mut Shared) {
         shared.counts.replies += 1;
         let Some(call) = self.pending.remove(&xid) else {
-            match self.answered.contains(&xid) {
-                true => shared.counts.duplicate_replies += 1,
-                false => shared.counts.unmatched_replies += 1,
-            }
-            return;
+            let again = self.answered.contains(&xid);
+            self.remember(xid);
+            return reply_alone(message, again, place, shared);
         };
-        if self.answered.len() == ANSWERED {
-            self.answered.pop_front();
-        }
-        self.answered.push_back(xid);
+        self.remember(xid);
+        self.doubted = self.doubted.saturating_sub(usize::from(call.doubted_ns.is_some()));
         let result = match outcome {
             Outcome::Refused => Some(REFUSED),
             Outcome::Done(Some(status)) if call.procedure.has_status() => Some(-i64::from(status)),
             Outcome::Done(_) => None,
         };
-        let about = About {
-            object: Some(call.object),
-            size_bytes: Some(call.bytes + message.bytes),
-            result,
-            request: Some(call.request),
-            ..About::default()
-        };
-        shared.out.span(call.track, SpanKind::RpcCall, call.posted_ns, message.last_ns.max(call.posted_ns), about);
+        call.span(&mut shared.out, call.posted_ns, message.last_ns.max(call.posted_ns), message.bytes, result);
         moved(message, place, call.request, &mut shared.out);
         self.settle_doubts(call.posted_ns, shared);
-        self.window.completed(self.pending.len());
+        self.window.completed(self.surely_pending());
         self.tell(message.last_ns, place, &mut shared.out);
+    }
+
+    /// A call with this number has got its answer.
+    fn remember(&mut self, xid: u32) {
+        if self.answered.len() == ANSWERED {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(xid);
     }
 
     /// What is pending, and how many may be, as counters of the connection.
     fn tell(&mut self, at_ns: i64, place: Place, out: &mut Out) {
-        let pending = self.pending.len();
+        let pending = self.surely_pending();
         if pending != self.told_pending && (pending == 0 || self.told_pending == 0 || at_ns - self.told_pending_ns >= COUNTER_NS) {
             (self.told_pending, self.told_pending_ns) = (pending, at_ns);
             out.counter(place.connection, CounterName::RpcPending, at_ns, pending as i64);
@@ -205,8 +219,7 @@ impl Calls {
         if let Some(&xid) = self.pending.iter().min_by_key(|(_, call)| call.posted_ns).map(|(xid, _)| xid)
             && let Some(call) = self.pending.remove(&xid)
         {
-            shared.counts.unanswered += 1;
-            call.unanswered(&mut shared.out, now_ns);
+            call.without_answer(&mut shared.counts, &mut shared.out, now_ns);
         }
     }
 
@@ -216,6 +229,29 @@ impl Calls {
         left.sort_by_key(|(_, call)| (call.posted_ns, call.request));
         left.into_iter()
     }
+}
+
+/// A reply to no call that was seen. Where the capture lacks calls' heads, it proves one: what was called, how large it was and when it was
+/// sent are not known, but that it was pending from when such a call last passed, at the latest.
+fn reply_alone(message: &Message, again: bool, place: Place, shared: &mut Shared) {
+    let request = shared.out.request();
+    match (again, place.calls_missed_ns) {
+        (true, _) => shared.counts.duplicate_replies += 1,
+        (false, None) => shared.counts.unmatched_replies += 1,
+        (false, Some(missed_ns)) => {
+            shared.counts.calls_not_captured += 1;
+            let object = shared.procedure(place.server, None, place.callback);
+            let about = About {
+                object: Some(object),
+                size_bytes: Some(message.bytes),
+                result: Some(NOT_CAPTURED),
+                request: Some(request),
+                ..About::default()
+            };
+            shared.out.span(place.track, SpanKind::RpcCall, missed_ns.min(message.last_ns), message.last_ns, about);
+        }
+    }
+    moved(message, place, request, &mut shared.out);
 }
 
 /// A message's way over the connection, seen from the client: it sends calls and receives replies. One span, or one for each
@@ -240,6 +276,7 @@ fn moved(message: &Message, place: Place, request: RequestId, out: &mut Out) {
 
 /// Matches a message with the calls of both directions of its connection.
 pub(super) fn matched(calls: &mut [Calls; 2], direction: usize, message: &Message, place: Place, shared: &mut Shared) {
+    shared.counts.rpc(message.first_ns, message.last_ns);
     match message.heading {
         Heading::Call { xid, procedure } => calls[direction].call(message, xid, procedure, place, shared),
         Heading::Reply { xid, outcome } => calls[1 - direction].reply(message, xid, outcome, place, shared),

@@ -1,5 +1,6 @@
 //! A connection: two streams, the messages in them, and what TCP did, as rows of the trace.
 
+use super::call::Call;
 use super::calls::{Calls, Place, matched};
 use super::emit::About;
 use super::frame::{ACK, End, FIN, RST, SYN, Segment, Tcp};
@@ -63,14 +64,19 @@ pub(super) struct Connection {
     streams: [Stream; 2],
     records: [Records; 2],
     calls: [Calls; 2],
-    /// How often messages were missed, as far as was seen to.
-    missed: [u64; 2],
+    /// How often messages were missed, and until when bytes of such messages passed, as far as was seen to.
+    missed: [(u64, Option<i64>); 2],
+    /// Whether a call was seen. What looks like a reply may be anything.
+    called: bool,
+    /// Its packets.
+    segments: u64,
     bursts: [Burst; 2],
     told: [Told; 2],
     last_segment: [(u64, u32, u64, i64); 2],
     ids: Option<Ids>,
     messages: Vec<(usize, Message)>,
-    /// When a packet of it was last seen.
+    /// When a packet of it was first seen, and last.
+    first_ns: i64,
     pub last_ns: i64,
 }
 
@@ -89,12 +95,15 @@ impl Connection {
             streams: Default::default(),
             records: [Records::new(false), Records::new(false)],
             calls: Default::default(),
-            missed: [0; 2],
+            missed: Default::default(),
+            called: false,
+            segments: 0,
             bursts: Default::default(),
             told: Default::default(),
             last_segment: Default::default(),
             ids: None,
             messages: Vec::new(),
+            first_ns: i64::MAX,
             last_ns: 0,
         }
     }
@@ -117,7 +126,9 @@ impl Connection {
     /// A segment of this connection.
     pub(super) fn tcp(&mut self, at_ns: i64, segment: &Segment<'_>, tcp: &Tcp, shared: &mut Shared) {
         let direction = self.direction(segment.from);
+        self.first_ns = self.first_ns.min(at_ns);
         self.last_ns = at_ns;
+        self.segments += 1;
         if self.is_captured_twice(at_ns, direction, segment, tcp) {
             shared.counts.captured_twice += 1;
             return;
@@ -128,13 +139,7 @@ impl Connection {
         }
         self.acknowledge(at_ns, direction, tcp, shared);
         let verdict = self.payload(at_ns, direction, segment, tcp, shared.room(held_before));
-        for sender in 0..2 {
-            let missed = self.records[sender].missed();
-            if missed != self.missed[sender] {
-                self.missed[sender] = missed;
-                self.calls[1 - sender].doubt(at_ns);
-            }
-        }
+        self.doubt(at_ns);
         let held: usize = self.streams.iter().map(|s| s.held_bytes).sum();
         shared.held_bytes = (shared.held_bytes + held).saturating_sub(held_before);
         if tcp.flags & RST != 0 {
@@ -145,10 +150,50 @@ impl Connection {
         self.judge(at_ns, direction, verdict, segment.payload_bytes, shared);
         self.burst(at_ns, direction, segment.payload_bytes, shared);
         self.match_messages(shared);
+        self.loose_bytes(false, shared);
         self.counters(at_ns, 0, shared);
         self.counters(at_ns, 1, shared);
         if self.streams.iter().all(|s| s.finished) {
             self.orphan_calls(shared);
+        }
+    }
+
+    /// Where heads were missed in what one end sends, replies to calls of the other may have been among them: when the place is lost, and
+    /// again when it is found, of the calls made meanwhile.
+    fn doubt(&mut self, at_ns: i64) {
+        for sender in 0..2 {
+            let records = &self.records[sender];
+            let now = (records.missed(), records.loose_ns);
+            let before = self.missed[sender];
+            let found_again = now.1 != before.1 && !records.is_lost();
+            if now.0 != before.0 || found_again {
+                self.missed[sender] = now;
+                self.calls[1 - sender].doubt(at_ns);
+            }
+        }
+    }
+
+    /// Bytes of messages whose heads the capture lacks, as messages that belong to no call.
+    fn loose_bytes(&mut self, all: bool, shared: &mut Shared) {
+        if !self.called {
+            return;
+        }
+        for direction in 0..2 {
+            for run in self.records[direction].take_loose(all) {
+                shared.counts.loose_bytes += run.bytes;
+                shared.counts.rpc(run.first_ns, run.last_ns);
+                let ids = self.ids(shared);
+                let client = self.client_end();
+                let kind = if direction == client { SpanKind::NetSend } else { SpanKind::NetReceive };
+                let about = About {
+                    object: Some(ids.objects[client]),
+                    offset_bytes: self.streams[direction].position(run.offset),
+                    size_bytes: Some(run.bytes),
+                    request: Some(shared.out.request()),
+                    ..About::default()
+                };
+                shared.out.span(ids.track, kind, run.first_ns, run.last_ns, about);
+            }
         }
     }
 
@@ -275,15 +320,33 @@ impl Connection {
             }
             let ids = self.ids(shared);
             let client = self.client_end();
+            let calls = matches!(message.heading, Heading::Call { .. });
+            self.called |= calls;
+            let caller = if calls { direction } else { 1 - direction };
             let place = Place {
                 track: ids.track,
                 connection: ids.objects[client],
-                client_ip: self.ends[client].ip,
-                server: self.ends[1 - client],
+                client_ip: self.ends[caller].ip,
+                server: self.ends[1 - caller],
+                callback: caller != client,
                 outward: direction == client,
+                calls_missed_ns: self.calls_missed_ns(caller, &message),
                 offset: if self.udp { None } else { self.streams[direction].position(message.offset) },
             };
             matched(&mut self.calls, direction, &message, place, shared);
+        }
+    }
+
+    /// Until when calls of this end passed whose heads the capture lacks, as a reply to one of them tells; `None`: there were none.
+    fn calls_missed_ns(&self, caller: usize, reply: &Message) -> Option<i64> {
+        let before = |ns: i64| ns.min(reply.first_ns);
+        if !self.called {
+            return None;
+        }
+        match self.records[caller].loose_ns {
+            Some(ns) => Some(before(ns)),
+            // Calls from before the capture: what is answered in it was pending when it began.
+            None => (!self.udp && !self.streams[caller].from_start).then(|| before(self.first_ns)),
         }
     }
 
@@ -349,21 +412,40 @@ impl Connection {
 
     /// Calls without an answer on a connection that has ended: they may be sent again on another.
     fn orphan_calls(&mut self, shared: &mut Shared) {
-        let client = self.client_end();
-        let (client_ip, server) = (self.ends[client].ip, self.ends[1 - client]);
-        for calls in &mut self.calls {
-            calls.drain().for_each(|(xid, call)| shared.keep_orphan(client_ip, server, xid, call));
+        // Nobody answers on a connection that is closed; on one that is open somebody might have.
+        let closed_ns = self.streams.iter().any(|s| s.finished).then_some(self.last_ns);
+        for (caller, calls) in self.calls.iter_mut().enumerate() {
+            let (client_ip, server) = (self.ends[caller].ip, self.ends[1 - caller]);
+            calls.drain().for_each(|(xid, call)| shared.keep_orphan(client_ip, server, xid, Call { closed_ns, ..call }));
         }
+    }
+
+    /// What is held beyond holes, and messages that have begun, are all there will be.
+    fn end_streams(&mut self, shared: &mut Shared) {
+        let at_ns = self.last_ns;
+        let Connection { streams, records, calls, messages, .. } = self;
+        for direction in 0..2 {
+            let mut deliver = deliverer(&mut records[direction], &calls[1 - direction], direction, messages);
+            shared.held_bytes = shared.held_bytes.saturating_sub(streams[direction].held_bytes);
+            streams[direction].end(at_ns, &mut deliver);
+        }
+        self.match_messages(shared);
+        self.records.iter_mut().for_each(Records::end);
+        self.doubt(at_ns);
+        self.loose_bytes(true, shared);
     }
 
     /// The capture, or this connection, is over.
     pub(super) fn finish(&mut self, shared: &mut Shared) {
+        self.end_streams(shared);
         for direction in 0..2 {
             self.end_burst(direction, shared);
         }
+        if !self.carries_rpc() {
+            shared.counts.other_segments += self.segments;
+        }
         self.orphan_calls(shared);
-        for stream in &mut self.streams {
-            shared.held_bytes = shared.held_bytes.saturating_sub(std::mem::take(&mut stream.held_bytes));
+        for stream in &self.streams {
             shared.counts.missing_bytes += stream.missing_bytes;
             let (Some(ids), Some(least_ns)) = (self.ids, stream.least_rtt_ns) else { continue };
             // Of the connection as the client sees it; the smaller direction is the part of the path beyond the capture.

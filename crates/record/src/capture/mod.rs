@@ -29,6 +29,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
+use thalweg_trace::numbers::{count, duration, size};
 use thalweg_trace::{Host, HostId, IdSpace, Sink, Time};
 
 /// What of a capture is taken, and how it is numbered.
@@ -63,6 +64,8 @@ pub struct Counts {
     pub other_packets: u64,
     /// Packets from and to other ports than those asked for.
     pub other_ports: u64,
+    /// Segments of connections that carry something else than RPC.
+    pub other_segments: u64,
     pub fragments: u64,
     pub broken_packets: u64,
     /// Packets of a link type that is not known, and the first such type.
@@ -84,7 +87,11 @@ pub struct Counts {
     pub replies: u64,
     pub rpc_retransmissions: u64,
     pub unanswered: u64,
-    /// Replies to calls that were not captured.
+    /// Bytes of messages whose heads are not known.
+    pub loose_bytes: u64,
+    /// Calls whose heads the capture lacks, known from their replies.
+    pub calls_not_captured: u64,
+    /// Replies to calls that ought to have been captured and were not.
     pub unmatched_replies: u64,
     pub duplicate_replies: u64,
     /// Calls whose replies were among what the capture lacks.
@@ -96,6 +103,8 @@ pub struct Counts {
     pub forgotten_connections: u64,
     first_ns: Option<i64>,
     last_ns: i64,
+    /// From the first RPC's first byte to the last one's last.
+    rpc_ns: Option<(i64, i64)>,
 }
 
 impl Counts {
@@ -106,6 +115,12 @@ impl Counts {
         self.cut_packets += u64::from(captured_bytes < wire_bytes);
         self.first_ns = Some(self.first_ns.map_or(at_ns, |first| first.min(at_ns)));
         self.last_ns = self.last_ns.max(at_ns);
+    }
+
+    /// Bytes of RPCs passed, or a call was pending, between these instants.
+    fn rpc(&mut self, from_ns: i64, to_ns: i64) {
+        let (first, last) = self.rpc_ns.unwrap_or((from_ns, to_ns));
+        self.rpc_ns = Some((first.min(from_ns), last.max(to_ns)));
     }
 
     fn unused(&mut self, why: Unused, link: u32) {
@@ -131,6 +146,7 @@ impl Counts {
             ("udp_datagrams", self.udp_datagrams),
             ("other_packets", self.other_packets),
             ("other_ports", self.other_ports),
+            ("other_segments", self.other_segments),
             ("fragments", self.fragments),
             ("broken_packets", self.broken_packets),
             ("unknown_link", self.unknown_link),
@@ -147,6 +163,8 @@ impl Counts {
             ("replies", self.replies),
             ("rpc_retransmissions", self.rpc_retransmissions),
             ("unanswered", self.unanswered),
+            ("loose_bytes", self.loose_bytes),
+            ("calls_not_captured", self.calls_not_captured),
             ("unmatched_replies", self.unmatched_replies),
             ("duplicate_replies", self.duplicate_replies),
             ("replies_not_captured", self.replies_not_captured),
@@ -244,6 +262,9 @@ impl Capture {
 fn summary(counts: Counts, dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {
     let start = counts.first_ns.map_or(start, Time::from_monotonic_ns);
     let mut attributes = counts.attributes();
+    if let Some((first_ns, last_ns)) = counts.rpc_ns {
+        attributes.extend([("rpc.first_ns", first_ns), ("rpc.last_ns", last_ns)].map(|(name, ns)| (name.to_owned(), ns.to_string())));
+    }
     if dropped_packets > 0 {
         attributes.push(("capture.dropped_packets".to_owned(), dropped_packets.to_string()));
     }
@@ -261,21 +282,61 @@ fn notes_on(counts: &Counts, dropped_packets: u64) -> Vec<String> {
         let known = "Ethernet, Linux cooked, raw IP and loopback are known";
         notes.push(format!("{} packets are of link type {link}, which is not known here ({known}).", counts.unknown_link));
     }
-    if counts.cut_packets > 0 && (counts.headless > 0 || counts.resynchronised > 0) {
-        notes.push(format!(
-            "{} of {} packets were captured only in part, and with them {} RPCs' headers: figures are of the others. Capture whole packets (tcpdump -s 0).",
-            counts.cut_packets, counts.packets, counts.headless.max(counts.resynchronised)
-        ));
+    notes.extend(incomplete(counts));
+    notes.extend(strays(counts));
+    if counts.forgotten_connections > 0 {
+        notes.push(format!("{} connections were not followed to their end: there were too many at once.", counts.forgotten_connections));
+    }
+    notes
+}
+
+/// Packets of something else, and time in which there were only these.
+fn strays(counts: &Counts) -> Option<String> {
+    let others = counts.other_packets + counts.other_ports + counts.other_segments;
+    let ((first_ns, last_ns), begin_ns) = (counts.rpc_ns?, counts.first_ns?);
+    let of_a_second = |ns: i64| duration(ns as f64 / 1e9);
+    let whole_ns = counts.last_ns.saturating_sub(begin_ns);
+    if others == 0 || last_ns.saturating_sub(first_ns) as f64 > 0.99 * whole_ns as f64 {
+        return None;
+    }
+    Some(format!(
+        "{} of {} packets are of no RPC. The capture lasts {}; its RPCs, and the time axis, begin {} after its first packet.",
+        count(others),
+        count(counts.packets),
+        of_a_second(whole_ns),
+        of_a_second(first_ns.saturating_sub(begin_ns))
+    ))
+}
+
+/// What a capture of parts of packets, or of a part of them, says and does not say.
+fn incomplete(counts: &Counts) -> Vec<String> {
+    let mut notes = Vec::new();
+    if counts.cut_packets > 0 {
+        let cut = format!("{} of {} packets were captured only in part", count(counts.cut_packets), count(counts.packets));
+        notes.push(match (counts.connections, counts.resynchronised + counts.headless) {
+            (0, _) => format!("{cut}, and no RPC's head is in what was. Capture whole packets (tcpdump -s 0)."),
+            (_, 0) => format!("{cut}: bytes and calls are complete all the same."),
+            _ => {
+                format!("{cut}: bytes are complete (TCP's headers tell them), heads of RPCs are not. Capture whole packets (tcpdump -s 0).")
+            }
+        });
     }
     if counts.missing_bytes > 0 {
         notes.push(format!(
-            "The capture lacks {} bytes that the two ends exchanged, and with them {} calls and {} replies: it was too slow for the traffic \
+            "The capture lacks {} that the two ends exchanged, which TCP's sequence numbers tell: it was too slow for the traffic \
              (tcpdump -B gives it a larger buffer).",
-            counts.missing_bytes, counts.unmatched_replies, counts.replies_not_captured
+            size(counts.missing_bytes)
         ));
     }
-    if counts.forgotten_connections > 0 {
-        notes.push(format!("{} connections were not followed to their end: there were too many at once.", counts.forgotten_connections));
+    if counts.loose_bytes > 0 {
+        let both = if counts.resynchronised + counts.headless > 0 { "; calls that lack both are not counted" } else { "" };
+        notes.push(format!(
+            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies tell of them; what they were is not \
+             known), of {} the reply. How long these took is not known{both}.",
+            size(counts.loose_bytes),
+            count(counts.calls_not_captured),
+            count(counts.replies_not_captured)
+        ));
     }
     notes
 }

@@ -18,12 +18,15 @@ const MOST_HELD_BYTES: usize = 128 << 20;
 /// ... and one of them.
 const HELD_BYTES: usize = 1 << 20;
 
+/// What a call is called whose head was not captured.
+const NOT_KNOWN: &str = "head not captured";
+
 /// What connections share.
 pub(super) struct Shared {
     pub out: Out,
     pub counts: Counts,
     pub held_bytes: usize,
-    procedures: HashMap<(End, Procedure), ObjectId>,
+    procedures: HashMap<(End, Option<Procedure>, bool), ObjectId>,
     orphans: HashMap<(u128, End, u32), Call>,
 }
 
@@ -37,19 +40,25 @@ impl Shared {
         if self.held_bytes >= MOST_HELD_BYTES { its.min(HELD_BYTES / 16) } else { HELD_BYTES }
     }
 
-    /// The row of a server's procedure.
-    pub(super) fn procedure(&mut self, server: End, procedure: Procedure) -> ObjectId {
-        if let Some(&object) = self.procedures.get(&(server, procedure)) {
+    /// The row of a server's procedure; of one that is not known, where there is none. `callback`: the server calls, its client answers.
+    pub(super) fn procedure(&mut self, server: End, procedure: Option<Procedure>, callback: bool) -> ObjectId {
+        let key = (server, procedure, callback);
+        if let Some(&object) = self.procedures.get(&key) {
             return object;
         }
         if self.procedures.len() >= MOST_ORPHANS {
             // Nobody has so many; fuzzed input does.
             self.procedures.clear();
         }
-        let attributes =
-            [("program", procedure.program_name()), ("version", procedure.version.to_string()), ("procedure", procedure.name())];
+        let mut attributes = match procedure {
+            Some(p) => vec![("program", p.program_name()), ("version", p.version.to_string()), ("procedure", p.name())],
+            None => vec![("procedure", NOT_KNOWN.to_owned())],
+        };
+        if callback {
+            attributes.push(("callback", "true".to_owned()));
+        }
         let object = self.out.object(ObjectKind::Server, server.to_string(), &attributes);
-        self.procedures.insert((server, procedure), object);
+        self.procedures.insert(key, object);
         object
     }
 
@@ -67,8 +76,8 @@ impl Shared {
             false => Some(call),
         };
         if let Some(call) = dropped {
-            self.counts.unanswered += 1;
-            call.unanswered(&mut self.out, self.counts.last_ns);
+            let last_ns = self.counts.last_ns;
+            call.without_answer(&mut self.counts, &mut self.out, last_ns);
         }
     }
 
@@ -76,7 +85,7 @@ impl Shared {
     pub(super) fn end_orphans(&mut self) {
         let mut calls: Vec<Call> = self.orphans.drain().map(|(_, call)| call).collect();
         calls.sort_by_key(|call| (call.posted_ns, call.request));
-        self.counts.unanswered += calls.len() as u64;
-        calls.iter().for_each(|call| call.unanswered(&mut self.out, self.counts.last_ns));
+        let last_ns = self.counts.last_ns;
+        calls.iter().for_each(|call| call.without_answer(&mut self.counts, &mut self.out, last_ns));
     }
 }

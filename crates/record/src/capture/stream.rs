@@ -224,6 +224,13 @@ impl Stream {
         }
     }
 
+    /// Nothing comes any more: what was held is handed on.
+    pub(super) fn end(&mut self, at_ns: i64, deliver: &mut impl FnMut(Piece<'_>)) {
+        while !self.held.is_empty() {
+            self.give_up_hole(at_ns, deliver);
+        }
+    }
+
     /// The other end acknowledges this direction up to `sequence`. Gives a round-trip time where one shows.
     pub(super) fn acknowledge(&mut self, at_ns: i64, sequence: u32, deliver: &mut impl FnMut(Piece<'_>)) -> Option<i64> {
         if !self.started {

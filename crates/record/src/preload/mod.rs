@@ -10,11 +10,15 @@
 mod place;
 mod process;
 mod shared;
+mod sharing;
 mod translate;
 
+use crate::proc::ProcRecorder;
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
 use crate::proc::recorder::thread_cpu;
+use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
+use crate::run::add;
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use place::Place;
@@ -26,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Event, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, IdSpace, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use translate::Translator;
 
 /// The library, as it was built.
@@ -39,8 +43,11 @@ const SYSTEM_PART: Duration = Duration::from_millis(50);
 const CALIBRATION: Duration = Duration::from_millis(10);
 
 const NOT_SEEN: &str = "The program was watched from within: page faults and memory-mapped files, writeback by the kernel, who in the \
-    kernel woke a thread, static programs and direct system calls of the command's children, io_uring, processes under a filter of system calls \
+    kernel woke a thread, direct system calls, io_uring, processes under a filter of system calls \
     (seccomp) or in a file system of their own (chroot, container) and other users' processes were not seen.";
+
+/// How far the identifiers of strangers are from ours; those in between are another recorder's, beside us.
+const STRANGERS_SPACE: u16 = 2;
 
 /// Bit of what a process used: it gave up system calls or the clock.
 const CONFINED: u32 = 8;
@@ -49,6 +56,8 @@ const CONFINED: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct PreloadRecorder {
     place: Place,
+    /// For static programs and those of other users.
+    strangers: Option<ProcRecorder>,
     running: Option<Worker>,
 }
 
@@ -62,7 +71,7 @@ impl PreloadRecorder {
         for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
             place::remove_abandoned(&base);
             match with_library(&base) {
-                Ok(place) => return Ok(PreloadRecorder { place, running: None }),
+                Ok(place) => return Ok(PreloadRecorder { place, strangers: None, running: None }),
                 Err(problem) => problems.push(format!("{}: {problem}", base.display())),
             }
         }
@@ -153,14 +162,24 @@ impl Recorder for PreloadRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let mut drain = Drain::new(&watched, self.place.rings());
+        let tracks = Tracks::default();
+        let mut strangers = ProcRecorder::of_strangers(Strangers::without(self.place.library(), Tracks::clone(&tracks)));
+        let space = IdSpace(watched.space.0 + STRANGERS_SPACE);
+        strangers.begin(Watched { others: Vec::new(), space, ..watched.clone() })?;
+        self.strangers = Some(strangers);
+        let mut drain = Drain::new(&watched, self.place.rings(), tracks);
         let pause = watched.drain;
         self.running = Some(Worker::start("drain", move |stop| drain.work(stop, pause))?);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        Worker::finish_any(&mut self.running)
+        let strangers = self.strangers.take().map(|mut strangers| strangers.finish()).transpose()?;
+        let mut finished = Worker::finish_any(&mut self.running)?;
+        if let Some(strangers) = strangers {
+            add(&mut finished, strangers);
+        }
+        Ok(finished)
     }
 }
 
@@ -190,9 +209,9 @@ struct Drain {
 }
 
 impl Drain {
-    fn new(watched: &Watched, directory: PathBuf) -> Drain {
+    fn new(watched: &Watched, directory: PathBuf, strangers: Tracks) -> Drain {
         let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
-        let mut translator = Translator::new(mode.clone(), watched.host);
+        let mut translator = Translator::new(mode.clone(), watched.host, strangers);
         if let Ok(sockets) = Diagnostics::open().and_then(|mut diagnostics| diagnostics.sockets()) {
             let listening = sockets.iter().filter(|socket| socket.state == LISTEN).map(|socket| socket.local.port());
             translator.objects.listening.extend(listening);
@@ -266,6 +285,7 @@ impl Drain {
                 if !self.processes.keys().any(|other| other.0 == key.0) {
                     // Its number may be given to a stranger.
                     self.translator.became_another.remove(&key.0);
+                    self.translator.sharing.ended(key.0);
                 }
                 let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
             }
@@ -353,8 +373,11 @@ impl Drain {
         if self.broken > 0 {
             notes.push(format!("{} of the program's own records made no sense and were left out.", self.broken));
         }
-        let attributes =
-            vec![("not_seen".to_owned(), NOT_SEEN.to_owned()), ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
+        let attributes = vec![
+            ("not_seen".to_owned(), NOT_SEEN.to_owned()),
+            ("wakers".to_owned(), "inferred".to_owned()),
+            ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),
+        ];
         Finished { dropped_events: self.broken, attributes, notes }
     }
 }

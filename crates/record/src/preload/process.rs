@@ -128,7 +128,7 @@ impl Process {
                 let (shared, slot) = (&self.shared, thread.slot);
                 if record.kind_of_record() == OBJECT && at + record.follows() < head && !self.objects.contains_key(&record.object()) {
                     let more: Vec<Record> = (1..=record.follows()).map(|n| shared.record(slot, at + n)).collect();
-                    if let Some(object) = translator.object(&record, &more) {
+                    if let Some(object) = translator.object(thread.track, &record, &more) {
                         self.objects.insert(record.object(), object);
                     }
                 }

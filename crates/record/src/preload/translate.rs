@@ -1,16 +1,26 @@
 //! The library's records as rows of the trace.
 
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
+use super::sharing::Sharing;
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
+use crate::proc::listeners::datagrams_to;
+use crate::proc::strangers::Tracks;
 use crate::proc::system::bare;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::PoisonError;
 use thalweg_trace::WakerContext;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, ObjectId, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{
+    Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind,
+};
 
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
+const CLASS_SOCKET: u8 = 3;
+const CLASS_PIPE: u8 = 4;
+const CLASS_TERMINAL: u8 = 5;
+const CLASS_DATAGRAMS: u8 = 8;
 /// Length of the kernel's `struct sockaddr_storage`.
 const ADDRESS_BYTES: usize = 128;
 
@@ -31,13 +41,17 @@ pub(super) struct Translator {
     threads: HashMap<u32, TrackId>,
     /// Main threads of processes that became another program, until its file is found: it is the same thread.
     pub became_another: HashMap<u32, TrackId>,
+    /// Who has pipes and sockets of the machine's own.
+    pub sharing: Sharing,
+    /// Threads that only /proc shows.
+    strangers: Tracks,
     /// Retransmissions and timeouts of each connection, when last told.
     troubles: HashMap<ObjectId, (u32, u16)>,
 }
 
 /// The kind that a number of the library's stands for.
 fn span_kind(kind: u8) -> Option<SpanKind> {
-    const KINDS: [SpanKind; 17] = [
+    const KINDS: [SpanKind; 18] = [
         SpanKind::FileOpen,
         SpanKind::FileRead,
         SpanKind::FileWrite,
@@ -55,6 +69,7 @@ fn span_kind(kind: u8) -> Option<SpanKind> {
         SpanKind::WaitDisk,
         SpanKind::WaitOther,
         SpanKind::AppOther,
+        SpanKind::WaitRunqueue,
     ];
     KINDS.get(usize::from(kind).checked_sub(1)?).copied()
 }
@@ -68,8 +83,10 @@ fn time(ns: u64) -> Option<Time> {
 }
 
 impl Translator {
-    pub(crate) fn new(mode: TraceHandle, host: HostId) -> Translator {
+    pub(crate) fn new(mode: TraceHandle, host: HostId, strangers: Tracks) -> Translator {
         Translator {
+            sharing: Sharing::default(),
+            strangers,
             objects: Objects::new(mode.clone(), host),
             mode,
             host,
@@ -83,24 +100,40 @@ impl Translator {
     pub(crate) fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
         let track = known.or_else(|| TrackId::new(self.mode.fresh()))?;
         self.threads.insert(tid, track);
+        self.sharing.thread(track, pid);
         let (pid, tid, name) = (Some(pid), Some(tid), name.to_owned());
         out.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Client, pid, tid, name }));
         Some(track)
     }
 
-    /// The object that a record names.
-    pub(crate) fn object(&mut self, record: &Record, more: &[Record]) -> Option<ObjectId> {
+    /// The object that a record of this thread's names.
+    pub(crate) fn object(&mut self, track: TrackId, record: &Record, more: &[Record]) -> Option<ObjectId> {
         let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
+        let text = || -> Option<String> {
+            let length = usize::try_from(record.size()).ok()?;
+            Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+        };
         match record.kind() {
+            CLASS_PIPE => {
+                let inode = known(record.offset())?;
+                let object = self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]"))?;
+                self.sharing.pipe(track, object, inode, Opened::from_way(record.context()));
+                Some(object)
+            }
+            CLASS_SOCKET => {
+                let inode = known(record.offset())?;
+                let object = self.objects.other(ObjectKind::Socket, &format!("unix:[{inode}]"))?;
+                self.sharing.socket(track, object, inode);
+                Some(object)
+            }
+            CLASS_DATAGRAMS => {
+                let peer = datagrams_to(std::process::id(), known(record.offset())?)?;
+                self.objects.other(ObjectKind::Socket, &format!("udp:{peer}"))
+            }
+            CLASS_TERMINAL => self.objects.other(ObjectKind::Terminal, &text()?),
             CLASS_FILE => {
-                let length = usize::try_from(record.size()).ok()?;
-                let path = String::from_utf8_lossy(bytes.get(..length)?).into_owned();
-                let opened = match record.context() {
-                    1 => Opened::Read,
-                    2 => Opened::Write,
-                    3 => Opened::Both,
-                    _ => Opened::Unknown,
-                };
+                let path = text()?;
+                let opened = Opened::from_way(record.context());
                 self.objects.file(path.trim_end_matches(" (deleted)"), None, opened)
             }
             CLASS_TCP => {
@@ -136,9 +169,13 @@ impl Translator {
         let start = time(record.start_ns())?;
         i64::try_from(record.duration_ns()).ok()?;
         let merged = record.kind_of_record() == RUN;
-        let waker = self.threads.get(&record.waker()).copied().filter(|waker| record.waker() != 0 && *waker != place.track);
+        let object = place.objects.get(&record.object()).copied();
+        let waker = match record.waker() {
+            0 => object.filter(|_| !merged && kind == SpanKind::WaitLock).and_then(|object| self.sharing.other_side(object, place.track)),
+            tid => self.threads.get(&tid).copied().or_else(|| self.stranger(tid)).filter(|waker| *waker != place.track),
+        };
         let context = match record.context() {
-            1 if waker.is_some() => Some(WakerContext::Task),
+            0 | 1 if waker.is_some() => Some(WakerContext::Task),
             2 => Some(WakerContext::Timer),
             3 => Some(WakerContext::Softirq),
             _ => None,
@@ -146,7 +183,7 @@ impl Translator {
         let size = record.size();
         Some(Span {
             count: record.count().max(1),
-            object: place.objects.get(&record.object()).copied(),
+            object,
             offset_bytes: known(record.offset()),
             size_bytes: u64::try_from(size).ok().filter(|_| moves_bytes(kind)),
             result: (size < 0 || (!merged && moves_bytes(kind))).then_some(size),
@@ -156,6 +193,11 @@ impl Translator {
             runqueue_ns: known(record.runqueue_ns()),
             ..self.fresh(place.track, kind, start, record.duration_ns())?
         })
+    }
+
+    /// A thread that only /proc shows: of a child that was waited for.
+    fn stranger(&self, tid: u32) -> Option<TrackId> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner).get(&tid).copied()
     }
 
     fn tcp(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> Option<()> {
@@ -229,7 +271,7 @@ mod tests {
 
     fn translator() -> Translator {
         let sink = Arc::new(Memory::new(10_000)) as Arc<dyn Sink>;
-        Translator::new(TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0))
+        Translator::new(TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0), Tracks::default())
     }
 
     /// A record as the library writes it.
@@ -285,7 +327,7 @@ mod tests {
             records[0].0[0] = small[0] % 7;
             records[0].0[1] = small[1] % 20;
             let (first, more) = records.split_at(1);
-            translator.object(&first[0], more);
+            translator.object(track, &first[0], more);
             translator.record(Place { track, objects: &objects }, &first[0], more, &mut out);
             for event in out {
                 if let Event::Span(span) = event {

@@ -1,6 +1,7 @@
 //! What the kernel says of TCP sockets, to anyone: `sock_diag` over netlink. One request gives all connections of this network
 //! namespace with the same structure that `getsockopt(TCP_INFO)` gives a program of its own.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
@@ -17,6 +18,10 @@ const INET_DIAG_SKMEMINFO: u16 = 7;
 const ANSWER_BYTES: usize = 72;
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+const UNIX_REQUEST_BYTES: usize = 24;
+const UNIX_ANSWER_BYTES: usize = 16;
+const UDIAG_SHOW_PEER: u32 = 4;
+const UNIX_DIAG_PEER: u16 = 2;
 
 /// What TCP keeps of a connection; fields that this kernel does not have are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,30 +212,51 @@ impl Diagnostics {
         let mut sockets = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.ask(family as u8)?;
-            while self.receive(&mut sockets)? {}
+            while self.receive(|message| sockets.extend(parse_socket(message)))? {}
         }
         Ok(sockets)
     }
 
-    fn ask(&self, family: u8) -> std::io::Result<()> {
-        let mut request = [0_u8; REQUEST_BYTES];
-        request[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
+    /// Which unix socket each is connected to: inode to inode, both ways.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn unix_peers(&mut self) -> std::io::Result<BTreeMap<u64, u64>> {
+        let mut request = [0_u8; HEADER_BYTES + UNIX_REQUEST_BYTES];
+        request[16] = libc::AF_UNIX as u8;
+        request[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+        request[28..32].copy_from_slice(&UDIAG_SHOW_PEER.to_ne_bytes());
+        self.send(&mut request)?;
+        let mut peers = BTreeMap::new();
+        while self.receive(|message| peers.extend(parse_unix(message)))? {}
+        Ok(peers)
+    }
+
+    /// Sends a request, whose header this fills.
+    fn send(&self, request: &mut [u8]) -> std::io::Result<()> {
+        let length = request.len() as u32;
+        request[..4].copy_from_slice(&length.to_ne_bytes());
         request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         request[6..8].copy_from_slice(&flags.to_ne_bytes());
+        // SAFETY: the buffer is as long as said.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+        if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn ask(&self, family: u8) -> std::io::Result<()> {
+        let mut request = [0_u8; REQUEST_BYTES];
         request[16] = family;
         request[17] = libc::IPPROTO_TCP as u8;
         request[18] = (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
         // Connections that carry bytes, and listeners.
         let states: u32 = (1 << 1) | (1 << 2) | (1 << 4) | (1 << 5) | (1 << 8) | (1 << 9) | (1 << LISTEN);
         request[20..24].copy_from_slice(&states.to_ne_bytes());
-        // SAFETY: the buffer is as long as said.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-        if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        self.send(&mut request)
     }
 
     /// Takes one datagram of answers; `false`: it was the last.
-    fn receive(&mut self, sockets: &mut Vec<Socket>) -> std::io::Result<bool> {
+    fn receive(&mut self, mut each: impl FnMut(&[u8])) -> std::io::Result<bool> {
         // SAFETY: the buffer is as long as said.
         let n = unsafe { libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0) };
         if n < 0 {
@@ -246,12 +272,25 @@ impl Diagnostics {
                     let code = u32_at(message, 0).unwrap_or(0) as i32;
                     return Err(std::io::Error::from_raw_os_error(-code));
                 }
-                _ => sockets.extend(parse_socket(message)),
+                _ => each(message),
             }
             left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
         Ok(n > 0)
     }
+}
+
+/// Parses one answer (`struct unix_diag_msg` and its attributes): the socket's inode and its peer's.
+fn parse_unix(message: &[u8]) -> Option<(u64, u64)> {
+    let inode = u64::from(u32_at(message, 4)?);
+    let mut left = message.get(UNIX_ANSWER_BYTES..)?;
+    while let (Some(length), Some(kind)) = (u16_at(left, 0), u16_at(left, 2)) {
+        if kind == UNIX_DIAG_PEER {
+            return Some((inode, u64::from(u32_at(left, 4)?)));
+        }
+        left = left.get(usize::from(length).max(4).next_multiple_of(4)..)?;
+    }
+    None
 }
 
 /// Parses one answer (`struct inet_diag_msg` and its attributes).

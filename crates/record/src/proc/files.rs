@@ -16,12 +16,16 @@ pub(crate) enum Target {
     File(ObjectId),
     /// A TCP connection.
     Connection(ObjectId),
+    /// A directory: its position is a number of the file system's own, and counts no bytes.
+    Directory,
+    /// A socket for datagrams.
+    Datagrams(ObjectId),
     /// Any other socket, with its inode.
     Socket(u64),
-    /// A pipe or a FIFO.
-    Pipe,
+    /// A pipe or a FIFO, with its inode.
+    Pipe(u64),
     /// A terminal.
-    Terminal,
+    Terminal(ObjectId),
     /// A timer descriptor.
     Timer,
     /// An eventfd, an epoll set, ...
@@ -49,6 +53,16 @@ impl Opened {
             libc::O_RDONLY => Opened::Read,
             libc::O_WRONLY => Opened::Write,
             _ => Opened::Both,
+        }
+    }
+
+    /// From the number that the preloaded library has for it.
+    pub(crate) fn from_way(way: u8) -> Opened {
+        match way {
+            1 => Opened::Read,
+            2 => Opened::Write,
+            3 => Opened::Both,
+            _ => Opened::Unknown,
         }
     }
 
@@ -94,6 +108,7 @@ pub(crate) struct Objects {
     mounts: Mounts,
     files: HashMap<String, (ObjectId, Opened)>,
     connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
+    others: HashMap<String, ObjectId>,
     /// Local ports that were seen to listen.
     pub listening: BTreeSet<u16>,
 }
@@ -102,7 +117,15 @@ impl Objects {
     /// None yet.
     pub(crate) fn new(mode: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
-        Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), listening }
+        Objects {
+            mode,
+            host,
+            mounts: Mounts::read(),
+            files: HashMap::new(),
+            connections: HashMap::new(),
+            others: HashMap::new(),
+            listening,
+        }
     }
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways.
@@ -162,6 +185,17 @@ impl Objects {
         self.connection(socket.local, socket.peer, None)
     }
 
+    /// The object of something that is neither a file nor a connection, by its name.
+    pub(crate) fn other(&mut self, kind: ObjectKind, name: &str) -> Option<ObjectId> {
+        if let Some(object) = self.others.get(name) {
+            return Some(*object);
+        }
+        let object = ObjectId::new(self.mode.fresh())?;
+        self.describe(object, kind, name, &[]);
+        self.others.insert(name.to_owned(), object);
+        Some(object)
+    }
+
     fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.mode.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
@@ -175,8 +209,8 @@ impl Objects {
             let connection = sockets.get(&inode).and_then(|socket| self.socket(socket));
             return Some(connection.map_or(Target::Socket(inode), Target::Connection));
         }
-        if text.starts_with("pipe:") {
-            return Some(Target::Pipe);
+        if let Some(inode) = pipe_inode(text) {
+            return Some(Target::Pipe(inode));
         }
         if text.starts_with("anon_inode:") {
             return Some(if text.contains("timerfd") { Target::Timer } else { Target::Other });
@@ -185,15 +219,31 @@ impl Objects {
             return Some(Target::Other);
         }
         if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") || text == "/dev/console" {
-            return Some(Target::Terminal);
+            return self.other(ObjectKind::Terminal, text).map(Target::Terminal);
         }
         let metadata = fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok();
-        if metadata.as_ref().is_some_and(|m| m.mode() & libc::S_IFMT == libc::S_IFIFO) {
-            return Some(Target::Pipe);
+        match metadata.as_ref().map(|m| (m.mode() & libc::S_IFMT, m.ino())) {
+            Some((libc::S_IFIFO, inode)) => return Some(Target::Pipe(inode)),
+            Some((libc::S_IFDIR, _)) => return Some(Target::Directory),
+            _ => {}
         }
         let opened = FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, opened)| opened);
         self.file(text, metadata.map(|m| m.dev()), opened).map(Target::File)
     }
+}
+
+/// The inode number in `pipe:[12345]`.
+pub(crate) fn pipe_inode(target: &str) -> Option<u64> {
+    target.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The inode of a pipe or a socket that a descriptor of a process is: two processes that have it open share it.
+pub(crate) fn shared_inode(pid: u32, fd: u32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let link = fs::read_link(&path).ok()?;
+    let target = link.to_str()?;
+    let named = || fs::metadata(&path).ok().filter(|m| m.mode() & libc::S_IFMT == libc::S_IFIFO).map(|m| m.ino());
+    pipe_inode(target).or_else(|| super::listeners::socket_inode(target)).or_else(|| target.starts_with('/').then(named).flatten())
 }
 
 /// What /proc says of one descriptor, kept open: a reading is then one system call.
@@ -260,7 +310,9 @@ mod tests {
         let pid = std::process::id();
         assert!(matches!(objects.target(pid, fd(file.as_file()), &none), Some(Target::File(_))));
         let (read, _write) = rustix::pipe::pipe().expect("a pipe");
-        assert_eq!(objects.target(pid, fd(&read), &none), Some(Target::Pipe));
+        assert!(matches!(objects.target(pid, fd(&read), &none), Some(Target::Pipe(_))));
+        let directory = std::fs::File::open("/tmp").expect("a directory");
+        assert_eq!(objects.target(pid, fd(&directory), &none), Some(Target::Directory));
         let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
         assert!(matches!(objects.target(pid, fd(&socket), &none), Some(Target::Socket(_))));
         assert_eq!(objects.target(pid, 1 << 20, &none), None);

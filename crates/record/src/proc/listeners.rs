@@ -147,8 +147,28 @@ fn listener(line: &str) -> Option<Listener> {
     if *fields.get(3)? != LISTEN {
         return None;
     }
-    let (address, port) = fields.get(1)?.split_once(':')?;
-    // Words of four bytes, each as the processor has it in memory.
+    Some(Listener { address: address(fields.get(1)?)?, inode: fields.get(9)?.parse().ok()? })
+}
+
+/// Whom the socket in a line of /proc/net/udp or udp6 speaks to, if it is this one: what it is bound to where it speaks to anybody.
+fn peer_of(line: &str, inode: u64) -> Option<SocketAddr> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    if fields.get(9)?.parse::<u64>().ok()? != inode {
+        return None;
+    }
+    let peer = address(fields.get(2)?)?;
+    if peer.port() == 0 { address(fields.get(1)?) } else { Some(peer) }
+}
+
+/// Whom a socket for datagrams speaks to, in the network namespace of `pid`; `None`: it is no such socket.
+pub(crate) fn datagrams_to(pid: u32, inode: u64) -> Option<SocketAddr> {
+    let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+    ["udp", "udp6"].into_iter().find_map(|file| text(file).lines().skip(1).find_map(|line| peer_of(line, inode)))
+}
+
+/// An address as the kernel writes it: words of four bytes, each as the processor has it in memory.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
     let words: Option<Vec<u32>> = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()).collect();
     let bytes: Vec<u8> = words?.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let address = match bytes.len() {
@@ -156,7 +176,7 @@ fn listener(line: &str) -> Option<Listener> {
         16 => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
         _ => return None,
     };
-    Some(Listener { address: SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?), inode: fields.get(9)?.parse().ok()? })
+    Some(SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?))
 }
 
 #[cfg(test)]

@@ -4,15 +4,22 @@
 //! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
 //! belongs to the machine (devices, dirty pages, quotas), for every recorder without privilege.
 
+mod around;
 pub(crate) mod diagnostics;
 pub(crate) mod disks;
+mod divide;
 pub(crate) mod files;
 pub(crate) mod listeners;
+mod locks;
+mod memory;
 pub(crate) mod mountinfo;
+mod moved;
 pub(crate) mod processes;
 pub(crate) mod recorder;
+pub(crate) mod strangers;
 pub(crate) mod system;
 pub(crate) mod tasks;
 mod waits;
+mod wakers;
 
 pub(crate) use recorder::ProcRecorder;

@@ -1,33 +1,38 @@
 //! Watches threads by looking at them every few milliseconds.
 //!
-//! What is wanted is what each thread waited for, and how long. Looking tells only what it does at that moment; but `schedstat`
-//! tells exactly how long it ran and was runnable between two looks, so what is left was waiting, and only the reason is a
-//! guess: the one seen at the end of the interval. So an interval becomes one span of that kind, as long as it, divided by
-//! `cpu_ns` and `runqueue_ns`; intervals in which the thread did not run at all are one span together.
-//!
-//! Bytes come from the positions of descriptors (files) and from the kernel's socket diagnostics (connections). They are spans
-//! without length at the end of the interval: when in it they were moved is not known.
+//! What is wanted is what each thread waited for, how long, and who ended it. Looking tells only what it does at that moment; but the
+//! kernel tells exactly how long it ran and was runnable, so what is left was waiting ([`divide`](super::divide)). What a thread
+//! is blocked in is told by its call, and by what that call's descriptor, futex or child is ([`around`](super::around)). Who ended a
+//! wait is told where it can have been only one thread ([`wakers`](super::wakers)); so whoever is at the other side of a pipe or of a
+//! socket of this machine, or has the lock, is looked at too, as far as it may be.
 //!
 //! Looking must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
 
-use super::diagnostics::{Diagnostics, LISTEN, Socket};
-use super::files::{FdInfo, Objects, Opened, Target};
-use super::listeners::socket_inode;
+use super::around::Around;
+use super::divide::{Division, Seen, Window};
+use super::files::Objects;
+use super::moved::{self, Files, Moved};
 use super::processes::{self, Process};
+use super::strangers::Strangers;
 use super::system::{System, bare};
-use super::tasks::{Doing, Scheduling, TaskFiles};
-use super::waits;
+use super::tasks::TaskFiles;
+use super::waits::{Ender, Reason};
+use super::wakers::{Acted, Ends, ended_by};
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{
-    Event, HostId, ObjectId, Role, Sink, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind, WakerContext,
+    Event, HostId, Mark, MarkKind, Role, Sink, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind, WakerContext,
 };
 
 /// The part of one processor that looking may take: one in this many.
 const COST_PART: u32 = 50;
+
+/// The pause between two looks at threads, where nothing stretches it.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The longest pause it is stretched to.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -38,16 +43,20 @@ const SLOW_PART: Duration = Duration::from_millis(50);
 /// A shorter wait in an interval is left out.
 const WORTH_TELLING_NS: u64 = 20_000;
 
-/// How often a thread that runs is looked at again at once.
-const MORE_LOOKS: u32 = 3;
+/// A thread that always runs when it is looked at is told of after this time at the latest.
+const LONGEST_WINDOW_NS: u64 = 100_000_000;
 
-/// Descriptors of one process that are looked at.
-const MOST_DESCRIPTORS: usize = 1024;
+/// The clock tick of /proc.
+const TICK_NS: u64 = 10_000_000;
+
+/// How often a thread that went to sleep, and runs, is looked at again at once.
+const MORE_LOOKS: u32 = 3;
 
 /// The recorder `proc`.
 #[derive(Debug, Default)]
 pub(crate) struct ProcRecorder {
     beside: bool,
+    strangers: Option<Strangers>,
     running: Option<Worker>,
 }
 
@@ -59,7 +68,12 @@ impl ProcRecorder {
 
     /// The same, for processes besides those that another recorder sees: that one looks at the machine.
     pub(crate) fn beside() -> ProcRecorder {
-        ProcRecorder { beside: true, running: None }
+        ProcRecorder { beside: true, strangers: None, running: None }
+    }
+
+    /// The same, for those of the command's processes that another recorder cannot see.
+    pub(crate) fn of_strangers(strangers: Strangers) -> ProcRecorder {
+        ProcRecorder { beside: true, strangers: Some(strangers), running: None }
     }
 }
 
@@ -69,11 +83,18 @@ impl Recorder for ProcRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let mut sampler = Sampler::new(&watched, self.beside);
+        let (beside, strangers) = (self.beside, self.strangers.take());
         // What is there before the command is let go must have been seen.
-        sampler.look(true);
-        let pause = watched.drain.max(Duration::from_millis(1));
-        self.running = Some(Worker::start("look", move |stop| sampler.work(stop, pause))?);
+        let (seen, is_seen) = std::sync::mpsc::channel();
+        let pause = watched.drain.clamp(Duration::from_millis(1), PAUSE);
+        self.running = Some(Worker::start("look", move |stop| {
+            let mut sampler = Sampler::new(&watched, beside, strangers);
+            sampler.look(true);
+            let _ = seen.send(());
+            sampler.work(stop, pause)
+        })?);
+        // It ends without a word only where its thread did, which `finish` tells.
+        let _ = is_seen.recv();
         Ok(())
     }
 
@@ -88,36 +109,21 @@ impl Drop for ProcRecorder {
     }
 }
 
-/// A wait that goes on.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    kind: SpanKind,
-    object: Option<ObjectId>,
-    context: Option<WakerContext>,
-    start: Time,
-}
-
 #[derive(Debug)]
 struct Thread {
     track: TrackId,
     files: TaskFiles,
-    last: Scheduling,
-    at: Time,
-    open: Option<Open>,
-    /// What it was last seen to wait for.
-    reason: Option<Reason>,
+    window: Window,
+    /// Its sums at the last look.
+    turns: (u64, u64, u64),
+    /// The wait that goes on, and since when.
+    open: Option<(Reason, Time)>,
 }
 
-/// What a thread waits for.
-type Reason = (SpanKind, Option<ObjectId>, Option<WakerContext>);
-
-/// A descriptor that is a file, at the last look.
-#[derive(Debug)]
-struct Position {
-    info: FdInfo,
-    bytes: u64,
-    object: ObjectId,
-    opened: Opened,
+impl Thread {
+    fn waits_for_sibling(&self) -> bool {
+        matches!(self.window.from.reason, Some(Reason { ender: Ender::Sibling | Ender::Holder(_) | Ender::Thread(_), .. }))
+    }
 }
 
 #[derive(Debug)]
@@ -125,34 +131,44 @@ struct Watch {
     role: Role,
     started_ticks: u64,
     name: String,
+    /// It began while the recording lasted.
+    ours: bool,
     threads: BTreeMap<u32, Thread>,
-    /// Descriptors that are files.
-    positions: BTreeMap<u32, Position>,
-    /// Inodes of its sockets.
-    sockets: BTreeSet<u64>,
+    files: Files,
+    ends: Rc<Ends>,
 }
 
-/// Bytes written and read on a connection, at the last look.
-#[derive(Clone, Copy, Debug, Default)]
-struct Moved {
-    written: u64,
-    read: u64,
-    retransmits: u32,
+/// A wait that has ended; who ended it is found when all have been looked at.
+struct Ended {
+    pid: u32,
+    tid: u32,
+    ender: Ender,
+    span: Span,
+    /// Who ended it was looked for once.
+    again: bool,
 }
 
 struct Sampler {
     mode: TraceHandle,
     host: HostId,
     sink: Arc<dyn Sink>,
-    objects: Objects,
+    around: Around,
     /// Absent where another recorder looks at the machine.
     system: Option<System>,
-    diagnostics: Option<Diagnostics>,
-    sockets: BTreeMap<u64, Socket>,
+    strangers: Option<Strangers>,
     moved: BTreeMap<u64, Moved>,
     watched: BTreeMap<u32, Watch>,
+    /// Sockets and pipes whose other side was looked for among all processes.
+    sought: BTreeSet<u64>,
+    acted: Vec<Acted>,
+    acted_before: Vec<Acted>,
+    ended: Vec<Ended>,
     slow_at: Time,
+    /// The look before at which threads were looked for.
+    slow_before: Time,
+    looked_at: Time,
     looks: u64,
+    looked_at_somebody: bool,
     first: Time,
     batch: Vec<Event>,
     hidden: BTreeSet<String>,
@@ -162,28 +178,41 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(watched: &Watched, beside: bool) -> Sampler {
+    fn new(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
         let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let mut around = Around::new(Objects::new(mode.clone(), watched.host));
+        around.look_at_connections();
+        // Of connections that were there before, what they carried before is not told.
+        let moved = around.sockets.iter().filter_map(|(inode, socket)| Some((*inode, Moved::of(socket)?))).collect();
+        let now = Time::now();
         let mut sampler = Sampler {
-            objects: Objects::new(mode.clone(), watched.host),
+            around,
             system: (!beside).then(|| System::new(mode.clone(), watched.host)),
+            strangers,
             host: watched.host,
             sink: Arc::clone(&watched.sink),
-            diagnostics: Diagnostics::open().ok(),
-            sockets: BTreeMap::new(),
-            moved: BTreeMap::new(),
+            moved,
             watched: BTreeMap::new(),
+            sought: BTreeSet::new(),
+            acted: Vec::new(),
+            acted_before: Vec::new(),
+            ended: Vec::new(),
             slow_at: Time::from_monotonic_ns(0),
+            slow_before: now,
+            looked_at: now,
             looks: 0,
-            first: Time::now(),
+            looked_at_somebody: false,
+            first: now,
             batch: Vec::new(),
             hidden: BTreeSet::new(),
             command: watched.command.map(|command| command.pid),
             names: watched.names.clone(),
             mode,
         };
-        for process in watched.command.iter().chain(&watched.others) {
-            sampler.adopt(process.pid, process.role);
+        let command = watched.command.iter().filter(|_| sampler.strangers.is_none()).map(|command| (command, true));
+        let all: Vec<_> = command.chain(watched.others.iter().map(|other| (other, false))).map(|(p, ours)| (p.pid, p.role, ours)).collect();
+        for (pid, role, ours) in all {
+            sampler.adopt(pid, role, ours);
         }
         sampler
     }
@@ -196,7 +225,8 @@ impl Sampler {
             let before = thread_cpu();
             self.look(asked);
             let cost = thread_cpu().saturating_sub(before);
-            next = pause.max(cost * COST_PART).min(LONGEST_PAUSE);
+            let least = if self.watched.is_empty() { SLOW_PART / 2 } else { pause };
+            next = least.max(cost * COST_PART).min(LONGEST_PAUSE);
             if asked {
                 return self.end();
             }
@@ -211,7 +241,7 @@ impl Sampler {
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Recorder, pid, tid, name }));
     }
 
-    fn adopt(&mut self, pid: u32, role: Role) {
+    fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
         let Some(process) = Process::read(pid) else { return };
         if self.watched.get(&pid).is_some_and(|known| known.started_ticks == process.started_ticks) {
             return;
@@ -220,13 +250,15 @@ impl Sampler {
             role,
             started_ticks: process.started_ticks,
             name: process.name,
+            ours,
             threads: BTreeMap::new(),
-            positions: BTreeMap::new(),
-            sockets: BTreeSet::new(),
+            files: Files::of(pid, ours),
+            ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
         };
+        self.looked_at_somebody = true;
         // Somebody else had this number before: their waits have ended.
         if let Some(old) = self.watched.insert(pid, watch) {
-            self.close(old, Time::now());
+            self.close(pid, old);
         }
     }
 
@@ -236,6 +268,7 @@ impl Sampler {
         let slow = all || now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
         if slow {
             self.slow_at = now;
+            self.around.forget_sockets();
             self.find_processes();
             if let Some(system) = &mut self.system {
                 system.look(&mut self.batch);
@@ -246,6 +279,13 @@ impl Sampler {
         for pid in pids {
             self.look_at(pid, now, slow);
         }
+        self.tell_ended();
+        if slow {
+            self.find_other_sides();
+            self.slow_before = now;
+        }
+        self.acted_before = std::mem::take(&mut self.acted);
+        self.looked_at = now;
         self.looks += 1;
         self.sink.take(&mut self.batch);
     }
@@ -253,13 +293,20 @@ impl Sampler {
     /// Children of those who are watched.
     fn find_processes(&mut self) {
         let mut next: Vec<u32> = self.watched.keys().copied().collect();
+        let mut known: BTreeSet<u32> = next.iter().copied().collect();
+        if let Some(command) = self.command.filter(|_| self.strangers.is_some()) {
+            self.consider(command, Role::Client);
+            if known.insert(command) {
+                next.push(command);
+            }
+        }
         while let Some(pid) = next.pop() {
-            let Some(role) = self.watched.get(&pid).map(|watch| watch.role) else { continue };
+            let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
             for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
                 let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
                 for child in text.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
-                    if !self.watched.contains_key(&child) {
-                        self.adopt(child, role);
+                    if known.insert(child) {
+                        self.consider(child, role);
                         next.push(child);
                     }
                 }
@@ -267,49 +314,111 @@ impl Sampler {
         }
     }
 
-    fn look_at_sockets(&mut self, now: Time, slow: bool) {
-        if !slow && self.watched.values().all(|watch| watch.sockets.is_empty()) {
+    /// A process that was found: it is watched, unless another recorder sees it.
+    fn consider(&mut self, pid: u32, role: Role) {
+        match self.strangers.as_ref().map(|strangers| strangers.is_one(pid)) {
+            Some(false) => {
+                if let Some(watch) = self.watched.remove(&pid) {
+                    self.close(pid, watch);
+                }
+            }
+            _ => self.adopt(pid, role, true),
+        }
+    }
+
+    /// Who has the other side of pipes and sockets, or the lock, that those who are watched wait for: from now on they are watched too.
+    fn find_other_sides(&mut self) {
+        let mut wanted = BTreeSet::new();
+        let mut holders = BTreeSet::new();
+        for reason in self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason) {
+            match reason.ender {
+                Ender::Pipe { inode, .. } | Ender::Socket(inode) => drop(wanted.insert(inode)),
+                Ender::Any(sides) => wanted.extend(sides.into_iter().filter(|side| *side != 0)),
+                Ender::Process(pid) => drop(holders.insert(pid)),
+                _ => {}
+            }
+        }
+        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
+        for inode in &ours {
+            wanted.extend(self.around.sockets.contains_key(inode).then(|| self.around.other_side(*inode)).flatten());
+        }
+        wanted.retain(|inode| !ours.contains(inode) && self.sought.insert(*inode));
+        for pid in holders {
+            self.consider_other(pid, Role::Client);
+        }
+        if wanted.is_empty() {
             return;
         }
-        let Some(diagnostics) = &mut self.diagnostics else { return };
-        let Ok(sockets) = diagnostics.sockets() else { return };
-        self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
-        self.sockets = sockets.into_iter().filter(|s| s.inode != 0 && s.state != LISTEN).map(|s| (s.inode, s)).collect();
-        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.sockets.iter().copied()).collect();
+        for pid in processes::numbers_in("/proc").into_iter().filter(|pid| *pid != std::process::id()) {
+            let fds = processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter();
+            let inodes = fds.filter_map(|fd| super::files::shared_inode(pid, fd));
+            let found: Vec<u64> = inodes.filter(|inode| wanted.contains(inode)).collect();
+            let serves = |inode: &u64| {
+                self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
+            };
+            if !found.is_empty() {
+                let role =
+                    if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
+                self.consider_other(pid, role);
+            }
+        }
+    }
+
+    fn is_pipe(&self, inode: u64) -> bool {
+        self.watched.values().any(|watch| watch.ends.pipes.iter().any(|(pipe, _)| *pipe == inode))
+    }
+
+    fn consider_other(&mut self, pid: u32, role: Role) {
+        let seen_elsewhere = self.strangers.as_ref().is_some_and(|strangers| !strangers.is_one(pid));
+        if !self.watched.contains_key(&pid) && !seen_elsewhere {
+            self.adopt(pid, role, false);
+        }
+    }
+
+    fn look_at_sockets(&mut self, now: Time, slow: bool) {
+        if self.watched.is_empty() || !slow && self.watched.values().all(|watch| watch.ends.sockets.is_empty()) {
+            return;
+        }
+        self.around.look_at_connections();
+        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
         for inode in ours {
-            let Some(socket) = self.sockets.get(&inode).cloned() else { continue };
-            let Some(object) = self.objects.socket(&socket) else { continue };
+            let Some(socket) = self.around.sockets.get(&inode).cloned() else { continue };
+            let Some(object) = self.around.objects.socket(&socket) else { continue };
             if let Some(info) = socket.info {
                 info.counters(object, now, socket.send_buffer_bytes, Some(socket.unread_bytes), &mut self.batch);
             }
         }
-        self.moved.retain(|inode, _| self.sockets.contains_key(inode));
+        self.moved.retain(|inode, _| self.around.sockets.contains_key(inode));
     }
 
     fn look_at(&mut self, pid: u32, now: Time, slow: bool) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
         if slow || watch.threads.is_empty() {
-            let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks && process.state != 'Z');
-            let Some(process) = alive else { return self.close(watch, now) };
+            let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks);
+            let Some(process) = alive else { return self.close(pid, watch) };
             // A held command becomes another program.
             let renamed = watch.name != process.name;
             watch.name = process.name;
             self.find_threads(pid, &mut watch, now, renamed);
-            if renamed {
-                // What it waited for before, it waited for as another program.
-                watch.threads.values_mut().for_each(|thread| thread.reason = None);
-            }
-            self.look_at_descriptors(pid, &mut watch);
+            let ends = watch.files.look(pid, &mut self.around, watch.ours);
+            watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
         }
         let tids: Vec<u32> = watch.threads.keys().copied().collect();
         for tid in tids {
-            self.look_at_thread(pid, tid, &mut watch, now);
+            self.look_at_thread(pid, tid, &mut watch);
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
-        if let Some(track) = main {
-            self.files_moved(&mut watch, track, now);
-            self.connections_moved(&watch, track, now);
-        }
+        let Some(main) = main else { return self.close(pid, watch) };
+        // Whoever ran moved it; of several nobody knows which.
+        let mover = self
+            .acted
+            .iter()
+            .filter(|acted| acted.pid == pid)
+            .map(|acted| acted.track)
+            .reduce(|one, other| if one == other { one } else { main });
+        let track = mover.unwrap_or(main);
+        watch.files.tell(&self.mode, track, now, &mut self.batch);
+        self.connections_moved(&watch, track, now);
         self.watched.insert(pid, watch);
     }
 
@@ -325,13 +434,31 @@ impl Sampler {
             if files.doing().is_none() {
                 self.hidden.insert(watch.name.clone());
             }
-            let (Some(last), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
+            let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
             self.tell_track(track, pid, tid, watch, &files);
             if let Some(system) = self.system.as_mut().filter(|_| Some(tid) == self.command) {
                 system.watch_quota(pid, track);
             }
-            watch.threads.insert(tid, Thread { track, files, last, at: now, open: None, reason: None });
+            let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
+            let seen = match born {
+                Some(at) => {
+                    self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value: None }));
+                    Seen { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
+                }
+                None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
+            };
+            let turns = (0, 0, 0);
+            watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None });
         }
+    }
+
+    /// When a thread began that was not there when threads were last looked for; the kernel tells it to a hundredth of a second.
+    fn started(&self, ticks: u64) -> Time {
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now_ns = since_boot.tv_sec.saturating_mul(1_000_000_000).saturating_add(since_boot.tv_nsec);
+        let started_ns = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+        let now = Time::now();
+        now.plus_ns(started_ns.saturating_sub(now_ns)).max(self.slow_before).min(now)
     }
 
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
@@ -340,176 +467,178 @@ impl Sampler {
             Some((_, name)) if tid != pid => format!("{called}/{name}"),
             _ => called.clone(),
         };
+        if let Some(strangers) = &self.strangers {
+            strangers.name(tid, track);
+        }
         let (pid, tid, role) = (Some(pid), Some(tid), watch.role);
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role, pid, tid, name }));
     }
 
-    /// Finds files and sockets that the process has open.
-    fn look_at_descriptors(&mut self, pid: u32, watch: &mut Watch) {
-        let mut fds = processes::numbers_in(&format!("/proc/{pid}/fd"));
-        fds.truncate(MOST_DESCRIPTORS);
-        watch.sockets.clear();
-        let open: BTreeSet<u32> = fds.iter().copied().collect();
-        watch.positions.retain(|fd, _| open.contains(fd));
-        for fd in fds {
-            let Ok(link) = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")) else { continue };
-            let text = link.to_string_lossy();
-            if let Some(inode) = socket_inode(&text) {
-                watch.sockets.insert(inode);
-            } else if text.starts_with('/') && !text.starts_with("/dev/") {
-                let Some(Target::File(object)) = self.objects.target(pid, fd, &self.sockets) else { continue };
-                if watch.positions.get(&fd).is_some_and(|known| known.object == object) {
-                    continue;
-                }
-                let Some(info) = FdInfo::open(pid, fd) else { continue };
-                let Some((position, opened)) = info.read() else { continue };
-                // What was read before it was seen was read since it was opened, if the process is ours.
-                let bytes = if self.command.is_some() && opened != Opened::Both { 0 } else { position };
-                watch.positions.insert(fd, Position { info, bytes, object, opened });
-            }
-        }
-    }
-
-    fn look_at_thread(&mut self, pid: u32, tid: u32, watch: &mut Watch, now: Time) {
+    fn look_at_thread(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(thread) = watch.threads.get_mut(&tid) else { return };
-        let Some(scheduling) = thread.files.scheduling() else {
-            if let Some(thread) = watch.threads.remove(&tid) {
-                self.end_wait(&thread, now);
-            }
+        let Some(sums) = thread.files.scheduling() else { return self.thread_gone(pid, tid, watch) };
+        let turns = (sums.run_ns, sums.runqueue_ns, sums.turns);
+        let now = Time::now();
+        if turns == thread.turns && thread.window.from.reason.is_some() {
+            thread.window.from.at = now;
             return;
+        }
+        thread.turns = turns;
+        let acted = Acted {
+            pid,
+            tid,
+            track: thread.track,
+            gone: false,
+            waited_for_sibling: thread.waits_for_sibling(),
+            ends: Rc::clone(&watch.ends),
         };
-        let idle = scheduling == thread.last;
-        if idle && thread.open.is_some() {
-            thread.at = now;
-            return;
+        let state = thread.files.state().map_or('X', |(state, _)| state);
+        self.acted.push(Acted { gone: matches!(state, 'Z' | 'X'), ..acted });
+        let sleeps = thread.files.sleeps();
+        let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.around.reason(pid, &thread.files) };
+        let slept = sleeps != thread.window.from.sleeps;
+        for _ in 0..if slept && !matches!(state, 'Z' | 'X') { MORE_LOOKS } else { 0 } {
+            reason = reason.or_else(|| self.around.reason(pid, &thread.files));
         }
-        // One that runs whenever it is looked at waits in between: a few more looks may meet a wait.
-        let mut doing = self.doing(pid, thread);
-        for _ in 0..MORE_LOOKS {
-            doing = doing.or_else(|| self.doing(pid, thread));
+        let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps, reason };
+        if matches!(state, 'Z' | 'X') {
+            self.divided(pid, tid, thread, seen);
+            return self.thread_gone(pid, tid, watch);
         }
-        thread.reason = doing.or(thread.reason);
-        let (start, before) = (thread.at, std::mem::replace(&mut thread.last, scheduling));
-        thread.at = now;
-        let length_ns = now.since(start);
-        let cpu_ns = (scheduling.run_ns.saturating_sub(before.run_ns)).min(length_ns);
-        let runqueue_ns = scheduling.runqueue_ns.saturating_sub(before.runqueue_ns).min(length_ns - cpu_ns);
-        let blocked_ns = length_ns - cpu_ns - runqueue_ns;
-        let previous = thread.open.take();
-        if idle {
-            // Blocked since before: the wait goes on until the thread runs again.
-            thread.open = doing.map(|(kind, object, context)| Open { kind, object, context, start });
-            return;
+        if matches!(reason, Some(Reason { ender: Ender::Child(_), .. })) && thread.window.from.reason != reason {
+            // The child is to be seen at once.
+            self.slow_at = Time::from_monotonic_ns(0);
         }
-        let track = thread.track;
-        if let Some(open) = previous {
-            self.tell_wait(track, open, start, Some(0), Some(0));
-        }
-        if blocked_ns >= WORTH_TELLING_NS {
-            let (kind, object, context) = thread.reason.unwrap_or((SpanKind::WaitOther, None, None));
-            self.tell_wait(track, Open { kind, object, context, start }, now, Some(cpu_ns), Some(runqueue_ns));
-        } else if runqueue_ns >= WORTH_TELLING_NS {
-            let open = Open { kind: SpanKind::WaitRunqueue, object: None, context: None, start: now.plus_ns(-(runqueue_ns as i64)) };
-            self.tell_wait(track, open, now, Some(0), Some(runqueue_ns));
-        }
-    }
-
-    /// What a thread is blocked in; `None` where it runs.
-    fn doing(&mut self, pid: u32, thread: &Thread) -> Option<Reason> {
-        let doing = match thread.files.doing() {
-            Some(Doing::Running) => return None,
-            other => other,
-        };
-        let state = thread.files.state().map(|(state, _)| state)?;
-        if let (Some(Doing::Call(number, argument)), 'S' | 'D') = (doing, state) {
-            let call = waits::call(number);
-            let on_descriptor = !matches!(call, waits::Call::Plain(_));
-            let target = on_descriptor.then(|| self.objects.target(pid, argument as u32, &self.sockets)).flatten();
-            let object = match target {
-                Some(Target::File(object) | Target::Connection(object)) => Some(object),
-                _ => None,
-            };
-            let kind = waits::kind(call, target.as_ref());
-            let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
-            return Some((kind, object, context));
-        }
-        match state {
-            'R' => None,
-            'D' => Some((SpanKind::WaitDisk, None, None)),
-            _ => Some((SpanKind::WaitOther, None, None)),
-        }
-    }
-
-    fn span(&self, track: TrackId, kind: SpanKind, start: Time, end: Time) -> Option<Span> {
-        Some(bare(SpanId::new(self.mode.fresh())?, track, kind, start, end.since(start)))
-    }
-
-    fn tell_wait(&mut self, track: TrackId, open: Open, end: Time, cpu_ns: Option<u64>, runqueue_ns: Option<u64>) {
-        let Some(span) = self.span(track, open.kind, open.start, end) else { return };
-        self.batch.push(Event::Span(Span { object: open.object, waker_context: open.context, cpu_ns, runqueue_ns, ..span }));
-    }
-
-    fn end_wait(&mut self, thread: &Thread, now: Time) {
-        if let Some(open) = thread.open {
-            self.tell_wait(thread.track, open, now, Some(0), Some(0));
-        }
-    }
-
-    fn files_moved(&mut self, watch: &mut Watch, track: TrackId, now: Time) {
-        for position in watch.positions.values_mut() {
-            let Some((current, _)) = position.info.read() else { continue };
-            let before = std::mem::replace(&mut position.bytes, current);
-            let kind = match position.opened {
-                Opened::Read => SpanKind::FileRead,
-                Opened::Write => SpanKind::FileWrite,
-                _ => continue,
-            };
-            if current > before {
-                let Some(span) = self.span(track, kind, now, now) else { continue };
-                let (object, size_bytes) = (Some(position.object), Some(current - before));
-                self.batch.push(Event::Span(Span { object, offset_bytes: Some(before), size_bytes, cpu_ns: Some(0), ..span }));
+        if reason.is_none() {
+            thread.window.saw_running(now);
+            if now.since(thread.window.from.at) < LONGEST_WINDOW_NS {
+                return;
             }
         }
+        self.divided(pid, tid, thread, seen);
+    }
+
+    /// Tells what a thread did from the window's beginning to this look.
+    fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: Seen) {
+        let division = thread.window.divide(&to);
+        let from = thread.window.from;
+        let Division { first_ns, ended, unseen_ns, runqueue_ns, last_ns } = division;
+        let mut at = from.at.plus_ns(first_ns as i64);
+        if let Some(reason) = from.reason {
+            let (reason, since) = thread.open.take().unwrap_or((reason, from.at));
+            match ended {
+                true => self.wait_ended(pid, tid, thread.track, (reason, since, at)),
+                false => thread.open = Some((reason, since)),
+            }
+        }
+        for (kind, ns) in [(SpanKind::WaitOther, unseen_ns), (SpanKind::WaitRunqueue, runqueue_ns)] {
+            if ns > 0 {
+                self.wait_ended(pid, tid, thread.track, (Reason::of(kind), at, at.plus_ns(ns as i64)));
+                at = at.plus_ns(ns as i64);
+            }
+        }
+        if let Some(reason) = to.reason.filter(|_| thread.open.is_none()) {
+            thread.open = Some((reason, to.at.plus_ns(-(last_ns as i64))));
+        }
+        thread.window = thread.window.next(to, &division);
+    }
+
+    fn wait_ended(&mut self, pid: u32, tid: u32, track: TrackId, (reason, since, until): (Reason, Time, Time)) {
+        let length_ns = until.since(since);
+        if length_ns < WORTH_TELLING_NS {
+            return;
+        }
+        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let queued = reason.kind == SpanKind::WaitRunqueue;
+        let span = Span {
+            object: reason.object,
+            waker_context: reason.context,
+            result: reason.result,
+            cpu_ns: Some(0),
+            runqueue_ns: Some(if queued { length_ns } else { 0 }),
+            ..bare(id, track, reason.kind, since, length_ns)
+        };
+        self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
+    }
+
+    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next look.
+    fn tell_ended(&mut self) {
+        let mut all = std::mem::take(&mut self.ended);
+        for ended in &mut all {
+            let Ended { pid, tid, ender, .. } = *ended;
+            // Whoever was looked at before may have ended it since.
+            let waker = ended_by(ender, pid, tid, &self.acted).or_else(|| ended_by(ender, pid, tid, &self.acted_before));
+            ended.span.waker_track = waker;
+            ended.span.waker_context = ended.span.waker_context.or(waker.map(|_| WakerContext::Task));
+        }
+        let by: Vec<(TrackId, Time)> = all.iter().filter_map(|ended| Some((ended.span.waker_track?, ended.span.end()))).collect();
+        for mut ended in all {
+            let is_late = matches!(ended.ender, Ender::Child(_) | Ender::Thread(_)) && ended.span.waker_track.is_none();
+            if is_late && !ended.again {
+                self.ended.push(Ended { again: true, ..ended });
+                continue;
+            }
+            // Both ended between two looks; who ended the other's did so after its own.
+            let (start, end) = (ended.span.start, ended.span.end());
+            let woke = by.iter().filter(|(track, at)| *track == ended.span.track && *at > start && *at < end).map(|(_, at)| *at).min();
+            if let Some(at) = woke.filter(|at| end.since(*at) < LONGEST_PAUSE.as_nanos() as u64) {
+                ended.span.duration_ns = at.since(start);
+            }
+            self.batch.push(Event::Span(ended.span));
+        }
+    }
+
+    fn thread_gone(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
+        let Some(mut thread) = watch.threads.remove(&tid) else { return };
+        if let Some((reason, since)) = thread.open.take() {
+            let at = thread.window.from.at;
+            self.wait_ended(pid, tid, thread.track, (reason, since, at));
+        }
+        let waited_for_sibling = thread.waits_for_sibling();
+        let ends = Rc::clone(&watch.ends);
+        self.acted.push(Acted { pid, tid, track: thread.track, gone: true, waited_for_sibling, ends });
+        let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at: Time::now(), object: None, value: None };
+        self.batch.push(Event::Mark(mark));
     }
 
     fn connections_moved(&mut self, watch: &Watch, track: TrackId, now: Time) {
-        for inode in &watch.sockets {
-            let Some(socket) = self.sockets.get(inode) else { continue };
-            let (Some(written), Some(read)) = (socket.written_bytes(), socket.read_bytes()) else { continue };
-            let retransmits = socket.info.map_or(0, |info| info.total_retransmits);
-            let Some(object) = self.objects.connection(socket.local, socket.peer, None) else { continue };
-            // The first look at a connection of somebody who was there before us only tells where it stands.
-            let fresh = Moved { written: 0, read: 0, retransmits: 0 };
-            let start = if self.command.is_some() { fresh } else { Moved { written, read, retransmits } };
-            let before = *self.moved.entry(*inode).or_insert(start);
-            self.moved.insert(*inode, Moved { written, read, retransmits });
-            for (kind, from, to) in [(SpanKind::NetSend, before.written, written), (SpanKind::NetReceive, before.read, read)] {
-                if let Some(span) = self.span(track, kind, now, now).filter(|_| to > from) {
-                    let part =
-                        Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), cpu_ns: Some(0), ..span };
-                    self.batch.push(Event::Span(part));
-                }
-            }
-            if retransmits > before.retransmits {
-                let bytes = i64::from(retransmits - before.retransmits) * i64::from(socket.info.map_or(0, |info| info.segment_bytes));
-                let kind = thalweg_trace::MarkKind::TcpRetransmit;
-                self.batch.push(Event::Mark(thalweg_trace::Mark { track, kind, at: now, object: Some(object), value: Some(bytes) }));
-            }
+        for inode in &watch.ends.sockets {
+            let Some(socket) = self.around.sockets.get(inode) else { continue };
+            let Some(object) = self.around.objects.connection(socket.local, socket.peer, None) else { continue };
+            let before = self.moved.get(inode).copied().unwrap_or_default();
+            let current = moved::tell_connection((&self.mode, track, self.looked_at, now), (object, socket), before, &mut self.batch);
+            self.moved.insert(*inode, current);
         }
     }
 
-    fn close(&mut self, watch: Watch, now: Time) {
-        for thread in watch.threads.values() {
-            self.end_wait(thread, now);
+    /// A process that is not looked at any more.
+    fn close(&mut self, pid: u32, mut watch: Watch) {
+        for tid in watch.threads.keys().copied().collect::<Vec<_>>() {
+            self.thread_gone(pid, tid, &mut watch);
         }
     }
 
+    /// The recording ends: waits go on.
     fn end(&mut self) -> Finished {
         let now = Time::now();
-        for (_, watch) in std::mem::take(&mut self.watched) {
-            self.close(watch, now);
+        for (pid, mut watch) in std::mem::take(&mut self.watched) {
+            for (tid, thread) in &mut watch.threads {
+                if let Some((reason, since)) = thread.open.take() {
+                    self.wait_ended(pid, *tid, thread.track, (Reason { ender: Ender::Unknown, ..reason }, since, now));
+                }
+            }
         }
+        self.tell_ended();
+        self.tell_ended();
         self.sink.take(&mut self.batch);
+        self.finished(now)
+    }
+
+    fn finished(&self, now: Time) -> Finished {
+        if self.strangers.is_some() && !self.looked_at_somebody {
+            let cost = vec![("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
+            return Finished { attributes: cost, ..Finished::default() };
+        }
         let resolution_ns = now.since(self.first).checked_div(self.looks).unwrap_or(0);
         let ms = resolution_ns as f64 / 1e6;
         let mut notes = Vec::new();
@@ -520,12 +649,13 @@ impl Sampler {
             ));
         }
         let not_seen = format!(
-            "Threads were looked at every {ms:.1} ms: what they waited for is exact in length and guessed in kind; who woke them, \
-             single requests of devices, memory-mapped files and processes shorter than {} ms were not seen.",
+            "Threads were looked at every {ms:.1} ms: how long they waited is exact, what for is what they were seen in, and who ended it is told \
+             only where nobody else can have. Single requests of devices and processes shorter than {} ms were not seen.",
             SLOW_PART.as_millis()
         );
         let attributes = vec![
             ("not_seen".to_owned(), not_seen),
+            ("wakers".to_owned(), "inferred".to_owned()),
             ("resolution_ns".to_owned(), resolution_ns.to_string()),
             ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),
         ];

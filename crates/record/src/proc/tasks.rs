@@ -29,8 +29,8 @@ impl Scheduling {
 pub(crate) enum Doing {
     /// It runs, or could.
     Running,
-    /// Blocked in a system call: its number and first argument.
-    Call(i64, u64),
+    /// Blocked in a system call: its number and arguments.
+    Call(i64, [u64; 6]),
     /// Blocked outside any (a page fault, stopped, ...), or it may not be looked at.
     Other,
 }
@@ -47,8 +47,11 @@ impl Doing {
         if number < 0 {
             return Some(Doing::Other);
         }
-        let argument = words.next()?.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
-        Some(Doing::Call(number, argument))
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            *argument = words.next()?.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
+        }
+        Some(Doing::Call(number, arguments))
     }
 }
 
@@ -57,6 +60,7 @@ impl Doing {
 pub(crate) struct TaskFiles {
     schedstat: File,
     stat: File,
+    status: File,
     /// Absent where only the thread's owner, or nobody, may look.
     syscall: Option<File>,
 }
@@ -70,7 +74,12 @@ impl TaskFiles {
     /// Opens them; `None` where the thread is gone.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
-        Some(TaskFiles { schedstat: open("schedstat").ok()?, stat: open("stat").ok()?, syscall: open("syscall").ok() })
+        Some(TaskFiles {
+            schedstat: open("schedstat").ok()?,
+            stat: open("stat").ok()?,
+            status: open("status").ok()?,
+            syscall: open("syscall").ok(),
+        })
     }
 
     /// Its times; `None` where the thread is gone.
@@ -83,6 +92,20 @@ impl TaskFiles {
         let mut buffer = [0; 512];
         let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
         Some((fields.first()?.chars().next()?, name.to_owned()))
+    }
+
+    /// When it began, in clock ticks since boot.
+    pub(crate) fn started_ticks(&self) -> Option<u64> {
+        let mut buffer = [0; 512];
+        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
+        fields.get(19)?.parse().ok()
+    }
+
+    /// How often it went to sleep.
+    pub(crate) fn sleeps(&self) -> Option<u64> {
+        let mut buffer = [0; 4096];
+        let line = read(&self.status, &mut buffer)?.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse().ok()
     }
 
     /// What it does; `None` where it is gone or may not be asked.
@@ -101,7 +124,7 @@ mod tests {
         assert_eq!(Scheduling::parse("100 20"), None);
         assert_eq!(Doing::parse("running\n"), Some(Doing::Running));
         assert_eq!(Doing::parse("-1 0x7ffd 0x7f\n"), Some(Doing::Other));
-        assert_eq!(Doing::parse("0 0x3 0x7f 0x1 0x0 0x0 0x0 0x7ffd 0x7f\n"), Some(Doing::Call(0, 3)));
+        assert_eq!(Doing::parse("0 0x3 0x7f 0x1 0x0 0x0 0x0 0x7ffd 0x7f\n"), Some(Doing::Call(0, [3, 0x7f, 1, 0, 0, 0])));
         assert_eq!(Doing::parse(""), None);
     }
 

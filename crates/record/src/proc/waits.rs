@@ -1,7 +1,51 @@
-//! What a blocked system call waits for, from its number and what its descriptor is.
+//! What a blocked system call waits for, from its number and what its descriptor is; and who can end that.
 
 use super::files::Target;
-use thalweg_trace::SpanKind;
+use thalweg_trace::{ObjectId, SpanKind, WakerContext};
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reason {
+    pub kind: SpanKind,
+    pub object: Option<ObjectId>,
+    pub context: Option<WakerContext>,
+    /// −(signal) of a thread that was stopped.
+    pub result: Option<i64>,
+    pub ender: Ender,
+}
+
+impl Reason {
+    /// One of this kind, of which nothing more is known.
+    pub(super) fn of(kind: SpanKind) -> Reason {
+        Reason { kind, object: None, context: None, result: None, ender: Ender::Unknown }
+    }
+}
+
+/// Pipes and sockets of one wait whose other sides are looked for.
+pub(super) const MOST_SIDES: usize = 4;
+
+/// Who can end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ender {
+    /// A device, a timer, another machine, or nobody that is known.
+    Unknown,
+    /// A child, by its end; 0: any.
+    Child(u32),
+    /// This thread, by its end.
+    Thread(u32),
+    /// Another thread of the same process.
+    Sibling,
+    /// This thread of the same process, if it has the lock when the wait ends; else another of them.
+    Holder(u32),
+    /// Whoever has a pipe's other side.
+    Pipe { inode: u64, writes: bool },
+    /// Whoever has this socket.
+    Socket(u64),
+    /// Whoever writes to one of these pipes, or has one of these sockets; 0: no more.
+    Any([u64; MOST_SIDES]),
+    /// This process (it has the lock).
+    Process(u32),
+}
 
 /// What a call works on, before its descriptor is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +54,14 @@ pub(super) enum Call {
     Read,
     /// Gives bytes to it.
     Write,
+    /// Looks which of several descriptors are ready.
+    Ready,
+    /// Waits for a futex.
+    Futex,
+    /// Waits for a child.
+    Child,
+    /// Waits for a lock on the file that is its first argument.
+    FileLock,
     /// One of a fixed kind; with a descriptor as its first argument or not.
     On(SpanKind),
     /// Needs none.
@@ -36,14 +88,13 @@ pub(super) fn call(number: i64) -> Call {
         libc::SYS_unlinkat | libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_mkdirat | libc::SYS_utimensat => Call::Plain(FileOther),
         libc::SYS_connect => Call::On(NetConnect),
         libc::SYS_accept | libc::SYS_accept4 => Call::Plain(WaitNetwork),
-        libc::SYS_ppoll | libc::SYS_pselect6 | libc::SYS_epoll_pwait => Call::Plain(WaitNetwork),
+        libc::SYS_ppoll | libc::SYS_pselect6 | libc::SYS_epoll_pwait => Call::Ready,
+        libc::SYS_futex => Call::Futex,
+        libc::SYS_wait4 | libc::SYS_waitid => Call::Child,
+        libc::SYS_flock | libc::SYS_fcntl => Call::FileLock,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Plain(WaitTimer),
-        libc::SYS_futex | libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_flock => {
-            Call::Plain(WaitLock)
-        }
-        libc::SYS_msgrcv | libc::SYS_msgsnd | libc::SYS_rt_sigtimedwait | libc::SYS_rt_sigsuspend | libc::SYS_fcntl => {
-            Call::Plain(WaitLock)
-        }
+        libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_msgsnd => Call::Plain(WaitLock),
+        libc::SYS_rt_sigtimedwait | libc::SYS_rt_sigsuspend => Call::Plain(WaitLock),
         libc::SYS_io_getevents | libc::SYS_io_uring_enter => Call::Plain(WaitDisk),
         other => old_call(other),
     }
@@ -52,9 +103,9 @@ pub(super) fn call(number: i64) -> Call {
 /// Calls that newer processors' kernels have no number for.
 #[cfg(target_arch = "x86_64")]
 fn old_call(number: i64) -> Call {
-    use SpanKind::{FileOpen, FileOther, FileStat, WaitLock, WaitNetwork, WaitOther};
+    use SpanKind::{FileOpen, FileOther, FileStat, WaitLock, WaitOther};
     match number {
-        libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => Call::Plain(WaitNetwork),
+        libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => Call::Ready,
         libc::SYS_open | libc::SYS_creat => Call::Plain(FileOpen),
         libc::SYS_stat | libc::SYS_lstat | libc::SYS_access | libc::SYS_readlink => Call::Plain(FileStat),
         libc::SYS_unlink | libc::SYS_rename | libc::SYS_mkdir | libc::SYS_rmdir => Call::Plain(FileOther),
@@ -73,13 +124,18 @@ pub(super) fn kind(call: Call, target: Option<&Target>) -> SpanKind {
     match (call, target) {
         (Call::On(SpanKind::FileClose), Some(Target::Socket(_))) => SpanKind::WaitNetwork,
         (Call::On(kind) | Call::Plain(kind), _) => kind,
+        (Call::Futex | Call::Child | Call::FileLock, _) => SpanKind::WaitLock,
+        (Call::Ready, Some(Target::Connection(_)) | None) => SpanKind::WaitNetwork,
         (Call::Read, Some(Target::File(_))) => SpanKind::FileRead,
         (Call::Write, Some(Target::File(_))) => SpanKind::FileWrite,
         (Call::Read, Some(Target::Connection(_))) => SpanKind::NetReceive,
         (Call::Write, Some(Target::Connection(_))) => SpanKind::NetSend,
         (_, Some(Target::Timer)) => SpanKind::WaitTimer,
-        (_, Some(Target::Socket(_) | Target::Pipe | Target::Other)) => SpanKind::WaitLock,
-        (_, Some(Target::Terminal) | None) => SpanKind::WaitOther,
+        (_, Some(Target::Datagrams(_))) => SpanKind::WaitNetwork,
+        (_, Some(Target::Socket(_) | Target::Pipe(_) | Target::Other | Target::File(_))) => SpanKind::WaitLock,
+        (_, Some(Target::Terminal(_)) | None) => SpanKind::WaitOther,
+        (Call::Read | Call::Write, Some(Target::Directory)) => SpanKind::FileRead,
+        (Call::Ready, Some(Target::Directory)) => SpanKind::WaitLock,
     }
 }
 
@@ -94,7 +150,7 @@ mod tests {
         let read = call(libc::SYS_read);
         assert_eq!(kind(read, Some(&Target::File(object))), SpanKind::FileRead);
         assert_eq!(kind(read, Some(&Target::Connection(object))), SpanKind::NetReceive);
-        assert_eq!(kind(read, Some(&Target::Pipe)), SpanKind::WaitLock);
+        assert_eq!(kind(read, Some(&Target::Pipe(1))), SpanKind::WaitLock);
         assert_eq!(kind(read, None), SpanKind::WaitOther);
         assert_eq!(kind(call(libc::SYS_fsync), Some(&Target::File(object))), SpanKind::FileSync);
         assert_eq!(kind(call(libc::SYS_futex), None), SpanKind::WaitLock);

@@ -121,7 +121,7 @@ impl Active {
 }
 
 /// Adds up what two recorders say: sentences are joined, times of the recorders summed, anything else is the first one's.
-pub(super) fn add(all: &mut Finished, more: Finished) {
+pub(crate) fn add(all: &mut Finished, more: Finished) {
     all.dropped_events += more.dropped_events;
     all.notes.extend(more.notes);
     for (name, value) in more.attributes {

@@ -22,6 +22,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::{Mpi, MpiRecording};
 use crate::{RecordError, Tier, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
+pub(crate) use active::add;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use signals::Signals;

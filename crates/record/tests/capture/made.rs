@@ -136,6 +136,11 @@ pub fn call(xid: u32, procedure: u32, payload: usize) -> Vec<u8> {
     body
 }
 
+/// A call of any program, without arguments.
+pub fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> Vec<u8> {
+    words(&[xid, 0, 2, program, version, procedure, 0, 0, 0, 0])
+}
+
 /// Its reply.
 pub fn reply(xid: u32, status: u32, payload: usize) -> Vec<u8> {
     let mut body = words(&[xid, 1, 0, 0, 0, 0, status]);

@@ -3,6 +3,7 @@
 mod made;
 
 use made::*;
+use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg_record::capture::{Capture, Options, Summary};
@@ -40,6 +41,18 @@ impl Read {
         let mut calls: Vec<_> = calls.map(|s| (s.start.ns() - BEGIN_NS, s.duration_ns, s.size_bytes.unwrap_or(0), s.result)).collect();
         calls.sort_unstable();
         calls
+    }
+
+    /// Bytes of all messages' ways from the client, and to it.
+    fn moved_bytes(&self) -> [u64; 2] {
+        [SpanKind::NetSend, SpanKind::NetReceive].map(|kind| self.spans(kind).iter().map(|s| s.size_bytes.unwrap_or(0)).sum())
+    }
+
+    /// How many calls there are with each result.
+    fn results(&self) -> Vec<(Option<i64>, usize)> {
+        let mut results: Vec<Option<i64>> = self.calls().iter().map(|c| c.3).collect();
+        results.sort_unstable();
+        results.chunk_by(|a, b| a == b).map(|same| (same[0], same.len())).collect()
     }
 
     fn marks(&self, kind: MarkKind) -> usize {
@@ -188,6 +201,150 @@ fn snapped_packets_still_tell_their_rpcs() {
         assert_eq!(read.calls(), complete, "snapped at {snaplen}");
         assert!(read.summary.counts.cut_packets > 100);
     }
+}
+
+/// Bytes before the payload of a packet on Ethernet without options of TCP.
+const HEADS: usize = 14 + 20 + 20;
+
+/// How many of `count` messages of `bytes` bytes, one after the other, have the first `needed` of their bytes among those that are captured of
+/// segments of `segment` bytes cut at `snaplen`.
+fn heads_captured(count: usize, bytes: usize, needed: usize, segment: usize, snaplen: usize) -> usize {
+    (0..count).filter(|i| i * bytes % segment + needed <= snaplen - HEADS).count()
+}
+
+#[test]
+fn of_segments_that_were_cut_all_bytes_and_calls_are_counted() {
+    const CALLS: usize = 200;
+    for snaplen in [96, 512] {
+        // Calls run together in large segments, as offload makes them; replies come one by one.
+        let mut writes = Talk::new(false, 700);
+        writes.segment_bytes = 60_000;
+        writes.connect();
+        let calls: Vec<Vec<u8>> = (1..=CALLS as u32).map(|xid| record(call(xid, 7, 2_936))).collect();
+        writes.send(CLIENT, &calls.concat());
+        (1..=CALLS as u32).for_each(|xid| writes.send(SERVER, &record(reply(xid, 0, 10))));
+        let sent = [calls.concat().len() as u64, (CALLS * record(reply(1, 0, 10)).len()) as u64];
+        let format = Format::Pcap { big: false, nanoseconds: true };
+        let read = try_read(&write(&writes.packets, format, Link::Ethernet, snaplen), &[]).expect("a capture");
+        // A call is known by the words up to the length of its credentials.
+        let seen = heads_captured(CALLS, calls[0].len(), 28, 60_000, snaplen);
+        assert!((1..CALLS).contains(&seen), "{seen}");
+        assert_eq!(read.results(), [(Some(-61), CALLS - seen), (Some(0), seen)], "cut at {snaplen}");
+        assert_eq!(read.moved_bytes(), sent, "cut at {snaplen}");
+        assert_eq!(read.summary.counts.calls_not_captured as usize, CALLS - seen);
+        assert!(read.summary.notes.iter().any(|n| n.contains(&format!("of {} calls the head is missing", CALLS - seen))));
+
+        // The other way round: replies run together.
+        let mut reads = Talk::new(false, 700);
+        reads.segment_bytes = 60_000;
+        reads.connect();
+        (1..=CALLS as u32).for_each(|xid| reads.send(CLIENT, &record(call(xid, 6, 20))));
+        let replies: Vec<Vec<u8>> = (1..=CALLS as u32).map(|xid| record(reply(xid, 0, 2_968))).collect();
+        reads.send(SERVER, &replies.concat());
+        let read = try_read(&write(&reads.packets, format, Link::Ethernet, snaplen), &[]).expect("a capture");
+        let seen = heads_captured(CALLS, replies[0].len(), 24, 60_000, snaplen);
+        let answered: usize = read.results().iter().filter(|(result, _)| *result != Some(-61)).map(|(_, count)| count).sum();
+        assert_eq!((read.calls().len(), answered), (CALLS, seen), "cut at {snaplen}: {:?}", read.results());
+        assert_eq!(read.moved_bytes(), [(CALLS * record(call(1, 6, 20)).len()) as u64, replies.concat().len() as u64]);
+        assert_eq!((read.summary.counts.unanswered, read.summary.counts.replies_not_captured as usize), (0, CALLS - seen));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However packets were cut, and whichever the capture lost in the middle, every byte that was sent is in some message's way.
+    #[test]
+    fn no_byte_is_lost_or_counted_twice(
+        calls in prop::collection::vec((0_usize..9_000, 0_usize..4_000), 1..30),
+        segment_bytes in 200_usize..70_000,
+        snaplen in 60_usize..3_000,
+        lost in prop::collection::vec(0_usize..1_000, 0..4),
+    ) {
+        let mut talk = Talk::new(false, 700);
+        talk.segment_bytes = segment_bytes.min(60_000);
+        talk.connect();
+        let mut sent = [0, 0];
+        // The first message is small and whole, so that the connection is known to carry RPC.
+        for (xid, (out, back)) in std::iter::once((8, 8)).chain(calls).enumerate() {
+            let (call, reply) = (record(call(xid as u32 + 1, 7, out)), record(reply(xid as u32 + 1, 0, back)));
+            talk.send(CLIENT, &call);
+            talk.send(SERVER, &reply);
+            (sent[0], sent[1]) = (sent[0] + call.len() as u64, sent[1] + reply.len() as u64);
+        }
+        // Not the first message, and not the last packets: nothing after them would tell of their bytes.
+        let (first, last) = (7, talk.packets.len() - 4);
+        let lost: Vec<usize> = lost.into_iter().filter(|_| first < last).map(|lost| first + lost % (last - first)).collect();
+        let kept: Vec<Packet> = talk.packets.iter().enumerate().filter(|(i, _)| !lost.contains(i)).map(|(_, p)| p.clone()).collect();
+        let bytes = write(&kept, Format::Pcap { big: false, nanoseconds: true }, Link::Ethernet, snaplen.max(HEADS + 68));
+        let read = try_read(&bytes, &[]).expect("a capture");
+        prop_assert_eq!(read.moved_bytes(), sent);
+    }
+}
+
+#[test]
+fn what_is_no_rpc_is_counted_apart_and_the_axis_is_that_of_the_rpcs() {
+    let mut stray = Talk::new(false, 900);
+    stray.sides[SERVER].port = 80;
+    stray.connect();
+    stray.send(CLIENT, b"GET / HTTP/1.0\r\n\r\n");
+    let before = stray.packets.len();
+    let mut talk = copy(false);
+    talk.packets.iter_mut().for_each(|p| p.at_ns += 10_000_000_000);
+    stray.at_ns += 30_000_000_000;
+    stray.send(SERVER, b"HTTP/1.0 404 Not Found\r\n\r\n");
+    let after = stray.packets.split_off(before);
+    let calls = read(&talk.packets).calls();
+    let first_ns = talk.packets[3].at_ns;
+    let last_ns = calls.last().map(|c| BEGIN_NS + c.0 + c.1 as i64).unwrap_or_default();
+    let strays = (stray.packets.len() + after.len()) as u64;
+    let all: Vec<Packet> = stray.packets.into_iter().chain(talk.packets).chain(after).collect();
+    let read = read(&all);
+    assert_eq!(read.calls(), calls);
+    assert_eq!(read.summary.counts.other_segments, strays);
+    let said = |name: &str| read.summary.attributes.iter().find(|(n, _)| n == name).and_then(|(_, v)| v.parse::<i64>().ok());
+    assert_eq!((said("rpc.first_ns"), said("rpc.last_ns")), (Some(first_ns), Some(last_ns)));
+    assert!(read.summary.notes.iter().any(|n| n.starts_with(&format!("{strays} of "))), "{:?}", read.summary.notes);
+}
+
+#[test]
+fn a_call_without_an_answer_is_pending_until_its_connection_or_the_capture_ends() {
+    let mut talk = Talk::new(false, 700);
+    talk.connect();
+    talk.send(CLIENT, &record(call(1, 7, 100)));
+    let asked_ns = talk.packets[3].at_ns;
+    let mut other = Talk::new(false, 701);
+    other.at_ns = talk.at_ns + 3_000_000_000;
+    other.connect();
+    let of_open: Vec<Packet> = talk.packets.iter().chain(&other.packets).cloned().collect();
+    let ends = of_open.last().unwrap().at_ns;
+    assert_eq!(read(&of_open).calls(), [(asked_ns - BEGIN_NS, (ends - asked_ns) as u64, 164, Some(-110))]);
+    talk.wait(1_000_000_000);
+    talk.segment(SERVER, RST, &[], &[]);
+    let closed_ns = talk.packets.last().unwrap().at_ns;
+    let of_closed: Vec<Packet> = talk.packets.iter().chain(&other.packets).cloned().collect();
+    assert_eq!(read(&of_closed).calls(), [(asked_ns - BEGIN_NS, (closed_ns - asked_ns) as u64, 164, Some(-110))]);
+}
+
+#[test]
+fn a_call_back_is_the_clients_to_answer() {
+    let mut talk = Talk::new(false, 700);
+    talk.connect();
+    talk.send(CLIENT, &record(call(1, 7, 100)));
+    talk.send(SERVER, &record(call_of(9, 0x4000_0000, 1, 1)));
+    talk.send(CLIENT, &record(reply(9, 0, 10)));
+    talk.send(SERVER, &record(reply(1, 0, 10)));
+    let read = read(&talk.packets);
+    let objects: Vec<(String, Vec<(String, String)>)> = read
+        .events
+        .iter()
+        .filter_map(|e| if let Event::Object(o) = e { Some((o.name.clone(), o.attributes.clone())) } else { None })
+        .filter(|(_, attributes)| attributes.iter().any(|(n, _)| n == "callback"))
+        .collect();
+    let [(name, attributes)] = &objects[..] else { panic!("{objects:?}") };
+    assert_eq!(name, "10.0.0.1:700");
+    assert!(attributes.contains(&("program".to_owned(), "1073741824".to_owned())), "{attributes:?}");
+    assert_eq!(read.results(), [(None, 1), (Some(0), 1)]);
 }
 
 #[test]

@@ -7,6 +7,9 @@ const FIRST_WIDTH_NS: i64 = 10_000_000;
 /// So many intervals are kept of each direction. At 100 ppm an hour's interval then bends by 5 µs.
 const MOST_INTERVALS: usize = 1 << 16;
 
+/// One of so many bounds may be a stamp that was late.
+const FEW: usize = 20;
+
 /// Bounds on what is to be added to a host's clock to have the reference's, each at an instant of the host's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
@@ -44,12 +47,14 @@ impl Bounds {
         self.lower.best.is_empty() != self.upper.best.is_empty()
     }
 
-    /// By how much an offset breaks the bounds of a side, where it breaks most of them by more than that: a few are stamps that were late.
+    /// By how much an offset breaks the bounds of a side, where it breaks more than [`FEW`] of them by more than that: a few are stamps that were
+    /// late. More, though not most, are a clock that was set, or two clocks in one recording.
     pub(crate) fn broken_by(&self, offset_ns: i64, tolerated_ns: i64) -> Option<i64> {
         let broken = |side: &Tightest| {
             let mut by: Vec<i64> = side.best.values().map(|held| held.1.saturating_sub(offset_ns).saturating_mul(side.sign)).collect();
             by.sort_unstable();
-            by.get(by.len() / 2).copied().filter(|by| *by > tolerated_ns)
+            let few = (by.len() / FEW).max(2);
+            by.len().checked_sub(1 + few).and_then(|nth| by.get(nth)).or(by.first()).copied().filter(|by| *by > tolerated_ns)
         };
         broken(&self.lower).max(broken(&self.upper))
     }
@@ -124,6 +129,13 @@ mod tests {
         assert_eq!(bounds.broken_by(0, 1_000_000), Some(4_999_000_000));
         assert_eq!(bounds.broken_by(-10_000_000_000, 1_000_000), Some(4_999_000_000));
         assert!(Bounds::default().broken_by(0, 0).is_none() && Bounds::default().is_empty());
+        // A clock that was set for the last tenth.
+        let mut set = Bounds::default();
+        for i in 0..100_i64 {
+            let at_ns = i * 20_000_000;
+            set.sent_by_reference(at_ns, at_ns + if i < 90 { 1_000_000 } else { -2_000_000_000 });
+        }
+        assert_eq!(set.broken_by(0, 1_000_000), Some(2_000_000_000));
     }
 
     #[test]

@@ -27,11 +27,14 @@ struct Line {
     to_ns: i64,
     at: [f64; 2],
     corners: Vec<Corner>,
+    /// By how much its bounds were loosened.
+    slack: f64,
 }
 
-/// The pieces of the map, and how many bounds were dropped as contradictions. `covers`: what the map is to hold for; beyond the bounds
+/// The pieces of the map, how many bounds were dropped as contradictions, and by how much those contradict each other that are left (a clock
+/// that was set among them). `covers`: what the map is to hold for; beyond the bounds
 /// the error grows with what is not known of the drift.
-pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, usize)> {
+pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, usize, u64)> {
     let first = limits.first()?;
     // Differences to one offset are small enough for floating point to keep nanoseconds.
     let base_ns = first.offset_ns;
@@ -39,9 +42,11 @@ pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, u
     for stretch in stretches(limits) {
         fit_or_cut(stretch, base_ns, &mut lines, &mut dropped);
     }
+    let slack = lines.iter().map(|line| line.slack).fold(0.0, f64::max);
+    let slack = lines.windows(2).map(|pair| pair[0].jump_to(&pair[1])).fold(slack, f64::max);
     let mut clocks = joined(&lines, base_ns);
     extend(&mut clocks, &lines, covers);
-    Some((clocks, dropped))
+    Some((clocks, dropped, slack.ceil() as u64))
 }
 
 /// Cuts bounds into stretches that each have enough of both sides.
@@ -134,6 +139,12 @@ fn extend(clocks: &mut Vec<Clock>, lines: &[Line], covers: Range<i64>) {
 }
 
 impl Line {
+    /// How far apart two lines are where one ends and the next begins, beyond what is not known of either: the clock was set there.
+    fn jump_to(&self, next: &Line) -> f64 {
+        let (end, begin) = (self.error_at(self.to_ns, self.at[1]), next.error_at(next.from_ns, next.at[0]));
+        (self.at[1] - next.at[0]).abs() - end - begin
+    }
+
     /// How far a value at an instant is from those that other lines have there.
     fn error_at(&self, at_ns: i64, value: f64) -> f64 {
         let place = (at_ns - self.from_ns) as f64 / (self.to_ns - self.from_ns) as f64;
@@ -246,7 +257,7 @@ impl Problem {
         // Bounds that contradict each other by so much can be wrong by as much again.
         let corners = self.polygon(slack * 2.0);
         let (x, y) = centre(&corners).unwrap_or((0.0, 0.0));
-        Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], corners }
+        Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], corners, slack }
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Alignment {
     pub one_way: bool,
     /// Bounds that contradicted the others, and were dropped.
     pub contradictions: usize,
+    /// By how much those that are left contradict each other.
+    pub contradicted_by_ns: u64,
 }
 
 /// The largest error of the pieces that begin within an interval.
@@ -70,8 +72,8 @@ pub(crate) fn align_bounds(bounds: &Bounds, covers: Range<i64>) -> Option<Alignm
     let one_way = bounds.is_one_way();
     let limits = bounds.limits(ASSUMED_DELAY_NS);
     let bounded = limits.first()?.at_ns..limits.last()?.at_ns;
-    let (clocks, contradictions) = fit::fit(&limits, covers)?;
-    Some(Alignment { clocks, bounded, connections: 0, one_way, contradictions })
+    let (clocks, contradictions, contradicted_by_ns) = fit::fit(&limits, covers)?;
+    Some(Alignment { clocks, bounded, connections: 0, one_way, contradictions, contradicted_by_ns })
 }
 
 /// The connections of a recording, by name, in order.

@@ -1,7 +1,7 @@
 //! Which recording's clock stands how to the first one's.
 
 use super::{ClockFrom, Part, last_instant};
-use crate::align::{align, connections, largest_error_ns, seen_by_both};
+use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
 use crate::numbers::duration;
 use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};
 use std::collections::HashSet;
@@ -30,6 +30,10 @@ pub(super) struct Placed {
     pub bounded: Option<Range<i64>>,
     /// Its clock has the name of another recording's and is not the same.
     pub apart: bool,
+    /// How far from where bytes put it wall clocks would put it.
+    pub wall_clocks_off_ns: Option<i64>,
+    /// By how much bytes contradict each other, where no clock could satisfy all.
+    pub contradicted_by_ns: u64,
 }
 
 impl Placed {
@@ -55,7 +59,14 @@ pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
         return Err(TraceError::new(Path::new(&part.name), "says of no machine that it was recorded on: there is nothing to merge"));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; parts.len()];
-    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new(), bounded: None, apart: false });
+    placed[0] = Some(Placed {
+        by: ClockFrom::Reference,
+        clocks: Vec::new(),
+        bounded: None,
+        apart: false,
+        wall_clocks_off_ns: None,
+        contradicted_by_ns: 0,
+    });
     while place_one_more(parts, &mut placed)? {}
     placed.into_iter().enumerate().map(|(number, placed)| placed.map_or_else(|| by_wall_clock(parts, number), Ok)).collect()
 }
@@ -68,7 +79,7 @@ fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<b
         }
         for other in 0..parts.len() {
             let Some(there) = &placed[other] else { continue };
-            if let Some(found) = beside(parts[other].source, there, parts[number].source)? {
+            if let Some(found) = beside(&parts[other], there, &parts[number])? {
                 placed[number] = Some(found);
                 return Ok(true);
             }
@@ -78,7 +89,8 @@ fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<b
 }
 
 /// Places `source` by what it has in common with a recording that is placed.
-fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result<Option<Placed>, TraceError> {
+fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<Placed>, TraceError> {
+    let (reference, source) = (beside.source, part.source);
     let same = same_boot(reference, source);
     let mut apart = false;
     if let Some((host, ahead_ns)) = same {
@@ -90,11 +102,45 @@ fn beside(reference: &dyn Source, there: &Placed, source: &dyn Source) -> Result
         }
     }
     let Some(found) = align(reference, &there.axis(), source)? else { return Ok(None) };
+    let wall_clocks_off_ns = wall_clocks_off_ns(reference, there, source, &found);
+    if let Some(why) = is_of_another_run(&found, same.is_some(), wall_clocks_off_ns) {
+        return Err(TraceError::new(Path::new(&part.name), format!("{why}, as seen from {}", beside.name)));
+    }
     // What is not known of the other's place is not known of this one's either.
     let more_ns = there.error_ns();
     let clocks = found.clocks.iter().map(|c| Clock { error_ns: c.error_ns.saturating_add(more_ns), ..*c }).collect();
     let by = ClockFrom::Connections { connections: found.connections, one_way: found.one_way, contradictions: found.contradictions };
-    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart }))
+    let contradicted_by_ns = found.contradicted_by_ns;
+    Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart, wall_clocks_off_ns, contradicted_by_ns }))
+}
+
+/// How far from where bytes put a clock wall clocks would put it.
+fn wall_clocks_off_ns(reference: &dyn Source, there: &Placed, source: &dyn Source, found: &Alignment) -> Option<i64> {
+    // Wall clocks tell of the reference's own clock; it must be the axis.
+    let (ours, theirs) = realtime_ns(reference).zip(realtime_ns(source)).filter(|_| there.clocks.is_empty())?;
+    let at_ns = found.bounded.start;
+    let by_bytes_ns = Axis::new(&found.clocks, &[], &[]).to_reference(HostId(0), at_ns).saturating_sub(at_ns);
+    Some(by_bytes_ns.saturating_sub(theirs.saturating_sub(ours)))
+}
+
+/// Why bytes of connections of one name are not the same bytes, where they cannot be.
+fn is_of_another_run(found: &Alignment, one_boot: bool, wall_clocks_off_ns: Option<i64>) -> Option<String> {
+    let apart = |ns: u64| duration(ns as f64 / 1e9);
+    if found.contradicted_by_ns > WALL_CLOCK_ERROR_NS {
+        return Some(format!(
+            "bytes would have been received up to {} before they were sent, wherever its clock is put: its clock was set while it was recorded, it has \
+             times of two clocks, or it is not the other end of that run; so they are not merged",
+            apart(found.contradicted_by_ns)
+        ));
+    }
+    // In one boot only time namespaces set clocks apart, and of these the wall clocks know.
+    let off_ns = wall_clocks_off_ns.filter(|off| one_boot && off.unsigned_abs() > WALL_CLOCK_ERROR_NS)?;
+    Some(format!(
+        "has connections of the same names, and was made {} {}, in one boot of one machine: these are two runs that used the same ports, so they \
+         are not merged",
+        apart(off_ns.unsigned_abs()),
+        if off_ns < 0 { "later" } else { "earlier" }
+    ))
 }
 
 /// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
@@ -155,7 +201,7 @@ fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Plac
         }
     };
     let bounded = there.bounded.as_ref().map(|bounded| bounded.start.saturating_add(ahead_ns)..bounded.end.saturating_add(ahead_ns));
-    let placed = Placed { by: ClockFrom::SameBoot, clocks, bounded, apart: false };
+    let placed = Placed { by: ClockFrom::SameBoot, clocks, bounded, apart: false, wall_clocks_off_ns: None, contradicted_by_ns: 0 };
     Ok(if is_one { OneClock::Is(placed) } else { OneClock::IsNot })
 }
 
@@ -198,7 +244,14 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
         return refused(at_another_time(parts, number, &ours, &theirs, one_clock.unwrap_or(offset_ns)));
     }
     let clock = Clock { host: HostId(0), from_ns: theirs.start, offset_ns, drift_ppb: 0, error_ns: WALL_CLOCK_ERROR_NS };
-    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock], bounded: None, apart: named_alike })
+    Ok(Placed {
+        by: ClockFrom::WallClock,
+        clocks: vec![clock],
+        bounded: None,
+        apart: named_alike,
+        wall_clocks_off_ns: None,
+        contradicted_by_ns: 0,
+    })
 }
 
 /// The sentence that says that two recordings are of two runs.
@@ -271,8 +324,30 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
             }
             _ => {}
         }
+        notes.extend(doubts(part, placed));
     }
     notes
+}
+
+/// What speaks against where bytes put a clock.
+fn doubts(part: &Part<'_>, placed: &Placed) -> Vec<String> {
+    let time = |ns: u64| duration(ns as f64 / 1e9);
+    let mut doubts = Vec::new();
+    if placed.contradicted_by_ns as i64 > TOLERATED_NS {
+        doubts.push(format!(
+            "{}: some bytes were received up to {} before they were sent, wherever its clock is put; its times are no better than that.",
+            part.name,
+            time(placed.contradicted_by_ns)
+        ));
+    }
+    if let Some(off_ns) = placed.wall_clocks_off_ns.filter(|off| off.unsigned_abs() > WALL_CLOCK_ERROR_NS) {
+        doubts.push(format!(
+            "{}: bytes put it {} from where the wall clocks do: one of those is wrong, or it is of another run between the same ports.",
+            part.name,
+            time(off_ns.unsigned_abs())
+        ));
+    }
+    doubts
 }
 
 /// What a person should know of a recording that was made on the machine of another.

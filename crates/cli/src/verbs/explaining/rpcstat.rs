@@ -33,9 +33,9 @@ pub(crate) struct Arguments {
     /// How long to capture, like 30s or 5m (default: until Ctrl-C)
     #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = duration)]
     duration: Option<Duration>,
-    /// Bytes to capture of each packet; RPCs that begin beyond are missed
-    #[arg(long, value_name = "BYTES", requires = "interface", default_value_t = 262_144)]
-    snaplen: u32,
+    /// Bytes to capture of each packet (default: of large ones their heads, for speed; 262144 is all of all)
+    #[arg(long, value_name = "BYTES", requires = "interface")]
+    snaplen: Option<u32>,
     /// Print the figures as JSON (thalweg.rpcstat/1)
     #[arg(long)]
     json: bool,

@@ -4,7 +4,7 @@
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
 use super::output::Output;
-use crate::bpf::raw::{Connection, Tcp, TcpMark};
+use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
 use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,6 +16,9 @@ const MOST_CONNECTIONS: usize = 100_000;
 /// How many counters TCP has.
 const COUNTERS: usize = 12;
 
+/// Where bytes in flight are among them.
+const IN_FLIGHT: usize = 4;
+
 #[derive(Clone, Debug)]
 struct Known {
     /// Where in `all`.
@@ -26,6 +29,8 @@ struct Known {
     user: Option<TrackId>,
     own_track: Option<TrackId>,
     last: [Option<u64>; COUNTERS],
+    /// Until when it is told how far its directions came: acknowledged, arrived.
+    wire_told_ns: [u64; 2],
 }
 
 /// Which end of its connection a socket is.
@@ -93,7 +98,7 @@ impl Connections {
             self.by_inode.clear();
         }
         let at = self.all.len();
-        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS] });
+        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS], wire_told_ns: [0; 2] });
         self.by_id.insert(connection.connection, at);
         if connection.inode != 0 {
             self.by_inode.insert(connection.inode, at);
@@ -164,12 +169,40 @@ impl Connections {
         }
     }
 
+    /// How far one direction has come: the counter has a value at both ends of each pause. That nothing was under way, and until
+    /// when, is bytes in flight.
+    pub(crate) fn wire(&mut self, wire: &Wire, output: &mut Output) {
+        let Some(at) = self.at(wire.connection) else { return };
+        let object = CounterOf::Object(self.object_at(at, output));
+        let name = if wire.direction == 0 { CounterName::TcpAckedBytes } else { CounterName::TcpReceivedBytes };
+        let told = &mut self.all[at].wire_told_ns[usize::from(wire.direction != 0)];
+        if wire.from_ns > *told {
+            output.counter(object, name, wire.from_ns, wire.from_bytes);
+        }
+        *told = wire.head.at_ns;
+        if wire.head.at_ns > wire.from_ns {
+            output.counter(object, name, wire.head.at_ns, wire.bytes);
+        }
+        if wire.left_ns != 0 {
+            let in_flight = wire.bytes.saturating_sub(wire.from_bytes);
+            if wire.from_ns != 0 {
+                output.counter(object, CounterName::TcpInFlightBytes, wire.from_ns, 0);
+            }
+            output.counter(object, CounterName::TcpInFlightBytes, wire.left_ns, in_flight);
+            self.all[at].last[IN_FLIGHT] = Some(in_flight);
+        }
+    }
+
     /// Something was sent again, or a window closed.
     pub(crate) fn mark(&mut self, mark: &TcpMark, output: &mut Output) {
         let Some(at) = self.at(mark.connection) else { return };
         let kind = match mark.what {
             1 => MarkKind::TcpRetransmit,
             2 => MarkKind::TcpTimeout,
+            4 => MarkKind::TcpSynRetransmit,
+            5 => MarkKind::TcpNagle,
+            6 => MarkKind::TcpIdleRestart,
+            7 => MarkKind::TcpAcceptQueue,
             _ => MarkKind::TcpZeroWindow,
         };
         let object = self.object_at(at, output);
@@ -181,7 +214,8 @@ impl Connections {
             known.own_track = Some(track);
             track
         });
-        let value = (mark.bytes != 0).then(|| i64::from(mark.bytes));
+        let value = i64::from(mark.value) * if kind == MarkKind::TcpNagle { 1_000 } else { 1 };
+        let value = (mark.value != 0).then_some(value);
         output.mark(track, kind, mark.head.at_ns, Some(object), value);
     }
 }

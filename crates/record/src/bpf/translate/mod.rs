@@ -146,6 +146,7 @@ impl Translator {
             Some(Record::Connection(connection)) => self.connections.met(&connection, facts),
             Some(Record::Tcp(tcp)) => self.connections.tcp(&tcp, &mut self.output),
             Some(Record::TcpMark(mark)) => self.connections.mark(&mark, &mut self.output),
+            Some(Record::Wire(wire)) => self.connections.wire(&wire, &mut self.output),
             Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.output),
             Some(Record::Sample(sample)) => self.sample(&sample, facts),
             Some(Record::Exit(exit)) => self.exit(&exit, facts),

@@ -75,10 +75,11 @@ fn by_ender(off: &Off, otherwise: SpanKind) -> Wait {
 fn poll(off: &Off) -> Wait {
     if off.wake_connection != 0 {
         (SpanKind::WaitNetwork, On::Ender)
+    } else if is_datagram(&off.file[0]) {
+        // (Whom it had sent to has not answered, where its time limit ended it.)
+        (datagram(off), On::Datagram(0))
     } else if off.context == raw::CONTEXT_TIMER {
         (SpanKind::WaitNetwork, On::Nothing)
-    } else if is_datagram(&off.file[0]) {
-        (datagram(off), On::Datagram(0))
     } else if off.context == raw::CONTEXT_TASK {
         (SpanKind::WaitLock, On::Other(0))
     } else if raw::socket_is_tcp(&off.file[0]) {

@@ -5,17 +5,23 @@
 
 use libc::sock_filter;
 
+const LOAD_LENGTH: u16 = 0x80;
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_HALF_INDEXED: u16 = 0x48;
 const LOAD_HEADER_LENGTH: u16 = 0xb1;
 const JUMP_EQUAL: u16 = 0x15;
+const JUMP_GREATER: u16 = 0x25;
 const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Where the kernel puts the protocol of the packet.
+/// Where the kernel puts the protocol of the packet, ...
 const PROTOCOL: u32 = 0xffff_f000;
+/// ... whether this machine sends it, ...
+const TYPE: u32 = PROTOCOL + 4;
+/// ... and its interface.
+const INTERFACE: u32 = PROTOCOL + 8;
 
 /// Ports that a filter can have: jumps reach 255 instructions.
 pub(crate) const MOST_PORTS: usize = 24;
@@ -32,9 +38,36 @@ fn when(k: u32, then: Vec<sock_filter>) -> Vec<sock_filter> {
     all
 }
 
-/// The program: packets that are kept are cut to `snaplen` bytes.
-pub(crate) fn program(ports: &[u16], snaplen: u32) -> Vec<sock_filter> {
-    let keep = || vec![step(RETURN, snaplen)];
+/// How much of a packet is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Packets up to this length are kept whole: they hold the heads of several RPCs, one behind the other.
+    pub whole: u32,
+    /// Of larger ones, so many bytes.
+    pub head: u32,
+}
+
+/// The program. What this machine sends on the interface `loopback` comes in there too, and is not looked at twice.
+pub(crate) fn program(ports: &[u16], cut: Cut, loopback: Option<i32>) -> Vec<sock_filter> {
+    let mut all = Vec::new();
+    if let Some(loopback) = loopback {
+        all.push(step(LOAD_WORD, INTERFACE));
+        let drop_sent = [vec![step(LOAD_WORD, TYPE)], when(u32::from(libc::PACKET_OUTGOING), vec![step(RETURN, 0)])].concat();
+        all.extend(when(loopback as u32, drop_sent));
+    }
+    all.extend(of_ports(ports, cut));
+    all
+}
+
+fn of_ports(ports: &[u16], cut: Cut) -> Vec<sock_filter> {
+    let keep = || {
+        vec![
+            step(LOAD_LENGTH, 0),
+            sock_filter { code: JUMP_GREATER, jt: 1, jf: 0, k: cut.whole },
+            step(RETURN, cut.whole),
+            step(RETURN, cut.head),
+        ]
+    };
     let drop = || step(RETURN, 0);
     let ports = &ports[..ports.len().min(MOST_PORTS)];
     let with_ports = |load: u16, source: u32| -> Vec<sock_filter> {
@@ -42,11 +75,17 @@ pub(crate) fn program(ports: &[u16], snaplen: u32) -> Vec<sock_filter> {
             return keep();
         }
         let mut all = Vec::new();
-        for at in [source, source + 2] {
+        for (i, at) in [source, source + 2].into_iter().enumerate() {
             all.push(step(load, at));
-            ports.iter().for_each(|port| all.extend(when(u32::from(*port), keep())));
+            // To the end, where packets are kept: behind the comparisons that are left, and the drop.
+            let left = |n: usize| (if i == 0 { ports.len() + 1 } else { 0 }) + ports.len() - 1 - n + 1;
+            all.extend(ports.iter().enumerate().map(|(n, port)| {
+                let jt = u8::try_from(left(n)).expect("the number of ports is bounded");
+                sock_filter { code: JUMP_EQUAL, jt, jf: 0, k: u32::from(*port) }
+            }));
         }
         all.push(drop());
+        all.extend(keep());
         all
     };
     // Jumps over the ports are longer than one instruction can reach when there are two protocols: each decides and goes on.
@@ -83,6 +122,11 @@ mod tests {
 
     /// What the kernel does with such a program, of what is used here.
     fn run(program: &[sock_filter], protocol: u32, packet: &[u8]) -> u32 {
+        run_on(program, protocol, (4, 3), packet)
+    }
+
+    /// The same of a packet of a type on an interface.
+    fn run_on(program: &[sock_filter], protocol: u32, (interface, kind): (u32, u32), packet: &[u8]) -> u32 {
         let (mut a, mut x, mut at) = (0_u32, 0_usize, 0);
         loop {
             let s = program[at];
@@ -91,6 +135,10 @@ mod tests {
             let half = |i: usize| packet.get(i..i + 2).map(|b| u32::from(u16::from_be_bytes([b[0], b[1]])));
             match s.code {
                 LOAD_WORD if s.k == PROTOCOL => a = protocol,
+                LOAD_WORD if s.k == TYPE => a = kind,
+                LOAD_WORD if s.k == INTERFACE => a = interface,
+                LOAD_LENGTH => a = packet.len() as u32,
+                JUMP_GREATER => at += usize::from(if a > s.k { s.jt } else { s.jf }),
                 LOAD_HALF | LOAD_HALF_INDEXED => match half(k + if s.code == LOAD_HALF { 0 } else { x }) {
                     Some(value) => a = value,
                     None => return 0,
@@ -108,10 +156,29 @@ mod tests {
         }
     }
 
+    const WHOLE: Cut = Cut { whole: 99, head: 99 };
+
+    #[test]
+    fn large_packets_are_cut_and_what_loops_back_is_taken_once() {
+        let program = program(&[2049], Cut { whole: 50, head: 45 }, Some(1));
+        let packet = |bytes: usize| {
+            let mut p = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 0, 6];
+            p.resize(20, 0);
+            p.extend_from_slice(&[3, 0, 8, 1]);
+            p.resize(bytes, 0);
+            p
+        };
+        let (sent, received) = (u32::from(libc::PACKET_OUTGOING), 0);
+        assert_eq!(run_on(&program, 0x800, (1, received), &packet(50)), 50);
+        assert_eq!(run_on(&program, 0x800, (1, received), &packet(51)), 45);
+        assert_eq!(run_on(&program, 0x800, (1, sent), &packet(50)), 0);
+        assert_eq!(run_on(&program, 0x800, (2, sent), &packet(50)), 50);
+    }
+
     #[test]
     fn only_the_ports_asked_for_pass() {
         let ports: Vec<u16> = (2049..2049 + MOST_PORTS as u16).collect();
-        let program = program(&ports, 99);
+        let program = program(&ports, WHOLE, Some(1));
         let v4 = |protocol: u8, from: u16, to: u16, fragment: u8| {
             let mut p = vec![0x46, 0, 0, 0, 0, 0, 0, fragment, 0, protocol];
             p.resize(24, 0);
@@ -135,6 +202,6 @@ mod tests {
         assert_eq!(run(&program, 0x86dd, &v6(44, 80)), 99);
         assert_eq!(run(&program, 0x8100, &[]), 99);
         assert_eq!(run(&program, 0x806, &[0; 60]), 0);
-        assert_eq!(run(&super::program(&[], 7), 0x800, &v4(6, 1, 2, 0)), 7);
+        assert_eq!(run(&super::program(&[], WHOLE, None), 0x800, &v4(6, 1, 2, 0)), 99);
     }
 }

@@ -2,7 +2,7 @@
 //! anything is copied, and says how many packets it had to drop.
 //!
 //! Packets begin with their network header, whatever the interface. On the loopback interface every packet passes twice, once
-//! out and once in: only the second counts. The kernel's time stamps are on the wall clock; they are put on the monotonic
+//! out and once in: the kernel drops the first. Large ones are cut there too, because copying them is what a capture costs. The kernel's time stamps are on the wall clock; they are put on the monotonic
 //! one, so that a capture stands on the same axis as other recorders of the machine.
 
 mod filter;
@@ -12,7 +12,7 @@ use super::frame::link;
 use super::table::Table;
 use super::{Options, Summary, summary};
 use crate::RecordError;
-use filter::{MOST_PORTS, program};
+use filter::{Cut, MOST_PORTS, program};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -38,13 +38,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct LiveOptions {
     /// The interface; `any`: all of them.
     pub interface: String,
-    /// Bytes of each packet.
-    pub snaplen: u32,
+    /// Bytes of each packet; `None`: as many as the heads of its RPCs take, as a rule.
+    pub snaplen: Option<u32>,
 }
+
+/// Of large packets the headers and the head of an RPC: 40 to 120 bytes and 256. Smaller ones may hold replies one behind the other.
+const HEADS: Cut = Cut { whole: 2048, head: 384 };
 
 impl Default for LiveOptions {
     fn default() -> LiveOptions {
-        LiveOptions { interface: "any".to_owned(), snaplen: 262_144 }
+        LiveOptions { interface: "any".to_owned(), snaplen: None }
     }
 }
 
@@ -54,7 +57,6 @@ pub struct Live {
     socket: OwnedFd,
     ring: Ring,
     next_block: usize,
-    loopback: Option<i32>,
     start: Time,
     table: Option<Table>,
     dropped_packets: u64,
@@ -136,12 +138,17 @@ impl Live {
             tp_feature_req_word: 0,
         };
         set(&socket, libc::PACKET_RX_RING, &ring).map_err(|e| failed("the ring for packets", e))?;
-        attach(&socket, ports, options.snaplen).map_err(|e| failed("the filter", e))?;
+        let cut = options.snaplen.map_or(HEADS, |bytes| Cut { whole: bytes.max(64), head: bytes.max(64) });
+        let loopback = interface_index("lo").ok().filter(|lo| *lo != 0);
+        attach(&socket, &program(ports, cut, loopback)).map_err(|e| failed("the filter", e))?;
         let ring = Ring::map(&socket).map_err(|e| failed("the ring for packets", e))?;
         bind(&socket, index).map_err(|e| failed("cannot be listened to", e))?;
-        let loopback = interface_index("lo").ok().filter(|lo| *lo != 0);
+        if Some(index) == loopback {
+            // Kernels before 4.20 lack this, and leave it to the filter.
+            let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1_i32);
+        }
         let (interface, start) = (options.interface.clone(), Time::now());
-        Ok(Live { interface, socket, ring, next_block: 0, loopback, start, table: None, dropped_packets: 0 })
+        Ok(Live { interface, socket, ring, next_block: 0, start, table: None, dropped_packets: 0 })
     }
 
     /// When it began, on this machine's monotonic clock.
@@ -187,15 +194,12 @@ impl Live {
 
     fn take_blocks(&mut self) {
         let to_monotonic_ns = monotonic_offset_ns();
-        let Live { ring, table, loopback, next_block, .. } = self;
+        let Live { ring, table, next_block, .. } = self;
         let Some(table) = table else { return };
         while let Some(block) = ring.block(*next_block) {
             each_packet(block, &mut |packet| {
-                let twice = packet.outgoing && Some(packet.interface) == *loopback;
-                if !twice {
-                    let at_ns = packet.at_ns.saturating_add(to_monotonic_ns).max(0);
-                    table.packet(at_ns, link::RAW, packet.data, packet.wire_bytes);
-                }
+                let at_ns = packet.at_ns.saturating_add(to_monotonic_ns).max(0);
+                table.packet(at_ns, link::RAW, packet.data, packet.wire_bytes);
             });
             ring.give_back(*next_block);
             *next_block = (*next_block + 1) % BLOCKS;
@@ -238,8 +242,6 @@ struct Captured<'a> {
     at_ns: i64,
     data: &'a [u8],
     wire_bytes: u32,
-    outgoing: bool,
-    interface: i32,
 }
 
 /// Reads a structure of the kernel's from a block.
@@ -266,8 +268,6 @@ fn each_packet(block: &[u8], take: &mut dyn FnMut(Captured<'_>)) {
                 at_ns: i64::from(packet.tp_sec) * 1_000_000_000 + i64::from(packet.tp_nsec),
                 data,
                 wire_bytes: packet.tp_len.saturating_sub(skip as u32),
-                outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
-                interface: address.sll_ifindex,
             });
         }
         if packet.tp_next_offset == 0 {
@@ -322,9 +322,8 @@ fn set<T>(socket: &OwnedFd, option: i32, value: &T) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-fn attach(socket: &OwnedFd, ports: &[u16], snaplen: u32) -> std::io::Result<()> {
-    let mut steps = program(ports, snaplen.max(64));
-    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+fn attach(socket: &OwnedFd, steps: &[libc::sock_filter]) -> std::io::Result<()> {
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_ptr().cast_mut() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     let value = std::ptr::from_ref(&filter).cast();
     // SAFETY: the kernel copies the program during the call; `steps` outlives it.

@@ -3,6 +3,8 @@
 //! A record is one or more fragments, each behind a 4-byte mark that says how long it is and whether it is the last. Only
 //! the first [`HEADER_BYTES`] of a message are kept. Where bytes are missing, lengths still tell where the next record
 //! begins, unless the mark itself is missing; then the next mark is searched for: by what must follow it.
+//!
+//! Every byte of the stream is in a [`Message`] or in a [`Loose`] run: bytes that were sent, of messages whose heads are not known.
 
 use super::message::{self, Heading};
 
@@ -47,6 +49,22 @@ pub(crate) struct Message {
     pub heading: Heading,
 }
 
+/// Bytes of messages whose heads are not known, between two pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loose {
+    pub first_ns: i64,
+    pub last_ns: i64,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// Runs of loose bytes that are kept until they are asked for; what follows belongs to the last. A run is no longer than a pause, so that
+/// it shows when its bytes moved.
+const MOST_LOOSE: usize = 16;
+
+/// More missing bytes than this are another stream, not a hole in this one.
+const MOST_MISSING_BYTES: u64 = 1 << 40;
+
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Reading a mark.
@@ -79,6 +97,10 @@ pub(crate) struct Records {
     pub resynchronised: u64,
     /// Messages whose header was not captured.
     pub headless: u64,
+    /// Bytes of messages whose heads are not known, to be taken away.
+    loose: Vec<Loose>,
+    /// When such bytes last passed.
+    pub loose_ns: Option<i64>,
 }
 
 impl Records {
@@ -100,7 +122,51 @@ impl Records {
             found: false,
             resynchronised: 0,
             headless: 0,
+            loose: Vec::new(),
+            loose_ns: None,
         }
+    }
+
+    /// The runs of loose bytes since the last time, but for the one that may still grow (`all`: that too).
+    pub(crate) fn take_loose(&mut self, all: bool) -> Vec<Loose> {
+        let still_growing = usize::from(!all && self.is_lost());
+        let whole = self.loose.len().saturating_sub(still_growing);
+        if whole == 0 { Vec::new() } else { self.loose.drain(..whole).collect() }
+    }
+
+    /// The stream has ended: what there is of a message is loose.
+    pub(crate) fn end(&mut self) {
+        let at_ns = self.part.2;
+        self.loosen_message(at_ns, self.position);
+    }
+
+    /// `bytes` from `offset` on are of a message whose head is not known.
+    fn loosen(&mut self, first_ns: i64, last_ns: i64, offset: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.loose_ns = Some(last_ns);
+        let full = self.loose.len() >= MOST_LOOSE;
+        match self.loose.last_mut() {
+            Some(run) if full || (run.offset + run.bytes == offset && last_ns.saturating_sub(run.first_ns) <= PAUSE_NS) => {
+                (run.last_ns, run.bytes) = (last_ns.max(run.last_ns), run.bytes + bytes);
+            }
+            _ => self.loose.push(Loose { first_ns, last_ns, offset, bytes }),
+        }
+    }
+
+    /// The message that has begun, up to the stream's position `now`, is loose.
+    fn loosen_message(&mut self, at_ns: i64, now: u64) {
+        if !self.in_message && !matches!(self.state, State::Mark { got: 1.., .. }) {
+            return;
+        }
+        let mut offset = self.begun;
+        for part in std::mem::take(&mut self.parts) {
+            self.loosen(part.first_ns, part.last_ns, offset, part.bytes);
+            offset += part.bytes;
+        }
+        self.loosen(self.part.1, at_ns, offset, now.saturating_sub(offset));
+        self.in_message = false;
     }
 
     /// Takes the next bytes of the stream, then `missing` that were not captured. `is_pending` says whether a reply with
@@ -120,7 +186,7 @@ impl Records {
             data = match self.state {
                 State::Mark { have, got } => self.mark(at_ns, data, have, got),
                 State::Fragment { left, last } => self.fragment(at_ns, data, left, last, emit),
-                State::Lost => self.search(data, at_start, is_pending),
+                State::Lost => self.search(at_ns, data, at_start, is_pending),
             };
             self.position += (before - data.len()) as u64;
             at_start = false;
@@ -144,7 +210,8 @@ impl Records {
         let mark = u32::from_be_bytes(have);
         let (left, last) = (u64::from(mark & 0x7fff_ffff), mark >> 31 == 1);
         if (left < 8 && !self.in_message) || left == 0 || left > MOST_RECORD_BYTES {
-            self.lose();
+            self.in_message = true;
+            self.lose(at_ns, self.position + take as u64);
             return &data[take..];
         }
         if !self.in_message {
@@ -164,7 +231,7 @@ impl Records {
             if !self.checked && (self.header.len() >= CHECKED_BYTES || (last && take as u64 == left)) {
                 self.checked = true;
                 if !message::plausible(&self.header) {
-                    self.lose();
+                    self.lose(at_ns, self.position + take as u64);
                     return &data[take..];
                 }
             }
@@ -178,7 +245,6 @@ impl Records {
         self.state = match (left - count, last) {
             (0, false) => State::Mark { have: [0; 4], got: 0 },
             (0, true) => {
-                self.in_message = false;
                 match message::parse(&self.header) {
                     Some(heading) => {
                         self.found = true;
@@ -186,8 +252,12 @@ impl Records {
                         let (first_ns, offset) = (self.first_ns, self.begun);
                         emit(Message { first_ns, last_ns: at_ns, parts, offset, bytes: now - offset, heading });
                     }
-                    None => self.headless += 1,
+                    None => {
+                        self.headless += 1;
+                        self.loosen_message(at_ns, now);
+                    }
                 }
+                self.in_message = false;
                 State::Mark { have: [0; 4], got: 0 }
             }
             (left, last) => State::Fragment { left, last },
@@ -220,6 +290,9 @@ impl Records {
         if missing == 0 {
             return;
         }
+        if missing >= MOST_MISSING_BYTES {
+            return self.lose(at_ns, self.position);
+        }
         let mut rest = missing;
         if let State::Fragment { left, last } = self.state {
             let count = left.min(missing);
@@ -229,8 +302,15 @@ impl Records {
         }
         self.position += missing;
         if rest > 0 {
-            self.lose();
+            let from = self.position - rest;
+            self.lose(at_ns, from);
+            self.loosen(at_ns, at_ns, from, rest);
         }
+    }
+
+    /// Whether the place in the stream is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.state, State::Lost)
     }
 
     /// How often messages were missed.
@@ -238,14 +318,16 @@ impl Records {
         self.resynchronised + self.headless
     }
 
-    fn lose(&mut self) {
+    /// The place in the stream is lost at its position `now`, and the message that had begun with it.
+    fn lose(&mut self, at_ns: i64, now: u64) {
         if self.found && !matches!(self.state, State::Lost) {
             self.resynchronised += 1;
         }
-        (self.state, self.in_message) = (State::Lost, false);
+        self.loosen_message(at_ns, now);
+        self.state = State::Lost;
     }
 
-    fn search<'a>(&mut self, data: &'a [u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> &'a [u8] {
+    fn search<'a>(&mut self, at_ns: i64, data: &'a [u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> &'a [u8] {
         let given_up = !self.found && self.searched > SEARCHED_BYTES;
         self.searched += data.len() as u64;
         let places = if given_up { usize::from(at_start) } else { data.len().saturating_sub(3 * 4) };
@@ -253,9 +335,11 @@ impl Records {
             if message::begins_record(&data[at..], at_start && at == 0, is_pending) {
                 self.state = State::Mark { have: [0; 4], got: 0 };
                 self.in_message = false;
+                self.loosen(at_ns, at_ns, self.position, at as u64);
                 return &data[at..];
             }
         }
+        self.loosen(at_ns, at_ns, self.position, data.len() as u64);
         &data[data.len()..]
     }
 }

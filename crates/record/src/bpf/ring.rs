@@ -1,0 +1,134 @@
+//! The ring between the programs and the reader: how large it is, and when the reader wakes.
+//!
+//! A ring is memory of the kernel that is mapped twice into the reader, so it is small. What keeps it from running over is not its size
+//! but that the programs wake the reader each time another quarter of it has filled, and that the reader gets a processor at once.
+//! Otherwise it sleeps for as long as it likes, and a quiet recording costs next to nothing. The wake-up comes through an epoll
+//! that is edge-triggered: there is nearly always something in the ring, and a level-triggered one would never sleep.
+
+use super::load::Programs;
+use crate::RecordError;
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// What a ring has on a machine with [`FEW_PROCESSORS`] or fewer; it doubles with them. Eight threads of which each system call is told
+/// fill 120 MB/s, and thirty pairs that wake each other 100; half of it has held, the rest is for a reader that waits for a disk.
+const LEAN_BYTES: u64 = 8 << 20;
+const CALLS_BYTES: u64 = 16 << 20;
+const FEW_PROCESSORS: u64 = 4;
+const MOST_BYTES: u64 = 64 << 20;
+
+/// So many times more where the reader has to wait for a processor like everybody.
+const PATIENT: u64 = 4;
+
+/// So many records are taken from the ring before the reader looks at anything else.
+const ROUND: usize = 65_536;
+
+/// How large the ring is on a machine with so many processors: with each system call told or not, for a reader that is prompt or not. A power of
+/// two, as the kernel wants it.
+pub(crate) fn size_bytes(processors: usize, calls: bool, prompt: bool) -> u32 {
+    let least = if calls { CALLS_BYTES } else { LEAN_BYTES } * if prompt { 1 } else { PATIENT };
+    let wanted = least * (processors as u64).div_ceil(FEW_PROCESSORS).next_power_of_two();
+    u32::try_from(wanted.min(MOST_BYTES)).unwrap_or(u32::MAX)
+}
+
+/// The power of two that is a quarter of a ring of this size.
+pub(crate) fn wake_shift(size_bytes: u32) -> u32 {
+    size_bytes.ilog2() - 2
+}
+
+/// Ends the reader's sleep for good.
+#[derive(Debug)]
+pub(crate) struct Ending(OwnedFd);
+
+impl Ending {
+    pub(crate) fn new() -> Result<Ending, RecordError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        eventfd(0, flags).map(Ending).map_err(|error| RecordError::Failed(format!("the kernel gives no eventfd: {error}")))
+    }
+
+    /// From now on [`Ring::wait`] says so.
+    pub(crate) fn ask(&self) {
+        // It cannot fail: the count is far from full.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Why the reader sleeps no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Filled,
+    Ending,
+    Time,
+}
+
+/// The reader's side of the ring.
+pub(crate) struct Ring {
+    records: RingBuffer<'static>,
+    events: OwnedFd,
+}
+
+/// Which descriptor an event is of.
+const OF_RING: u64 = 1;
+const OF_ENDING: u64 = 2;
+
+impl Ring {
+    /// Opens the ring of `programs`; `each` gets every record.
+    pub(crate) fn open(programs: &Programs, ending: &Ending, each: impl FnMut(&[u8]) -> i32 + 'static) -> Result<Ring, RecordError> {
+        let failed = |error: &dyn std::fmt::Display| RecordError::Failed(format!("the kernel recorder cannot open its ring: {error}"));
+        let map = programs.map("ring").ok_or_else(|| failed(&"it has none"))?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(&error))?;
+        let on_edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&events, map.as_fd(), epoll::EventData::new_u64(OF_RING), on_edge).map_err(|error| failed(&error))?;
+        epoll::add(&events, &ending.0, epoll::EventData::new_u64(OF_ENDING), epoll::EventFlags::IN).map_err(|error| failed(&error))?;
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&map, each).map_err(|error| failed(&format!("{error:#}")))?;
+        let records = builder.build().map_err(|error| failed(&format!("{error:#}")))?;
+        Ok(Ring { records, events })
+    }
+
+    /// Sleeps until another quarter of the ring has filled, the end is asked for, or the time is over.
+    pub(crate) fn wait(&self, most: Duration) -> Woken {
+        let timeout = Timespec { tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX), tv_nsec: most.subsec_nanos().into() };
+        let mut happened = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 2];
+        match epoll::wait(&self.events, &mut happened, Some(&timeout)) {
+            Ok((happened, _)) if happened.iter().any(|event| event.data.u64() == OF_ENDING) => Woken::Ending,
+            Ok((happened, _)) if !happened.is_empty() => Woken::Filled,
+            // An error is the handler of a signal that ran: nothing has happened either.
+            _ => Woken::Time,
+        }
+    }
+
+    /// Hands on what is in the ring, at most one round of it; whether there may be more.
+    pub(crate) fn take(&self) -> Result<bool, RecordError> {
+        let taken = self.records.consume_raw_n(ROUND);
+        match usize::try_from(taken) {
+            Ok(taken) => Ok(taken >= ROUND),
+            Err(_) => {
+                let error = std::io::Error::from_raw_os_error(-taken);
+                Err(RecordError::Failed(format!("the kernel recorder cannot read its ring: {error}")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_grows_with_the_machine_within_bounds_and_is_a_power_of_two() {
+        let size = |processors, calls, prompt| u64::from(size_bytes(processors, calls, prompt));
+        assert_eq!(size(1, false, true), LEAN_BYTES);
+        assert_eq!(size(4, true, true), CALLS_BYTES);
+        assert_eq!(size(4, true, false), PATIENT * CALLS_BYTES);
+        assert_eq!(size(5, false, true), 2 * LEAN_BYTES);
+        assert_eq!(size(1_000, false, false), MOST_BYTES);
+        for processors in 1..300 {
+            let size = size_bytes(processors, processors % 2 == 0, processors % 3 == 0);
+            assert!(size.is_power_of_two() && u64::from(size) <= MOST_BYTES);
+            assert_eq!(1 << wake_shift(size), size / 4);
+        }
+    }
+}

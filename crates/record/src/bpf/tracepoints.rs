@@ -1,0 +1,80 @@
+//! Which tracepoints with types the running kernel has.
+//!
+//! The kernel names them in its own types (BTF), as `btf_trace_NAME`. libbpf reads these megabytes anyway when it loads the programs;
+//! to parse them once more for the names only would cost as much again, so only their strings are looked through.
+
+use std::collections::HashSet;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::FileExt;
+
+/// Where the kernel keeps its types.
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The header's length, and in it the places of the strings and of their length, counted from its end.
+const HEADER: usize = 24;
+const MAGIC: u16 = 0xeb9f;
+const PREFIX: &[u8] = b"btf_trace_";
+
+/// More than any kernel's strings take.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The names of all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracepoints(HashSet<Vec<u8>>);
+
+impl Tracepoints {
+    /// Those of the running kernel.
+    pub(crate) fn of_kernel() -> std::io::Result<Tracepoints> {
+        let file = std::fs::File::open(BTF)?;
+        let mut header = [0; HEADER];
+        file.read_exact_at(&mut header, 0)?;
+        let (at, length) = strings(&header).ok_or_else(|| Error::new(ErrorKind::InvalidData, "these are no types of a kernel"))?;
+        let mut text = vec![0; length];
+        file.read_exact_at(&mut text, at)?;
+        Ok(Tracepoints::named(&text))
+    }
+
+    fn named(strings: &[u8]) -> Tracepoints {
+        Tracepoints(strings.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(PREFIX)).map(<[u8]>::to_vec).collect())
+    }
+
+    /// Whether this one is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains(name.as_bytes())
+    }
+}
+
+/// Where the strings are, and how long.
+fn strings(header: &[u8; HEADER]) -> Option<(u64, usize)> {
+    let word = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+    if u16::from_ne_bytes([header[0], header[1]]) != MAGIC {
+        return None;
+    }
+    let length = usize::try_from(word(20)?).ok().filter(|length| *length <= MOST_BYTES)?;
+    Some((u64::from(word(4)?) + u64::from(word(16)?), length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracepoints_are_found_among_other_names() {
+        let found = Tracepoints::named(b"\0task_struct\0btf_trace_sched_switch\0__bpf_trace_sched_waking\0btf_trace_tcp_probe\0");
+        assert!(found.has("sched_switch") && found.has("tcp_probe"));
+        assert!(!found.has("sched_waking") && !found.has("task_struct") && !found.has(""));
+    }
+
+    #[test]
+    fn a_header_says_where_the_strings_are_and_anything_else_is_refused() {
+        let mut header = [0; HEADER];
+        header[..2].copy_from_slice(&MAGIC.to_ne_bytes());
+        for (at, value) in [(4, 24_u32), (16, 1_000), (20, 77)] {
+            header[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        assert_eq!(strings(&header), Some((1_024, 77)));
+        header[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(strings(&header), None, "bounded");
+        assert_eq!(strings(&[0; HEADER]), None);
+    }
+}

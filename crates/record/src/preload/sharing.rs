@@ -1,0 +1,116 @@
+//! Who has which side of pipes and of the machine's own sockets, by what the library's records name: a wait for one is ended by whoever has the other
+//! side, where that is one process only.
+
+use crate::proc::diagnostics::Diagnostics;
+use crate::proc::files::Opened;
+use std::collections::HashMap;
+use thalweg_trace::{ObjectId, TrackId};
+
+/// One that uses a side.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    pid: u32,
+    track: TrackId,
+    opened: Opened,
+    ended: bool,
+}
+
+/// What two sides share.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    inode: u64,
+    /// The other side's inode; a pipe's is the same.
+    other: u64,
+}
+
+/// Who has what.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    diagnostics: Option<Diagnostics>,
+    shared: HashMap<ObjectId, Shared>,
+    users: HashMap<u64, Vec<User>>,
+    pids: HashMap<TrackId, u32>,
+}
+
+impl Sharing {
+    /// A thread's process.
+    pub(crate) fn thread(&mut self, track: TrackId, pid: u32) {
+        self.pids.insert(track, pid);
+    }
+
+    /// This thread uses a pipe.
+    pub(crate) fn pipe(&mut self, track: TrackId, object: ObjectId, inode: u64, opened: Opened) {
+        self.shared.insert(object, Shared { inode, other: inode });
+        self.uses(track, inode, opened);
+    }
+
+    /// This thread uses a socket that may be connected to another of this machine.
+    pub(crate) fn socket(&mut self, track: TrackId, object: ObjectId, inode: u64) {
+        if self.diagnostics.is_none() {
+            self.diagnostics = Diagnostics::open().ok();
+        }
+        let peers = self.diagnostics.as_mut().and_then(|diagnostics| diagnostics.unix_peers().ok());
+        if let Some(other) = peers.and_then(|peers| peers.get(&inode).copied()) {
+            self.shared.insert(object, Shared { inode, other });
+        }
+        self.uses(track, inode, Opened::Both);
+    }
+
+    fn uses(&mut self, track: TrackId, inode: u64, opened: Opened) {
+        let Some(pid) = self.pids.get(&track).copied() else { return };
+        let users = self.users.entry(inode).or_default();
+        users.retain(|user| user.pid != pid || user.opened != opened);
+        users.push(User { pid, track, opened, ended: false });
+    }
+
+    /// A process has ended: what it still has, it has no longer.
+    pub(crate) fn ended(&mut self, pid: u32) {
+        self.users.values_mut().flatten().filter(|user| user.pid == pid).for_each(|user| user.ended = true);
+    }
+
+    /// The thread that has the other side of what `track` waits for, where only one process can be meant: one that is still there, or else
+    /// the only one that ever had it.
+    pub(crate) fn other_side(&self, object: ObjectId, track: TrackId) -> Option<TrackId> {
+        let shared = self.shared.get(&object)?;
+        let pid = *self.pids.get(&track)?;
+        let own = self.users.get(&shared.inode)?.iter().find(|user| user.pid == pid)?;
+        let is_pipe = shared.inode == shared.other;
+        let faces = |user: &&User| match (own.opened, user.opened) {
+            _ if !is_pipe => user.track != track,
+            (Opened::Read, Opened::Read) | (Opened::Write, Opened::Write) => false,
+            _ => user.pid != pid,
+        };
+        let users = self.users.get(&shared.other)?;
+        let only = |ended: bool| {
+            let mut candidates = users.iter().filter(faces).filter(|user| user.ended == ended);
+            (candidates.next().map(|user| user.track), candidates.next().is_none())
+        };
+        match (only(false), only(true)) {
+            ((Some(one), true), _) | ((None, _), (Some(one), true)) => Some(one),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipes_only_writer_is_the_other_side_of_its_reader() {
+        let track = |number| TrackId::new(number).expect("not zero");
+        let object = ObjectId::new(9).expect("not zero");
+        let mut sharing = Sharing::default();
+        (1..=4).for_each(|number| sharing.thread(track(number), number as u32));
+        sharing.pipe(track(1), object, 7, Opened::Read);
+        assert_eq!(sharing.other_side(object, track(1)), None);
+        sharing.pipe(track(2), object, 7, Opened::Write);
+        sharing.pipe(track(4), object, 7, Opened::Read);
+        assert_eq!(sharing.other_side(object, track(1)), Some(track(2)));
+        assert_eq!(sharing.other_side(object, track(2)), None, "one of two readers");
+        sharing.pipe(track(3), object, 7, Opened::Write);
+        assert_eq!(sharing.other_side(object, track(1)), None, "one of two writers");
+        sharing.ended(2);
+        assert_eq!(sharing.other_side(object, track(1)), Some(track(3)));
+    }
+}

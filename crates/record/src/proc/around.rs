@@ -1,0 +1,226 @@
+//! What threads are blocked in: their calls' descriptors, and what those lead to.
+
+use super::diagnostics::{Diagnostics, LISTEN, Socket};
+use super::files::{Objects, Target};
+use super::listeners::datagrams_to;
+use super::tasks::{Doing, TaskFiles};
+use super::waits::{self, Call, Ender, Reason};
+use super::{locks, memory};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use thalweg_trace::{ObjectKind, SpanKind, WakerContext};
+
+/// Descriptors of one call that are looked at.
+const MOST_WAITED_FOR: usize = 64;
+
+/// Flags of a futex operation that do not say which it is.
+const FUTEX_PRIVATE: u64 = 128;
+const FUTEX_COMMAND: u64 = !(128 | 256);
+
+/// Sockets, files, pipes: whatever is waited for.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub objects: Objects,
+    /// TCP's, by inode.
+    pub sockets: BTreeMap<u64, Socket>,
+    diagnostics: Option<Diagnostics>,
+    /// Unix sockets that are connected, by inode: the other side's.
+    unix: BTreeMap<u64, u64>,
+    /// Sockets for datagrams, by inode: whom they speak to.
+    datagrams: BTreeMap<u64, String>,
+    /// Inodes of sockets that are of no kind that is known here.
+    strange: BTreeSet<u64>,
+}
+
+impl Around {
+    /// Nothing looked at yet.
+    pub(super) fn new(objects: Objects) -> Around {
+        let diagnostics = Diagnostics::open().ok();
+        let (sockets, unix, datagrams, strange) = Default::default();
+        Around { objects, sockets, diagnostics, unix, datagrams, strange }
+    }
+
+    /// Asks the kernel for TCP's figures.
+    pub(super) fn look_at_connections(&mut self) {
+        let Some(Ok(sockets)) = self.diagnostics.as_mut().map(Diagnostics::sockets) else { return };
+        self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
+        self.sockets = sockets.into_iter().filter(|s| s.inode != 0 && s.state != LISTEN).map(|s| (s.inode, s)).collect();
+    }
+
+    /// The other side's inode of a unix socket, or of a TCP connection within the machine.
+    pub(super) fn other_side(&mut self, inode: u64) -> Option<u64> {
+        if let Some(socket) = self.sockets.get(&inode) {
+            let (local, peer) = (socket.local, socket.peer);
+            return self.sockets.values().find(|s| s.local == peer && s.peer == local && s.inode != inode).map(|s| s.inode);
+        }
+        if !self.unix.contains_key(&inode)
+            && !self.strange.contains(&inode)
+            && let Some(Ok(peers)) = self.diagnostics.as_mut().map(Diagnostics::unix_peers)
+        {
+            self.unix = peers;
+            if !self.unix.contains_key(&inode) {
+                self.strange.insert(inode);
+            }
+        }
+        self.unix.get(&inode).copied()
+    }
+
+    /// Whom a socket for datagrams speaks to, `ADDRESS:PORT`; `None`: it is no such socket.
+    fn datagrams_to(&mut self, pid: u32, inode: u64) -> Option<String> {
+        if let Some(known) = self.datagrams.get(&inode) {
+            return Some(known.clone());
+        }
+        let peer = datagrams_to(pid, inode)?.to_string();
+        self.datagrams.insert(inode, peer.clone());
+        Some(peer)
+    }
+
+    /// Forgets what was looked up: a number that is given again may be another socket's.
+    pub(super) fn forget_sockets(&mut self) {
+        self.unix.clear();
+        self.datagrams.clear();
+        self.strange.clear();
+    }
+
+    /// What descriptor `fd` of a process is.
+    pub(super) fn target(&mut self, pid: u32, fd: u32) -> Option<Target> {
+        match self.objects.target(pid, fd, &self.sockets)? {
+            Target::Socket(inode) if self.other_side(inode).is_none() => {
+                let Some(peer) = self.datagrams_to(pid, inode) else { return Some(Target::Socket(inode)) };
+                self.objects.other(ObjectKind::Socket, &format!("udp:{peer}")).map(Target::Datagrams)
+            }
+            target => Some(target),
+        }
+    }
+
+    /// What a thread is blocked in; `None` where it runs.
+    pub(super) fn reason(&mut self, pid: u32, files: &TaskFiles) -> Option<Reason> {
+        let doing = match files.doing() {
+            Some(Doing::Running) => return None,
+            other => other,
+        };
+        let state = files.state().map(|(state, _)| state)?;
+        match (doing, state) {
+            (_, 'R') => None,
+            (_, 'T' | 't') => Some(Reason { result: Some(-i64::from(libc::SIGSTOP)), ..Reason::of(SpanKind::WaitOther) }),
+            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(pid, number, &arguments)),
+            // Out of any call, and not to be interrupted: a fault on a page that has to be read.
+            (Some(Doing::Other), 'D') => match memory::mapped_file(pid, &mut self.objects) {
+                Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
+                None => Some(Reason::of(SpanKind::WaitOther)),
+            },
+            _ => Some(Reason::of(SpanKind::WaitOther)),
+        }
+    }
+
+    fn in_call(&mut self, pid: u32, number: i64, arguments: &[u64; 6]) -> Reason {
+        let call = waits::call(number);
+        let first = u32::try_from(arguments[0]).unwrap_or(u32::MAX);
+        match call {
+            Call::Futex => self.futex(pid, arguments),
+            Call::Child => self.child(number, arguments),
+            Call::FileLock => self.file_lock(pid, first),
+            Call::Ready => self.ready(pid, number, arguments),
+            Call::Plain(kind) => {
+                let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
+                Reason { context, ..Reason::of(kind) }
+            }
+            Call::Read | Call::Write | Call::On(_) => {
+                let target = self.target(pid, first);
+                self.on(call, target)
+            }
+        }
+    }
+
+    /// A call on one descriptor.
+    fn on(&mut self, call: Call, target: Option<Target>) -> Reason {
+        let writes = call == Call::Write;
+        let (object, ender) = match target {
+            Some(Target::File(object) | Target::Connection(object) | Target::Datagrams(object) | Target::Terminal(object)) => {
+                (Some(object), Ender::Unknown)
+            }
+            Some(Target::Pipe(inode)) => (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes }),
+            Some(Target::Socket(inode)) => {
+                let ender = self.other_side(inode).map_or(Ender::Unknown, Ender::Socket);
+                (self.objects.other(ObjectKind::Socket, &format!("unix:[{inode}]")), ender)
+            }
+            Some(Target::Other) => (self.objects.other(ObjectKind::Lock, "eventfd"), Ender::Sibling),
+            Some(Target::Timer | Target::Directory) | None => (None, Ender::Unknown),
+        };
+        let kind = waits::kind(call, target.as_ref());
+        let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
+        Reason { object, context, ender, ..Reason::of(kind) }
+    }
+
+    /// A futex that only threads of the process can know of is ended by one of them. A thread that is waited for as a whole has its
+    /// number in the futex until it ends; an owner that is known has its own.
+    fn futex(&mut self, pid: u32, arguments: &[u64; 6]) -> Reason {
+        const WAIT: u64 = 0;
+        const LOCK_PI: u64 = 6;
+        const WAIT_BITSET: u64 = 9;
+        let [address, operation, value, until, ..] = *arguments;
+        let waits = matches!(operation & FUTEX_COMMAND, WAIT | LOCK_PI | WAIT_BITSET);
+        let is_thread = |tid: u32| tid != 0 && fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false);
+        let ender = match u32::try_from(value).ok().filter(|tid| is_thread(*tid)) {
+            _ if !waits => Ender::Unknown,
+            Some(joined) if joined > 2 => Ender::Thread(joined),
+            _ => match memory::mutex_owner(pid, address).filter(|owner| is_thread(*owner)) {
+                Some(owner) => Ender::Holder(owner),
+                // With a time limit it may have ended by itself.
+                None if operation & FUTEX_PRIVATE != 0 && until == 0 => Ender::Sibling,
+                None => Ender::Unknown,
+            },
+        };
+        Reason { object: self.objects.other(ObjectKind::Lock, "futex"), ender, ..Reason::of(SpanKind::WaitLock) }
+    }
+
+    fn child(&mut self, number: i64, arguments: &[u64; 6]) -> Reason {
+        let one = match number {
+            libc::SYS_wait4 => i32::try_from(arguments[0] as i64).ok().filter(|pid| *pid > 0),
+            _ if arguments[0] == u64::from(libc::P_PID) => i32::try_from(arguments[1]).ok(),
+            _ => None,
+        };
+        let child = one.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        let name = if child == 0 { "any child".to_owned() } else { format!("child {child}") };
+        Reason { object: self.objects.other(ObjectKind::Process, &name), ender: Ender::Child(child), ..Reason::of(SpanKind::WaitLock) }
+    }
+
+    fn file_lock(&mut self, pid: u32, fd: u32) -> Reason {
+        let path = fs::read_link(format!("/proc/{pid}/fd/{fd}")).map(|path| path.display().to_string()).unwrap_or_default();
+        let object = self.objects.other(ObjectKind::Lock, &format!("flock {path}"));
+        let ender = locks::holder(pid, fd).map_or(Ender::Unknown, Ender::Process);
+        Reason { object, ender, ..Reason::of(SpanKind::WaitLock) }
+    }
+
+    /// Which of several descriptors are ready: it is told where only one of them can be meant.
+    fn ready(&mut self, pid: u32, number: i64, arguments: &[u64; 6]) -> Reason {
+        let Some(fds) = memory::waited_for(pid, number, arguments) else { return Reason::of(SpanKind::WaitNetwork) };
+        if fds.is_empty() {
+            return Reason { context: Some(WakerContext::Timer), ..Reason::of(SpanKind::WaitTimer) };
+        }
+        let targets: Vec<Target> = fds.into_iter().take(MOST_WAITED_FOR).filter_map(|fd| self.target(pid, fd)).collect();
+        let is_own = |target: &Target| matches!(target, Target::Other | Target::Timer);
+        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !is_own(target)).collect();
+        match foreign.as_slice() {
+            [target] => self.on(Call::Ready, Some(*target)),
+            [] if !targets.is_empty() => self.on(Call::Ready, Some(Target::Other)),
+            several => self.any_of(several),
+        }
+    }
+
+    /// Pipes and sockets of this machine, one of which is waited for; else nobody knows for what.
+    fn any_of(&mut self, targets: &[Target]) -> Reason {
+        let mut sides = [0; waits::MOST_SIDES];
+        if targets.len() > sides.len() {
+            return Reason::of(SpanKind::WaitNetwork);
+        }
+        for (side, target) in sides.iter_mut().zip(targets) {
+            *side = match target {
+                Target::Pipe(inode) => *inode,
+                Target::Socket(inode) => self.other_side(*inode).unwrap_or(0),
+                _ => return Reason::of(SpanKind::WaitNetwork),
+            };
+        }
+        Reason { ender: Ender::Any(sides), ..Reason::of(SpanKind::WaitLock) }
+    }
+}

@@ -1,0 +1,126 @@
+//! What calls point to in the memory of a process that may be looked at: the descriptors of a poll, the owner of a mutex.
+
+use super::files::{Objects, Opened};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use thalweg_trace::ObjectId;
+
+/// Most of what a poll is given.
+const MOST: usize = 1024;
+
+fn read<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+/// The thread that has the mutex at an address, as the C library notes it; whether that is one, the caller finds out.
+pub(super) fn mutex_owner(pid: u32, address: u64) -> Option<u32> {
+    let mutex: [u8; 12] = read(pid, address)?;
+    let word = |at: usize| u32::from_ne_bytes([mutex[at], mutex[at + 1], mutex[at + 2], mutex[at + 3]]);
+    // Locked, with somebody waiting.
+    (word(0) == 2).then(|| word(8)).filter(|owner| *owner != 0)
+}
+
+/// The descriptors that a poll, a select or an epoll set waits for; `None` where that may not be looked at.
+pub(super) fn waited_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<Vec<u32>> {
+    match number {
+        libc::SYS_ppoll => polled(pid, arguments),
+        libc::SYS_pselect6 => selected(pid, arguments),
+        libc::SYS_epoll_pwait => in_set(pid, arguments[0]),
+        other => old_waited_for(pid, other, arguments),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn old_waited_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<Vec<u32>> {
+    match number {
+        libc::SYS_poll => polled(pid, arguments),
+        libc::SYS_select => selected(pid, arguments),
+        libc::SYS_epoll_wait => in_set(pid, arguments[0]),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn old_waited_for(_pid: u32, _number: i64, _arguments: &[u64; 6]) -> Option<Vec<u32>> {
+    None
+}
+
+fn polled(pid: u32, arguments: &[u64; 6]) -> Option<Vec<u32>> {
+    let many = usize::try_from(arguments[1]).ok()?.min(MOST);
+    let mut bytes = vec![0; many * 8];
+    File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, arguments[0]).ok()?;
+    let fds = bytes.chunks_exact(8).map(|entry| i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]));
+    Some(fds.filter_map(|fd| u32::try_from(fd).ok()).collect())
+}
+
+fn selected(pid: u32, arguments: &[u64; 6]) -> Option<Vec<u32>> {
+    let many = u32::try_from(arguments[0]).ok()?.min(MOST as u32);
+    let mut fds = Vec::new();
+    for set in &arguments[1..3] {
+        if *set == 0 || many == 0 {
+            continue;
+        }
+        let bytes: [u8; MOST / 8] = {
+            let mut whole = [0; MOST / 8];
+            let length = many.div_ceil(64) as usize * 8;
+            File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut whole[..length], *set).ok()?;
+            whole
+        };
+        fds.extend((0..many).filter(|fd| bytes[*fd as usize / 8] & 1 << (fd % 8) != 0));
+    }
+    Some(fds)
+}
+
+/// The descriptors in an epoll set.
+fn in_set(pid: u32, set: u64) -> Option<Vec<u32>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{set}")).ok()?;
+    Some(text.lines().filter_map(|line| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok()).collect())
+}
+
+/// The file whose pages a process reads by touching them, where only one can be meant: mapped, no code, and a megabyte or more.
+pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
+    const LEAST_BYTES: u64 = 1 << 20;
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let mapped = |line: &str| -> Option<(String, u64, bool)> {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let runs = words.next()?.contains('x');
+        let path = words.nth(3)?;
+        let length = u64::from_str_radix(to, 16).ok()?.checked_sub(u64::from_str_radix(from, 16).ok()?)?;
+        path.starts_with('/').then(|| (path.to_owned(), length, runs))
+    };
+    let all: Vec<_> = text.lines().filter_map(mapped).collect();
+    let has_code = |path: &str| all.iter().any(|(other, _, runs)| *runs && other == path);
+    let mut paths: Vec<&String> = all.iter().filter(|(path, length, _)| *length >= LEAST_BYTES && !has_code(path)).map(|m| &m.0).collect();
+    paths.dedup();
+    match paths.as_slice() {
+        [path] => objects.file(path, None, Opened::Read),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptors_of_a_poll_are_read_from_its_memory() {
+        let fds = [(3_i32, 1_i16, 0_i16), (-1, 1, 0), (7, 4, 0)];
+        let bytes: Vec<u8> =
+            fds.iter().flat_map(|(fd, a, b)| [&fd.to_ne_bytes()[..], &a.to_ne_bytes()[..], &b.to_ne_bytes()[..]].concat()).collect();
+        let arguments = [bytes.as_ptr() as u64, 3, 0, 0, 0, 0];
+        assert_eq!(polled(std::process::id(), &arguments), Some(vec![3, 7]));
+        let mut set = [0_u8; 128];
+        set[1] = 0b101;
+        assert_eq!(selected(std::process::id(), &[20, set.as_ptr() as u64, 0, 0, 0, 0]), Some(vec![8, 10]));
+        assert_eq!(polled(std::process::id(), &[8, 1, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn only_a_locked_mutex_that_is_waited_for_has_an_owner() {
+        let owner = |lock: u32| mutex_owner(std::process::id(), std::ptr::from_ref(&[lock, 1, 4711_u32]) as u64);
+        assert_eq!((owner(2), owner(1)), (Some(4711), None));
+    }
+}

@@ -1,0 +1,114 @@
+//! Who ended a wait, as far as only one thread can have.
+//!
+//! A thread that ended a wait ran between the two looks within which it ended, or was gone at the second. So of those who could have
+//! ended it (the writers of the pipe, the other threads of the process, the child), the ones that did not run are none; where one
+//! thread is left, it is the one. Where several are, nobody is named.
+
+use super::waits::Ender;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use thalweg_trace::TrackId;
+
+/// What a process has of things that two share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Who started it.
+    pub parent: u32,
+    /// Pipes, by inode; whether it is the writing side.
+    pub pipes: BTreeSet<(u64, bool)>,
+    /// Sockets, by inode.
+    pub sockets: BTreeSet<u64>,
+}
+
+/// A thread that ran since the last look, or is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Acted {
+    pub pid: u32,
+    pub tid: u32,
+    pub track: TrackId,
+    pub gone: bool,
+    /// At the last look it waited for another thread of its process.
+    pub waited_for_sibling: bool,
+    pub ends: Rc<Ends>,
+}
+
+/// Who ended the wait of a thread of `pid`.
+pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Option<TrackId> {
+    let others = acted.iter().filter(|other| other.tid != tid);
+    match ender {
+        Ender::Unknown => None,
+        Ender::Thread(thread) => only(others.filter(|other| other.gone && other.tid == thread)),
+        // Of several that ended between two looks any is it, to within that time: the last one started is at the end of their pipe.
+        Ender::Child(0) => others.filter(|other| is_gone(other) && other.ends.parent == pid).max_by_key(|other| other.pid).map(|o| o.track),
+        Ender::Child(child) => only(others.filter(|other| is_gone(other) && other.pid == child)),
+        Ender::Holder(holder) => {
+            let siblings: Vec<&Acted> = others.filter(|other| other.pid == pid).collect();
+            let owner = siblings.iter().find(|other| other.tid == holder).map(|other| other.track);
+            owner.or_else(|| only(siblings.into_iter().filter(|other| !other.waited_for_sibling)))
+        }
+        Ender::Sibling => only(others.filter(|other| other.pid == pid && !other.waited_for_sibling)),
+        Ender::Pipe { inode, writes } => only(others.filter(|other| other.pid != pid && other.ends.pipes.contains(&(inode, !writes)))),
+        Ender::Socket(inode) => only(others.filter(|other| other.pid != pid && other.ends.sockets.contains(&inode))),
+        Ender::Any(sides) => only(others.filter(|other| {
+            let has = |side: &u64| other.ends.pipes.contains(&(*side, true)) || other.ends.sockets.contains(side);
+            other.pid != pid && sides.iter().any(has)
+        })),
+        Ender::Process(holder) => only(others.filter(|other| other.pid == holder)),
+    }
+}
+
+/// A process that has ended: its main thread is there to the last.
+fn is_gone(thread: &Acted) -> bool {
+    thread.gone && thread.tid == thread.pid
+}
+
+fn only<'a>(mut candidates: impl Iterator<Item = &'a Acted>) -> Option<TrackId> {
+    let first = candidates.next()?.track;
+    candidates.all(|other| other.track == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track(number: u32) -> TrackId {
+        TrackId::new(u64::from(number)).expect("not zero")
+    }
+
+    fn acted(pid: u32, tid: u32, ends: &Ends) -> Acted {
+        Acted { pid, tid, track: track(tid), gone: false, waited_for_sibling: false, ends: Rc::new(ends.clone()) }
+    }
+
+    #[test]
+    fn the_only_writer_that_ran_ended_a_read_of_a_pipe() {
+        let reads = Ends { pipes: BTreeSet::from([(7, false)]), ..Ends::default() };
+        let writes = Ends { pipes: BTreeSet::from([(7, true)]), ..Ends::default() };
+        let read = Ender::Pipe { inode: 7, writes: false };
+        let threads = [acted(1, 1, &reads), acted(2, 2, &writes), acted(3, 3, &reads)];
+        assert_eq!(ended_by(read, 1, 1, &threads), Some(track(2)));
+        let two = [&threads[..], &[acted(4, 4, &writes)]].concat();
+        assert_eq!(ended_by(read, 1, 1, &two), None, "one of two writers, nobody knows which");
+        assert_eq!(ended_by(read, 1, 1, &threads[..1]), None);
+    }
+
+    #[test]
+    fn a_child_ends_a_wait_by_its_end_only() {
+        let child = Ends { parent: 1, ..Ends::default() };
+        let mut threads = [acted(2, 2, &child)];
+        assert_eq!(ended_by(Ender::Child(0), 1, 1, &threads), None);
+        threads[0].gone = true;
+        assert_eq!(ended_by(Ender::Child(0), 1, 1, &threads), Some(track(2)));
+        assert_eq!(ended_by(Ender::Child(3), 1, 1, &threads), None);
+        assert_eq!(ended_by(Ender::Child(0), 9, 9, &threads), None, "somebody else's child");
+    }
+
+    #[test]
+    fn of_the_threads_of_a_process_those_that_waited_themselves_ended_nothing() {
+        let none = Ends::default();
+        let mut threads = [acted(1, 2, &none), acted(1, 3, &none), acted(5, 5, &none)];
+        assert_eq!(ended_by(Ender::Sibling, 1, 1, &threads), None);
+        threads[1].waited_for_sibling = true;
+        assert_eq!(ended_by(Ender::Sibling, 1, 1, &threads), Some(track(2)));
+        assert_eq!(ended_by(Ender::Holder(3), 1, 1, &threads), Some(track(3)), "the owner, whatever it waited for");
+    }
+}
