@@ -20,6 +20,7 @@ enum record_kind {
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
 	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
 	RECORD_PEER = 13,	/* to whom a socket without connections sends */
+	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -227,6 +228,13 @@ struct record_file {
 	__u32 access;
 	__u32 used;	/* bytes of `path` in use */
 	char path[PATH_BYTES + 256];
+};
+
+#define SITE_FUNCTIONS 12
+
+struct record_site {
+	struct head head;
+	__u64 function[SITE_FUNCTIONS];	/* addresses, innermost first */
 };
 
 struct record_peer {

@@ -245,6 +245,47 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
 }
 
+/* A sleep must be so long for its place to be worth looking up. */
+#define SITE_NS 1000000
+
+/* Where a thread sleeps that is about to be woken, if what it waits for cannot be told from its call. */
+static __noinline int tell_site(struct task_struct *woken, struct thread *thread, __u64 now)
+{
+	struct record_site record = {};
+	if (!woken || !thread || !thread->off.out_ns || now - thread->off.out_ns < SITE_NS || woken->flags & PF_KTHREAD)
+		return 0;
+	int call = thread->off.call;
+	__u32 known = call >= 0 && call < 512 ? settings.call_flags[call & 511] : 0;
+	if (woken->__state & TASK_UNINTERRUPTIBLE ? woken->__state & TASK_NOLOAD : known)
+		return 0;
+	if (bpf_get_task_stack(woken, record.function, sizeof(record.function), 0) < 8)
+		return 0;
+	record.head.kind = RECORD_SITE;
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+struct question {
+	__u64 address;
+	char name[64];
+};
+
+static const char address_format[] SEC(".rodata.format") = "%ps";
+
+/* The reader asks for the name of a function. */
+SEC("syscall")
+int name_of(struct question *question)
+{
+	char name[64] = {};
+	__u64 address = question->address;
+	bpf_snprintf(name, sizeof(name), address_format, &address, sizeof(address));
+	for (int i = 0; i < 64; i++)
+		question->name[i] = name[i];
+	return 0;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
@@ -291,6 +332,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		if (ender)
 			waker = ender->serial;
 	}
+	tell_site(woken, thread, now);
 	if (device) {
 		__u32 one = 1;
 		if (!bpf_map_lookup_elem(&devices, &device))

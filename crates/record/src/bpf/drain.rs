@@ -7,6 +7,7 @@ use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
 use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
+use super::symbols::Symbols;
 use super::system::{Facts, System};
 use super::tracepoints::Tracepoints;
 use super::translate::{Calls, Class, Translator, now_ns};
@@ -159,6 +160,7 @@ impl Work {
         let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
+        system.symbols = Symbols::of(&programs);
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
         translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;

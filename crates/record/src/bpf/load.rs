@@ -181,6 +181,11 @@ impl Programs {
         }
     }
 
+    /// A program by its name, to be run by the reader.
+    pub(crate) fn program(&self, name: &str) -> Option<OwnedFd> {
+        self.object.progs_mut().find(|p| p.name() == OsStr::new(name))?.as_fd().try_clone_to_owned().ok()
+    }
+
     /// Runs one of the walks over all threads: `seed` or `sweep`.
     pub(crate) fn walk(&self, name: &str) -> Result<(), RecordError> {
         let program = self

@@ -27,6 +27,9 @@ macro_rules! plain {
 /// Implemented only for `repr(C)` structures of integers.
 pub(crate) unsafe trait Plain: Copy {}
 
+/// Functions of a place in the kernel.
+pub(crate) const SITE_FUNCTIONS: usize = 12;
+
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
     /// What a descriptor stands for.
@@ -61,6 +64,7 @@ plain! {
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Site { head: Head, function: [u64; SITE_FUNCTIONS] }
     Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
@@ -174,6 +178,7 @@ pub(crate) enum Record<'a> {
     File(FileHead, &'a [u8]),
     Call(Call),
     Peer(Peer),
+    Site(Site),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -203,6 +208,7 @@ impl Record<'_> {
             11 => Record::Call(read(bytes)?),
             12 => Record::Wire(read(bytes)?),
             13 => Record::Peer(read(bytes)?),
+            14 => Record::Site(read(bytes)?),
             _ => return None,
         })
     }
@@ -245,6 +251,7 @@ mod tests {
             ("record_exit", size_of::<Exit>()),
             ("record_call", size_of::<Call>()),
             ("record_peer", size_of::<Peer>()),
+            ("record_site", size_of::<Site>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),
@@ -274,6 +281,7 @@ mod tests {
         };
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
+            Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),
             None => 1,
         };

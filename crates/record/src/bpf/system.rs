@@ -1,6 +1,7 @@
 //! What only the running system can say: names of devices and file systems, and which ports are listened on. The translator asks
 //! through [`Facts`], so that it can be tested without a system.
 
+use super::symbols::Symbols;
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
 use crate::proc::mountinfo::{self, Mount};
@@ -33,6 +34,8 @@ pub(crate) trait Facts {
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
     /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
+    /// The name of the kernel's function at this address; empty: not known.
+    fn function(&mut self, address: u64) -> &str;
     /// The control group whose quota stops this process.
     fn quota_group(&mut self, pid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
@@ -48,6 +51,8 @@ pub(crate) struct System {
     namespaces: HashMap<u32, u32>,
     listening: HashMap<u32, HashSet<u16>>,
     quota_groups: HashMap<u32, Option<String>>,
+    /// Names of the kernel's functions.
+    pub symbols: Symbols,
 }
 
 fn major_minor(number: u32) -> (u32, u32) {
@@ -117,6 +122,10 @@ impl Facts for System {
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
         let namespaces: Vec<u32> = self.namespaces.keys().copied().collect();
         namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
+    }
+
+    fn function(&mut self, address: u64) -> &str {
+        self.symbols.name(address)
     }
 
     fn quota_group(&mut self, pid: u32) -> Option<String> {

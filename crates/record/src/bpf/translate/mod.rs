@@ -9,6 +9,7 @@ mod devices;
 mod files;
 mod output;
 mod samples;
+mod sites;
 mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub(crate) use output::now_ns;
 use output::{NewSpan, Output};
 pub(crate) use samples::Class;
 use samples::{Piece, Prices, Work, place};
+use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
 use thalweg_trace::{HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext};
@@ -151,6 +153,7 @@ impl Translator {
             Some(Record::File(file, parts)) => self.files.path(&file, parts, facts, &mut self.output),
             Some(Record::Call(call)) => self.call(&call, facts),
             Some(Record::Peer(peer)) => self.things.sends_to(&peer),
+            Some(Record::Site(site)) => self.site(&site, facts),
         }
     }
 
@@ -306,7 +309,10 @@ impl Translator {
         let woken_ns = if off.wake_ns == 0 { in_ns } else { off.wake_ns.clamp(out_ns, in_ns) };
         let queued_ns = in_ns - woken_ns;
         let until_ns = if queued_ns >= RUNQUEUE_NS { woken_ns } else { in_ns };
-        let (kind, on) = classify(off, &self.calls);
+        let site = self.threads.get(serial, &mut self.output).site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
+        let by_user = off.context == raw::CONTEXT_TASK && off.wake_device == 0 && self.threads.is_of_user(off.waker);
+        let site = site.map(|(_, site)| site).filter(|site| *site != Site::Untold || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
+        let (kind, on) = sites::corrected(classify(off, &self.calls), site);
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(if queued_ns >= RUNQUEUE_NS { 0 } else { queued_ns });
@@ -338,6 +344,13 @@ impl Translator {
         if let Some(call) = self.threads.get(serial, &mut self.output).call.take() {
             self.output.span_with(call.span, NewSpan::new(track, call.kind, call.waited_from_ns, end_ns));
         }
+    }
+
+    /// Where in the kernel a thread slept when it was woken.
+    fn site(&mut self, site: &raw::Site, facts: &mut dyn Facts) {
+        let names: Vec<String> = site.function.iter().take_while(|a| **a != 0).map(|a| facts.function(*a).to_owned()).collect();
+        let place = sites::of_functions(names.iter().map(String::as_str));
+        self.threads.get(site.head.thread, &mut self.output).site = Some((site.head.at_ns, place));
     }
 
     /// The control group whose quota stopped a thread.
