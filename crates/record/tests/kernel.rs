@@ -448,7 +448,7 @@ def to_and_fro(times):
 fn many_times_what_the_ring_holds_goes_through_it_without_loss() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
-    let program = format!("import os, sys{TO_AND_FRO}\nto_and_fro(50000)");
+    let program = format!("import os, sys{TO_AND_FRO}\nto_and_fro(100000)");
     let recording = python(directory.path(), &[], &program, &[]);
     let waits = of_role(&recording, Role::Client).iter().filter(|span| is_wait(span)).count();
     assert!(waits > 60_000, "{waits}");
