@@ -312,7 +312,7 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
  * tells that most have none. */
 static __always_inline struct connection *note_handled(struct sock *sk)
 {
-	struct connection *connection = connection_of(sk);
+	struct connection *connection = connection_of_any(sk);
 	struct processor *processor = this_processor();
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 	if (processor) {

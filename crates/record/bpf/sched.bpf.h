@@ -29,21 +29,27 @@ static __noinline int describe_polled(struct task_struct *task, struct thread *t
 }
 
 /* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told. */
-static __noinline int describe_other_end(struct task_struct *task, struct thread *thread, struct record_off *off)
+int look_at_other_end(__u64 file_address, __u32 mode, __u32 device, __u32 depth)
 {
-	if (!task || !thread || !off || !off->file[0].mode)
-		return 0;
-	__u32 kind = off->file[0].mode & S_IFMT;
-	struct file *file = file_of(task, (__u32)off->file[0].fd);
-	if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
-		want(file, thread->depth, 0);
+	struct file *file = (struct file *)file_address;
+	__u32 kind = mode & S_IFMT;
+	if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (device & 0xff) == AF_UNIX)))
+		want(file, depth, 0);
 	if (kind == 0 && file) {
 		char name[8] = {};
 		bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
 		if (name[1] == 'e' && name[2] == 'v' && name[3] == 'e' && name[4] == 'n' && name[5] == 't' && name[6] == 'f')
-			off->file[0].access |= ACCESS_EVENTFD;
+			return ACCESS_EVENTFD;
 	}
 	return 0;
+}
+
+static __always_inline void describe_other_end(struct task_struct *task, struct thread *thread, struct record_off *off)
+{
+	if (!off->file[0].mode)
+		return;
+	struct file *file = file_of(task, (__u32)off->file[0].fd);
+	off->file[0].access |= look_at_other_end((__u64)file, off->file[0].mode, off->file[0].device, thread->depth);
 }
 
 /* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
@@ -155,8 +161,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (!processor || control.stopped)
 		return 0;
 	if (before->pid)
-		left = thread_of(before);
-	struct thread *entered = thread_of(after);
+		left = thread_of_anybody(before);
+	struct thread *entered = thread_of_anybody(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -290,12 +296,12 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(woken);
+	struct thread *thread = thread_of_anybody(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
-		if (!processor->softirq && !thread_of(task))
+		if (!processor->softirq && !thread_of_anybody(task))
 			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))
