@@ -7,4 +7,5 @@ mod copies;
 mod hard;
 mod methods;
 mod mounted;
+mod on_wire;
 mod rpcstat;
