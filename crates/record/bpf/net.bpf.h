@@ -409,7 +409,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	/* One whose first segment was lost has not been told of. */
 	tell_connection(sk, connection->cookie, now);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
-		tell_mark(connection, TCP_MARK_SYN, 0, now);
+		tell_mark(connection, TCP_MARK_SYN, connection->drained_ns ? (now - connection->drained_ns) / 1000 : 0, now);
 		return 0;
 	}
 	if (!tcp->snd_wnd) {
@@ -443,6 +443,8 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 	follow_state(sk, before, after);
 	if (before == TCP_ESTABLISHED)
 		tell_rest(sk);
-	note_handled(sk);
+	struct connection *connection = note_handled(sk);
+	if (connection && after == TCP_SYN_SENT)
+		connection->drained_ns = bpf_ktime_get_ns();
 	return 0;
 }
