@@ -220,6 +220,17 @@ static __always_inline __u64 sent_position(struct tcp_sock *tcp)
 	return bytes + (__u32)(LOOK(tcp->write_seq) - acknowledged);
 }
 
+/* Bytes that go through calls which the I/O accounting counts will be counted there too. */
+static __always_inline void note_accounted(struct task_struct *task, struct thread *thread, int bytes, __u32 direction)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 flags = settings.call_flags[CALL_NUMBER(regs) & 511];
+	if (flags & (direction ? CALL_READS : CALL_WRITES)) {
+		thread->net_bytes[!direction] += bytes;
+		thread->net_calls[!direction] += 1;
+	}
+}
+
 static __always_inline int note_net(struct sock *sk, int result, __u32 direction)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -257,15 +268,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	} else {
 		end = sent_position(tcp);
 	}
-	if (result > 0 && !(task->flags & PF_KTHREAD)) {
-		/* Through calls that the accounting counts, these bytes will be counted there too. */
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		__u32 flags = settings.call_flags[CALL_NUMBER(regs) & 511];
-		if (flags & (direction ? CALL_READS : CALL_WRITES)) {
-			thread->net_bytes[!direction] += result;
-			thread->net_calls[!direction] += 1;
-		}
-	}
+	if (result > 0 && !(task->flags & PF_KTHREAD))
+		note_accounted(task, thread, result, direction);
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;
 	/* The end of a stream is counted as a byte too, and taken together with the last bytes. */

@@ -221,12 +221,13 @@ impl Sampler {
 
     fn work(&mut self, stop: &Stop, pause: Duration) -> Finished {
         self.recorder_track();
-        let mut next = pause;
+        let (mut next, mut cost) = (pause, Duration::ZERO);
         loop {
             let asked = stop.wait(next);
             let before = thread_cpu();
             self.look(asked);
-            let cost = thread_cpu().saturating_sub(before);
+            // A look that finds much new is rare: it stretches several pauses a little, and none so much that a wait is missed.
+            cost = (cost * 7 + thread_cpu().saturating_sub(before)) / 8;
             let least = if self.watched.is_empty() { SLOW_PART / 2 } else { pause };
             next = least.max(cost * COST_PART).min(LONGEST_PAUSE);
             if asked {
@@ -422,8 +423,8 @@ impl Sampler {
     fn thread_gone(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(mut thread) = watch.threads.remove(&tid) else { return };
         if let Some((reason, since)) = thread.open.take() {
-            let at = thread.window.from.at;
-            self.wait_ended(pid, tid, thread.track, (reason, since, at));
+            // It was last seen in this wait; nobody saw it run.
+            self.wait_ended(pid, tid, thread.track, (reason, since, Time::now()));
         }
         let waited_for_sibling = thread.waits_for_sibling();
         let ends = Rc::clone(&watch.ends);
