@@ -74,9 +74,6 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	read_totals(&off->io, task, thread);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		off->flags |= OFF_IOWAIT;
-	struct task_struct___quota *stopped = (void *)task;
-	if (state == 0 && bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
-		off->flags |= OFF_QUOTA;
 	if (task->flags & PF_KTHREAD)
 		off->flags |= OFF_KERNEL_THREAD;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
@@ -88,8 +85,12 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	off->call = call;
 	off->argument = CALL_ARGUMENT0(regs);
 	thread->call_blocked = 1;
-	if (state == 0)
+	if (state == 0) {
+		struct task_struct___quota *stopped = (void *)task;
+		if (bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+			off->flags |= OFF_QUOTA;
 		return;
+	}
 	if (call >= 0 && call < 512) {
 		__u32 flags = settings.call_flags[call & 511];
 		__u64 first = off->argument;

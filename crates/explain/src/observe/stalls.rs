@@ -132,7 +132,11 @@ mod tests {
 
     #[test]
     fn a_request_that_a_full_listener_dropped_was_not_lost() {
-        let all = stalls(&[(MarkKind::TcpSynRetransmit, 100, 0, 3), (MarkKind::TcpSynRetransmit, 100, 0, 4), (MarkKind::TcpAcceptQueue, 110, 1, 3)]);
+        let all = stalls(&[
+            (MarkKind::TcpSynRetransmit, 100, 0, 3),
+            (MarkKind::TcpSynRetransmit, 100, 0, 4),
+            (MarkKind::TcpAcceptQueue, 110, 1, 3),
+        ]);
         let found = all.within([(0, 200)].into_iter());
         assert_eq!((found[&Stall::LostRequest].0, found[&Stall::AcceptQueue].0), (1, 2));
     }
