@@ -195,8 +195,9 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 }
 
 /* Who is at the other end of this pipe or unix socket is to be found. */
-static __noinline int want(struct file *file, __u32 depth, __u32 output)
+__noinline int want(__u64 address, __u32 depth, __u32 output)
 {
+	struct file *file = (struct file *)address;
 	if (!file)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);

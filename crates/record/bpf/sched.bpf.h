@@ -16,40 +16,33 @@ static __always_inline void tell_exit(struct task_struct *task, struct thread *t
 	tell(&record.head, sizeof(record));
 }
 
-/* What a thread that polls waits for, where it is one descriptor: the number stands in its memory. */
-static __noinline int describe_polled(struct task_struct *task, struct thread *thread, struct record_off *off, __u64 now)
+/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
+__noinline __u32 polled(__u64 descriptors)
 {
-	__s32 fd = -1;
-	if (!task || !thread || !off || task != bpf_get_current_task_btf())
-		return 0;
-	if (bpf_probe_read_user(&fd, sizeof(fd), (void *)off->argument) || fd < 0)
-		return 0;
-	describe_call(task, thread, CALL_FD0, fd, 0, 0, off->file, now);
-	return 0;
+	__u32 descriptor = ~0u;
+	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)descriptors))
+		return ~0u;
+	return descriptor;
 }
 
-/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told. */
-int look_at_other_end(__u64 file_address, __u32 mode, __u32 device, __u32 depth)
+/* "[eventf" as a number, in the order of the processors that are known. */
+#define EVENTFD_NAME 0x0066746e6576655bull
+
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told.
+ * Verified once, not for each state of a caller: hence the plain numbers. */
+__noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 {
-	struct file *file = (struct file *)file_address;
+	struct file *file = (struct file *)address;
 	__u32 kind = mode & S_IFMT;
-	if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (device & 0xff) == AF_UNIX)))
-		want(file, depth, 0);
-	if (kind == 0 && file) {
-		char name[8] = {};
-		bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
-		if (name[1] == 'e' && name[2] == 'v' && name[3] == 'e' && name[4] == 'n' && name[5] == 't' && name[6] == 'f')
-			return ACCESS_EVENTFD;
-	}
-	return 0;
-}
-
-static __always_inline void describe_other_end(struct task_struct *task, struct thread *thread, struct record_off *off)
-{
-	if (!off->file[0].mode)
-		return;
-	struct file *file = file_of(task, (__u32)off->file[0].fd);
-	off->file[0].access |= look_at_other_end((__u64)file, off->file[0].mode, off->file[0].device, thread->depth);
+	if (!file)
+		return 0;
+	if (settings.follow && (kind == S_IFIFO || kind == S_IFSOCK))
+		want(address, depth, 0);
+	if (kind)
+		return 0;
+	__u64 name = 0;
+	bpf_probe_read_kernel_str(&name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
 }
 
 /* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
@@ -64,11 +57,6 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	if (state & TASK_DEAD) {
 		tell_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
-		if (thread->depth && task->pid == task->tgid) {
-			/* Its number may be another's soon. */
-			__u32 pid = number_here(task, 1, task->tgid);
-			bpf_map_delete_elem(&seeds, &pid);
-		}
 		return;
 	}
 	tell_net_runs(thread);
@@ -86,9 +74,6 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	read_totals(&off->io, task, thread);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		off->flags |= OFF_IOWAIT;
-	struct task_struct___quota *stopped = (void *)task;
-	if (state == 0 && bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
-		off->flags |= OFF_QUOTA;
 	if (task->flags & PF_KTHREAD)
 		off->flags |= OFF_KERNEL_THREAD;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
@@ -100,16 +85,24 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	off->call = call;
 	off->argument = CALL_ARGUMENT0(regs);
 	thread->call_blocked = 1;
-	if (state == 0)
+	if (state == 0) {
+		struct task_struct___quota *stopped = (void *)task;
+		if (bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+			off->flags |= OFF_QUOTA;
 		return;
+	}
 	if (call >= 0 && call < 512) {
 		__u32 flags = settings.call_flags[call & 511];
-		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
+		__u64 first = off->argument;
+		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1 && task == bpf_get_current_task_btf()) {
+			first = polled(first);
+			flags |= CALL_FD0;
+		}
+		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
-		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1)
-			describe_polled(task, thread, off, now);
-		describe_other_end(task, thread, off);
+		if (off->file[0].mode)
+			off->file[0].access |= other_end((__u64)file_of(task, (__u32)off->file[0].fd), off->file[0].mode, thread->depth);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -404,8 +397,14 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
-	if (is_recorded(thread) && thread)
-		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	if (!is_recorded(thread) || !thread)
+		return 0;
+	tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	if (thread->depth && task->pid == task->tgid) {
+		/* Its number may be another's soon. */
+		__u32 pid = number_here(task, 1, task->tgid);
+		bpf_map_delete_elem(&seeds, &pid);
+	}
 	return 0;
 }
 
@@ -538,7 +537,7 @@ int inherited(struct bpf_iter__task_file *ctx)
 	/* A socket can be both: what stands where output does is output. */
 	__u32 fd = ctx->fd;
 	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
-	want(file, 0, output);
+	want((__u64)file_of(task, fd), 0, output);
 	return 0;
 }
 
