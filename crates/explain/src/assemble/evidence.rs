@@ -142,7 +142,8 @@ fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Optio
 /// Which calls on names and attributes it was in, as samples of the running threads say.
 fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
-    let names = calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
+    let names =
+        calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
     let names: Vec<String> = names.collect();
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }

@@ -1,8 +1,8 @@
 //! From what was gathered and charged to the document.
 
+mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
-mod carried;
 mod evidence;
 pub(crate) mod notes;
 pub(crate) mod parts;
@@ -13,11 +13,11 @@ pub(crate) mod verdict;
 use crate::cause::Cause;
 use crate::document::*;
 use crate::observe::channels::{Gathered, Idle, period_of};
-use carried::Carried;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::{BUSY_BINS, Way};
 use crate::observe::quantile::of_sorted;
 use crate::walk::ledger::{Entry, Place, Run};
+use carried::Carried;
 pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};

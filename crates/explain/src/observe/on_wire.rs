@@ -17,6 +17,9 @@ use thalweg_trace::{CounterName, CounterOf, Source};
 /// An interval is pause and burst, not one slow burst, from so many times the usual pace on.
 const SLOWER: f64 = 1.5;
 
+/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst.
+pub(crate) const GRAIN_NS: i64 = 100_000;
+
 /// Bytes that crossed the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crossing {
@@ -98,13 +101,14 @@ impl OnWire {
     }
 }
 
-/// Several directions as one channel: busy while any of them is.
+/// Several directions as one channel: busy while any of them is. Nothing on the wire for the grain or longer is a gap: a pause between two
+/// sends does not show there, while the socket has bytes left.
 pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
     let mut all: Vec<Crossing> = flows.iter().flat_map(|f| f.crossings.iter().copied()).collect();
     all.sort_unstable_by_key(|c| std::cmp::Reverse((c.end, c.start)));
     let mut gatherer = Gatherer::default();
     all.iter().for_each(|c| gatherer.add(c.start, c.end, c.bytes));
-    gatherer.finish()
+    gatherer.finish_with(GRAIN_NS as u64)
 }
 
 /// When nothing was under way, half the way behind the sender.
@@ -166,7 +170,13 @@ fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
     paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = paces.iter().map(|p| p.1).sum::<u64>().div_ceil(2);
     let mut so_far = 0;
-    paces.iter().find(|p| { so_far += p.1; so_far >= half }).map(|p| p.0)
+    paces
+        .iter()
+        .find(|p| {
+            so_far += p.1;
+            so_far >= half
+        })
+        .map(|p| p.0)
 }
 
 #[cfg(test)]
@@ -178,7 +188,8 @@ mod tests {
     #[test]
     fn a_pause_told_at_both_ends_is_no_part_of_a_burst() {
         // Two bursts of 3 ms at 1 MB/ms, 10 ms apart: points each millisecond, and at both ends.
-        let points: Vec<(i64, i64)> = [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
+        let points: Vec<(i64, i64)> =
+            [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
         let found = crossings(&points, &[]);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].end, found[1].start, found[1].bytes), (3 * MS, 13 * MS, 3_000_000));

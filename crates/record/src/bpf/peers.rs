@@ -41,9 +41,8 @@ impl Peers {
             if self.known.contains_key(&process.pid) {
                 continue;
             }
-            let serves = process.role == raw::ROLE_SERVER
-                || self.known.get(&process.parent) == Some(&raw::ROLE_SERVER)
-                || serves(process.pid);
+            let serves =
+                process.role == raw::ROLE_SERVER || self.known.get(&process.parent) == Some(&raw::ROLE_SERVER) || serves(process.pid);
             let role = if serves { raw::ROLE_SERVER } else { process.role };
             self.known.insert(process.pid, role);
             programs.watch(process.pid, role | process.depth << 8)?;
@@ -92,7 +91,8 @@ fn serves(pid: u32) -> bool {
         return false;
     }
     let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    listening(pid).iter().any(|listener| sockets.contains(&listener.inode)) || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+    listening(pid).iter().any(|listener| sockets.contains(&listener.inode))
+        || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
 }
 
 /// The inode of a line of /proc/net/unix whose socket listens.

@@ -1,7 +1,7 @@
 //! The library's records as rows of the trace.
 
-use super::sharing::Sharing;
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
+use super::sharing::Sharing;
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
 use thalweg_trace::WakerContext;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{
+    Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind,
+};
 
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;

@@ -139,9 +139,7 @@ impl Around {
             Some(Target::File(object) | Target::Connection(object) | Target::Datagrams(object) | Target::Terminal(object)) => {
                 (Some(object), Ender::Unknown)
             }
-            Some(Target::Pipe(inode)) => {
-                (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes })
-            }
+            Some(Target::Pipe(inode)) => (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes }),
             Some(Target::Socket(inode)) => {
                 let ender = self.other_side(inode).map_or(Ender::Unknown, Ender::Socket);
                 (self.objects.other(ObjectKind::Socket, &format!("unix:[{inode}]")), ender)

@@ -117,7 +117,15 @@ impl Objects {
     /// None yet.
     pub(crate) fn new(mode: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
-        Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), others: HashMap::new(), listening }
+        Objects {
+            mode,
+            host,
+            mounts: Mounts::read(),
+            files: HashMap::new(),
+            connections: HashMap::new(),
+            others: HashMap::new(),
+            listening,
+        }
     }
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways.

@@ -155,7 +155,8 @@ pub(super) fn tell_connection(
     let ways = [(SpanKind::NetSend, since, before.written, current.written), (SpanKind::NetReceive, now, before.read, current.read)];
     for (kind, at, from, to) in ways {
         if let Some(span) = SpanId::new(mode.fresh()).filter(|_| to > from) {
-            let part = Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, at, 0) };
+            let part =
+                Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, at, 0) };
             out.push(Event::Span(Span { cpu_ns: Some(0), ..part }));
         }
     }

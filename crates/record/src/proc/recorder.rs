@@ -357,7 +357,8 @@ impl Sampler {
                 self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
             };
             if !found.is_empty() {
-                let role = if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
+                let role =
+                    if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
                 self.consider_other(pid, role);
             }
         }
@@ -409,9 +410,12 @@ impl Sampler {
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
         let Some(main) = main else { return self.close(pid, watch) };
         // Whoever ran moved it; of several nobody knows which.
-        let mover = self.acted.iter().filter(|acted| acted.pid == pid).map(|acted| acted.track).reduce(|one, other| {
-            if one == other { one } else { main }
-        });
+        let mover = self
+            .acted
+            .iter()
+            .filter(|acted| acted.pid == pid)
+            .map(|acted| acted.track)
+            .reduce(|one, other| if one == other { one } else { main });
         let track = mover.unwrap_or(main);
         watch.files.tell(&self.mode, track, now, &mut self.batch);
         self.connections_moved(&watch, track, now);

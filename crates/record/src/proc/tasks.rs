@@ -74,7 +74,12 @@ impl TaskFiles {
     /// Opens them; `None` where the thread is gone.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
-        Some(TaskFiles { schedstat: open("schedstat").ok()?, stat: open("stat").ok()?, status: open("status").ok()?, syscall: open("syscall").ok() })
+        Some(TaskFiles {
+            schedstat: open("schedstat").ok()?,
+            stat: open("stat").ok()?,
+            status: open("status").ok()?,
+            syscall: open("syscall").ok(),
+        })
     }
 
     /// Its times; `None` where the thread is gone.
