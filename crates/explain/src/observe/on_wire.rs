@@ -2,7 +2,7 @@
 //!
 //! A count of bytes that a program handed over says nothing of the wire: a socket takes megabytes at the speed of memory, and the
 //! link drains them later. TCP's counters are points of a curve, so many bytes by that instant, and between two points bytes came
-//! as fast as the connection carries them, at the end of the interval. What is left over nothing crossed the wire. How fast that is
+//! as fast as the connection carries them, at the end of the interval. In what is left over nothing crossed the wire. How fast that is
 //! follows from the points themselves: the time that a byte took in the interval of the median byte. Where the sender says that
 //! nothing was under way until an instant, that is a pause whatever the pace.
 
@@ -145,19 +145,23 @@ fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
     let intervals: Vec<(i64, i64, u64)> = grown.iter().map(begun).collect();
     let pace = ns_per_byte(&intervals);
     let mut crossings: Vec<Crossing> = Vec::with_capacity(intervals.len());
-    for (from, to, bytes) in intervals {
+    let mut next = i64::MAX;
+    for &(from, to, bytes) in intervals.iter().rev() {
         let usual = pace.map_or(0, |ns| (ns * bytes as f64) as i64);
-        let slow = (to - from) as f64 > usual as f64 * SLOWER;
-        // The first that is known of began before it was.
-        let start = if slow || crossings.is_empty() { to - usual } else { from };
+        let end = to.min(next.max(from));
+        // What came faster than the connection carries had waited to be taken in: it crossed before.
+        let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * SLOWER;
+        let start = if as_usual { from } else { end - usual };
+        next = start;
         match crossings.last_mut() {
-            Some(last) if last.end >= start => {
-                last.end = last.end.max(to);
-                last.bytes += bytes;
+            Some(later) if end >= later.start => {
+                later.start = later.start.min(start);
+                later.bytes += bytes;
             }
-            _ => crossings.push(Crossing { start, end: to, bytes }),
+            _ => crossings.push(Crossing { start, end, bytes }),
         }
     }
+    crossings.reverse();
     crossings
 }
 
