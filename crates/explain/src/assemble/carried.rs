@@ -7,7 +7,7 @@ use crate::observe::channels::{Gathered, Gatherer};
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::observation::Way;
-use crate::observe::on_wire::{Flow, gather};
+use crate::observe::on_wire::{Flow, GRAIN_NS, gather};
 use std::collections::HashSet;
 
 /// What a channel carried, and when.
@@ -28,7 +28,6 @@ impl Carried<'_> {
     /// Whether bytes over time are the channel's own speed. What a socket takes at once is not its link's; a file's writes are done when
     /// they return. A burst that is over in less than the grain of what is told of arrivals is a message, and no measure.
     pub(super) fn has_rate(&self) -> bool {
-        const GRAIN_NS: i64 = 100_000;
         let bursts = self.gathered.gaps.len() as i64 + 1;
         !self.on_connections || self.basis != ChannelBasis::HandedOver && self.gathered.burst_ns >= bursts * GRAIN_NS
     }

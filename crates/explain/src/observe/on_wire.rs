@@ -2,7 +2,7 @@
 //!
 //! A count of bytes that a program handed over says nothing of the wire: a socket takes megabytes at the speed of memory, and the
 //! link drains them later. TCP's counters are points of a curve, so many bytes by that instant, and between two points bytes came
-//! as fast as the connection carries them, at the end of the interval. What is left over nothing crossed the wire. How fast that is
+//! as fast as the connection carries them, at the end of the interval. In what is left over nothing crossed the wire. How fast that is
 //! follows from the points themselves: the time that a byte took in the interval of the median byte. Where the sender says that
 //! nothing was under way until an instant, that is a pause whatever the pace.
 
@@ -16,6 +16,9 @@ use thalweg_trace::{CounterName, CounterOf, Source};
 
 /// An interval is pause and burst, not one slow burst, from so many times the usual pace on.
 const SLOWER: f64 = 1.5;
+
+/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst.
+pub(crate) const GRAIN_NS: i64 = 100_000;
 
 /// Bytes that crossed the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +101,14 @@ impl OnWire {
     }
 }
 
-/// Several directions as one channel: busy while any of them is.
+/// Several directions as one channel: busy while any of them is. Nothing on the wire for the grain or longer is a gap: a pause between two
+/// sends does not show there, while the socket has bytes left.
 pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
     let mut all: Vec<Crossing> = flows.iter().flat_map(|f| f.crossings.iter().copied()).collect();
     all.sort_unstable_by_key(|c| std::cmp::Reverse((c.end, c.start)));
     let mut gatherer = Gatherer::default();
     all.iter().for_each(|c| gatherer.add(c.start, c.end, c.bytes));
-    gatherer.finish()
+    gatherer.finish_with(GRAIN_NS as u64)
 }
 
 /// When nothing was under way, half the way behind the sender.
@@ -141,19 +145,23 @@ fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
     let intervals: Vec<(i64, i64, u64)> = grown.iter().map(begun).collect();
     let pace = ns_per_byte(&intervals);
     let mut crossings: Vec<Crossing> = Vec::with_capacity(intervals.len());
-    for (from, to, bytes) in intervals {
+    let mut next = i64::MAX;
+    for &(from, to, bytes) in intervals.iter().rev() {
         let usual = pace.map_or(0, |ns| (ns * bytes as f64) as i64);
-        let slow = (to - from) as f64 > usual as f64 * SLOWER;
-        // The first that is known of began before it was.
-        let start = if slow || crossings.is_empty() { to - usual } else { from };
+        let end = to.min(next.max(from));
+        // What came faster than the connection carries had waited to be taken in: it crossed before.
+        let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * SLOWER;
+        let start = if as_usual { from } else { end - usual };
+        next = start;
         match crossings.last_mut() {
-            Some(last) if last.end >= start => {
-                last.end = last.end.max(to);
-                last.bytes += bytes;
+            Some(later) if end >= later.start => {
+                later.start = later.start.min(start);
+                later.bytes += bytes;
             }
-            _ => crossings.push(Crossing { start, end: to, bytes }),
+            _ => crossings.push(Crossing { start, end, bytes }),
         }
     }
+    crossings.reverse();
     crossings
 }
 

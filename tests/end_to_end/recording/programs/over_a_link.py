@@ -8,11 +8,11 @@ import time
 MI = 1 << 20
 # Connections, what each sends, how often, the pause after each, in seconds.
 PROFILES = {
-    "pulses": (1, 10 * MI, 5, 0.017),
+    "pulses": (1, 10 * MI, 10, 0.017),
     "steady": (1, MI, 40, 0),
     "several": (4, MI, 10, 0),
-    "slow-sender": (1, MI // 4, 60, 0.004),
-    "slow-receiver": (1, MI, 12, 0),
+    "slow-sender": (1, MI // 4, 30, 0.015),
+    "slow-receiver": (1, MI, 8, 0),
 }
 ASKED = 200
 REPLY = 64 << 10
@@ -33,7 +33,7 @@ def serve(connection, profile):
             connection.sendall(b"r" * REPLY)
     elif profile == "slow-receiver":
         while connection.recv(REPLY):
-            time.sleep(0.001)
+            time.sleep(0.005)
     else:
         while connection.recv(MI):
             pass
