@@ -44,7 +44,9 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.ends.iter().for_each(|end| { tool(&format!("ip netns delete {end}")); });
+        self.ends.iter().for_each(|end| {
+            tool(&format!("ip netns delete {end}"));
+        });
     }
 }
 
@@ -108,7 +110,8 @@ fn transfer(link: &Link, directory: &Path, profile: &str) -> (serde_json::Value,
     let words = ["tcpdump", "-i", "eth0", "-s", "80", "-B", "65536", "-U", "--time-stamp-precision=nano", "-w", text(&capture), "tcp"];
     let mut tcpdump = Ended(within(receiver, &words).stderr(Stdio::null()).spawn().expect("tcpdump starts"));
     wait_until("tcpdump listens", || std::fs::metadata(&capture).is_ok_and(|file| file.len() >= 24));
-    let mut server = Ended(within(server_end, &[PYTHON, PROGRAM, "server", SERVER, profile]).stdout(Stdio::piped()).spawn().expect("it starts"));
+    let mut server =
+        Ended(within(server_end, &[PYTHON, PROGRAM, "server", SERVER, profile]).stdout(Stdio::piped()).spawn().expect("it starts"));
     let mut port = String::new();
     BufReader::new(server.0.stdout.as_mut().expect("its output")).read_line(&mut port).expect("its port");
     let recording = directory.join(format!("{profile}.thw"));
@@ -148,7 +151,12 @@ fn bursts_and_gaps_are_what_packets_show() {
         let rate = number(&channel["burst_bytes_per_s"]) * 8.0;
         println!(
             "{profile}: busy {:.1} ms (packets {:.1}), gaps {:.1} ms (packets {:.1}), {:.0} Mb/s, wall {:.1} ms",
-            said.0 * 1e3, busy_s * 1e3, said.1 * 1e3, idle_s * 1e3, rate / 1e6, wall_s * 1e3
+            said.0 * 1e3,
+            busy_s * 1e3,
+            said.1 * 1e3,
+            idle_s * 1e3,
+            rate / 1e6,
+            wall_s * 1e3
         );
         assert_eq!(channel["basis"], "received", "{profile}");
         assert!(rate <= LINK * 1.05, "{profile}: {rate} bits per second over {LINK}");

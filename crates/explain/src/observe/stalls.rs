@@ -64,14 +64,23 @@ impl Stalls {
     /// next connection that it takes, whosesoever that is.)
     pub(crate) fn settle(&mut self) {
         self.all.sort_by_key(|s| s.end);
-        let full: Vec<(String, i64)> = self.all.iter().filter(|s| s.stall == Stall::AcceptQueue).map(|s| (s.listener.clone(), s.end)).collect();
+        let full: Vec<(String, i64)> =
+            self.all.iter().filter(|s| s.stall == Stall::AcceptQueue).map(|s| (s.listener.clone(), s.end)).collect();
         for stalled in self.all.iter_mut().filter(|s| s.stall == Stall::LostRequest) {
             if full.iter().any(|(listener, end)| *listener == stalled.listener && *end >= stalled.start) {
                 stalled.stall = Stall::AcceptQueue;
             }
         }
         let mut earliest = i64::MAX;
-        self.earliest = self.all.iter().rev().map(|s| { earliest = earliest.min(s.start); earliest }).collect();
+        self.earliest = self
+            .all
+            .iter()
+            .rev()
+            .map(|s| {
+                earliest = earliest.min(s.start);
+                earliest
+            })
+            .collect();
         self.earliest.reverse();
     }
 

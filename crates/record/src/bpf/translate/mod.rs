@@ -311,7 +311,8 @@ impl Translator {
         let until_ns = if queued_ns >= RUNQUEUE_NS { woken_ns } else { in_ns };
         let site = self.threads.get(serial, &mut self.output).site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
         let by_user = off.context == raw::CONTEXT_TASK && off.wake_device == 0 && self.threads.is_of_user(off.waker);
-        let site = site.map(|(_, site)| site).filter(|site| *site != Site::Untold || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
+        let site =
+            site.map(|(_, site)| site).filter(|site| *site != Site::Untold || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
         let (kind, on) = sites::corrected(classify(off, &self.calls), site);
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
