@@ -171,8 +171,6 @@ impl Process {
         }
         for index in ended.into_iter().rev() {
             let thread = self.threads.swap_remove(index);
-            // It gives its slot back a little before it ends, and whoever waits for that is woken later: it had ended by now.
-            translator.life(MarkKind::ThreadExit, thread.track, u64::try_from(now.ns()).unwrap_or(u64::MAX), out);
             self.shared.free(thread.slot);
         }
     }
