@@ -171,7 +171,6 @@ impl Process {
         }
         for index in ended.into_iter().rev() {
             let thread = self.threads.swap_remove(index);
-            translator.life(MarkKind::ThreadExit, thread.track, self.shared.covered_ns(thread.slot), out);
             self.shared.free(thread.slot);
         }
     }

@@ -164,7 +164,7 @@ impl Translator {
         }
     }
 
-    fn span(&self, place: Place<'_>, record: &Record) -> Option<Span> {
+    fn span(&mut self, place: Place<'_>, record: &Record) -> Option<Span> {
         let kind = span_kind(record.kind())?;
         let start = time(record.start_ns())?;
         i64::try_from(record.duration_ns()).ok()?;
