@@ -13,6 +13,7 @@ from lab.faults.held_lock import HeldLock
 from lab.faults.hog import Hog
 from lab.faults.link import LinkRate
 from lab.faults.loss import Loss
+from lab.faults.lost_syn import LostSyn
 from lab.faults.netem import Netem
 from lab.faults.recorder_spin import RecorderSpin
 from lab.faults.relay import Relay
@@ -29,6 +30,7 @@ FAULTS = {
     "hog": Hog,
     "link": LinkRate,
     "loss": Loss,
+    "lost_syn": LostSyn,
     "netem": Netem,
     "none": Fault,
     "recorder_spin": RecorderSpin,

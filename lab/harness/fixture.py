@@ -93,6 +93,9 @@ class Fixture:
 
     def _set_up(self):
         scenario = self.scenario
+        for program in scenario.needs:
+            if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+                raise NotRun(f"not installed: {program}")
         for who in ("client", "server"):
             if self._needs_group(who):
                 self.groups[who] = self.resources.group(who)
@@ -286,7 +289,7 @@ class Fixture:
         record = self.scenario.record
         words = [self.resources.thalweg, "record", "-o", os.path.join(self.resources.recordings, f"{run.name}.thw")]
         # Who serves a mounted store the recorder finds by itself.
-        if self.scenario.server.get("recorded") and self.server and not isinstance(self.server, Mounted):
+        if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted):
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
         if "tier" in record:
             words += ["--tier", record["tier"]]

@@ -1,12 +1,14 @@
 """A scenario: one TOML file, read and checked before anything is started.
 
     title = "..."                  one line
+    needs = [...]                  programs without which it cannot run
     story = "..."                  what happens, and why the answer must be what it is
 
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server), tree_in (so many to a
                                    directory, 100; the first is 0000)
-    [server]                       kind (a name in testbed/servers, `store`, `mount` (a mounted store) or `program`); recorded; cpu;
+    [server]                       kind (a name in testbed/servers, `store`, `mount` (a mounted store) or `program`); recorded (`reached`: by nobody's asking, since
+                                   it is on the client's machine); cpu;
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
@@ -27,7 +29,7 @@ from testbed.units import size_bytes
 LINKS = ("none", "veth", "relay")
 DIRECTIONS = ("local", "to", "from")
 KEYS = {
-    "": {"title", "story", "short", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
+    "": {"title", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
     "hosts": {"link", "rate", "relay"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
@@ -62,6 +64,7 @@ class Scenario:
     predict: dict
     faults: list
     short: bool = False
+    needs: list = field(default_factory=list)
     causes: list = field(default_factory=list)
 
     @property
@@ -136,7 +139,7 @@ def _checked(name, told):
     sections["server"].setdefault("recorded", True)
     if sections["hosts"]["link"] not in LINKS or sections["copy"]["direction"] not in DIRECTIONS:
         raise ValueError("hosts.link or copy.direction is none of those there are")
-    made = Scenario(name, told["title"], told["story"], faults=told.get("faults", []), short=told.get("short", False), **sections)
+    made = Scenario(name, told["title"], told["story"], faults=told.get("faults", []), short=told.get("short", False), needs=told.get("needs", []), **sections)
     made.causes = [set(cause.split("|")) for cause in made.expect["causes"]]
     if made.faults and len(made.causes) != len(made.faults):
         raise ValueError("as many causes are expected as there are faults")

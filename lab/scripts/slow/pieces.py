@@ -1,0 +1,37 @@
+"""pieces.py make N [work]: N blocks of 64 KiB on standard output, the work before each; pieces.py tree DIRECTORY N: N empty files."""
+
+import argparse
+import os
+import sys
+
+from work import Work, add_options
+
+BLOCK_BYTES = 64 << 10
+IN_A_DIRECTORY = 100
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("make", "tree"))
+    parser.add_argument("words", nargs="+")
+    add_options(parser)
+    options = parser.parse_args()
+    if options.kind == "tree":
+        return tree(options.words[0], int(options.words[1]))
+    work = Work(options)
+    for number in range(int(options.words[0])):
+        work()
+        os.write(sys.stdout.fileno(), bytes([number % 256]) * BLOCK_BYTES)
+
+
+def tree(top, count):
+    """Empty files in directories of a hundred, unless they are there."""
+    for number in range(count):
+        parent = os.path.join(top, f"{number // IN_A_DIRECTORY:04}")
+        os.makedirs(parent, exist_ok=True)
+        with open(os.path.join(parent, f"{number:06}"), "w"):
+            pass
+
+
+if __name__ == "__main__":
+    main()

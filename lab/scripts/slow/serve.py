@@ -1,0 +1,213 @@
+"""serve.py KIND ...: a small server that is slow in a way of its own; it prints `ready` when it can be asked.
+
+    echo PORT            answers every question of one byte, one client at a time (--threads: a thread for each connection,
+                         --thread-each: a thread for each question)
+    pairs PORT           answers after every two pieces of 100 bytes
+    udp PORT             answers datagrams; of each --lose N the first is not answered
+    names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one
+    backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
+    stall PORT           reads all it gets, but does its work once, after --after bytes
+    terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
+    fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
+    lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
+"""
+
+import argparse
+import fcntl
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+from work import Work, add_options
+
+BLOCK_BYTES = 64 << 10
+PIECE_BYTES = 100
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("place")
+    parser.add_argument("--threads", action="store_true")
+    parser.add_argument("--thread-each", action="store_true")
+    parser.add_argument("--lose", type=int, default=0)
+    parser.add_argument("--after", type=int, default=0)
+    parser.add_argument("--blocks", type=int, default=1)
+    parser.add_argument("--times", type=int, default=1)
+    add_options(parser)
+    options = parser.parse_args()
+    KINDS[options.kind](options, Work(options))
+
+
+def ready():
+    """Say so."""
+    print("ready", flush=True)
+
+
+def listening(port, queue=128):
+    """A socket that listens on loopback."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("0.0.0.0", int(port)))
+    made.listen(queue)
+    return made
+
+
+def echo(options, work):
+    """Questions of a byte."""
+    server = listening(options.place)
+    ready()
+    while True:
+        client = server.accept()[0]
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if options.threads:
+            threading.Thread(target=answer, args=(options, client, work), daemon=True).start()
+        else:
+            answer(options, client, work)
+
+
+def answer(options, client, work):
+    """All questions of one client."""
+
+    def one():
+        work()
+        client.sendall(b"!")
+
+    while client.recv(1):
+        if options.thread_each:
+            thread = threading.Thread(target=one)
+            thread.start()
+            thread.join()
+        else:
+            one()
+    client.close()
+
+
+def pairs(options, work):
+    """Questions that are two pieces long."""
+    server = listening(options.place)
+    ready()
+    while True:
+        client = server.accept()[0]
+        while client.recv(2 * PIECE_BYTES, socket.MSG_WAITALL):
+            work()
+            client.sendall(b"!")
+
+
+def udp(options, work):
+    """Datagrams."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", int(options.place)))
+    ready()
+    asked = 0
+    while True:
+        question, who = server.recvfrom(2048)
+        asked += 1
+        if options.lose and asked % options.lose == 1:
+            continue
+        work()
+        server.sendto(question, who)
+
+
+def names(options, work):
+    """Queries for names; only addresses of version 4 are known."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((options.place, 53))
+    ready()
+    while True:
+        query, who = server.recvfrom(2048)
+        end = query.index(b"\0", 12) + 5
+        is_address = struct.unpack("!H", query[end - 4 : end - 2])[0] == 1
+        work()
+        head = query[:2] + struct.pack("!HHHHH", 0x8180, 1, int(is_address), 0, 0)
+        found = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 4) + bytes([127, 0, 0, 1]) if is_address else b""
+        server.sendto(head + query[12:end] + found, who)
+
+
+def backlog(options, work):
+    """A queue that is full."""
+    server = listening(options.place, 0)
+    if options.sleep or options.compute:
+        filling = socket.create_connection(("127.0.0.1", int(options.place)))
+    ready()
+    if options.sleep or options.compute:
+        work()
+        server.accept()[0].close()
+        filling.close()
+    while True:
+        client = server.accept()[0]
+        while client.recv(1):
+            client.sendall(b"!")
+
+
+def stall(options, work):
+    """A reader that stops once."""
+    server = listening(options.place)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 << 10)
+    ready()
+    while True:
+        client, got, done = server.accept()[0], 0, False
+        while piece := client.recv(BLOCK_BYTES):
+            got += len(piece)
+            if got >= options.after and not done:
+                done = True
+                work()
+        client.sendall(b"!")
+        client.close()
+
+
+def terminal(options, work):
+    """Somebody who types."""
+    ours, theirs = os.openpty()
+    if os.path.lexists(options.place):
+        os.unlink(options.place)
+    os.symlink(os.ttyname(theirs), options.place)
+    ready()
+    seen = b""
+    while True:
+        seen += os.read(ours, 1024)
+        if seen.endswith(b"? "):
+            work()
+            os.write(ours, b"yes\n")
+            seen = b""
+
+
+def fifo(options, work):
+    """What comes out of a FIFO."""
+    if os.path.lexists(options.place):
+        os.unlink(options.place)
+    os.mkfifo(options.place)
+    ready()
+    with open(options.place, "wb", buffering=0) as out:
+        for _ in range(options.blocks):
+            work()
+            out.write(bytes(BLOCK_BYTES))
+
+
+def lock(options, work):
+    """Somebody else's lock."""
+    with open(options.place, "w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        ready()
+        for _ in range(options.times):
+            work()
+            fcntl.lockf(file, fcntl.LOCK_UN)
+            time.sleep(0.001)
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        time.sleep(60)
+
+
+KINDS = {
+    "backlog": backlog, "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "stall": stall,
+    "terminal": terminal, "udp": udp,
+}
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BrokenPipeError, ConnectionError, KeyboardInterrupt):
+        sys.exit(0)
