@@ -165,7 +165,7 @@ enum tcp_mark {
 	TCP_MARK_RETRANSMIT = 1,	/* value: bytes */
 	TCP_MARK_TIMEOUT = 2,
 	TCP_MARK_ZERO_WINDOW = 3,
-	TCP_MARK_SYN = 4,		/* the request for the connection was sent again */
+	TCP_MARK_SYN = 4,		/* the request for the connection was sent again; value: microseconds after the first */
 	TCP_MARK_NAGLE = 5,		/* a small segment was held back; value: for how long, in microseconds */
 	TCP_MARK_RESTART = 6,		/* the congestion window shrank in idleness; value: to how many segments */
 	TCP_MARK_ACCEPT_QUEUE = 7,	/* the listener had dropped requests; value: how many since the last connection */

@@ -154,8 +154,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (!processor || control.stopped)
 		return 0;
 	if (before->pid)
-		left = thread_of(before);
-	struct thread *entered = thread_of(after);
+		left = thread_of_anybody(before);
+	struct thread *entered = thread_of_anybody(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -289,12 +289,12 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(woken);
+	struct thread *thread = thread_of_anybody(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
-		if (!processor->softirq && !thread_of(task))
+		if (!processor->softirq && !thread_of_anybody(task))
 			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))

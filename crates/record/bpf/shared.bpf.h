@@ -335,19 +335,32 @@ static __always_inline struct processor *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* A thread's state, if it has one. Nearly nobody has any storage: that costs one look. */
+/* A thread's state, if it has one. */
 static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* The same where it is asked of everybody: nearly nobody has any storage, and that costs one look. Elsewhere it is not worth it: each
+ * load of a pointer costs the verifier a search through all types of the kernel. */
+static __always_inline struct thread *thread_of_anybody(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
 		return 0;
-	return bpf_task_storage_get(&threads, task, 0, 0);
+	return thread_of(task);
 }
 
 static __always_inline struct connection *connection_of(struct sock *sk)
 {
+	return bpf_sk_storage_get(&connections, sk, 0, 0);
+}
+
+/* The same where it is asked of every socket. */
+static __always_inline struct connection *connection_of_any(struct sock *sk)
+{
 	if (bpf_core_field_exists(sk->sk_bpf_storage) && !sk->sk_bpf_storage)
 		return 0;
-	return bpf_sk_storage_get(&connections, sk, 0, 0);
+	return connection_of(sk);
 }
 
 static __always_inline int is_recorded(struct thread *thread)

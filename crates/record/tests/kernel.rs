@@ -448,11 +448,10 @@ def to_and_fro(times):
 fn many_times_what_the_ring_holds_goes_through_it_without_loss() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
-    let program =
-        format!("import os, sys{TO_AND_FRO}\nif os.fork() == 0:\n    to_and_fro(40000); os._exit(0)\nto_and_fro(40000); os.wait()");
+    let program = format!("import os, sys{TO_AND_FRO}\nto_and_fro(100000)");
     let recording = python(directory.path(), &[], &program, &[]);
     let waits = of_role(&recording, Role::Client).iter().filter(|span| is_wait(span)).count();
-    assert!(waits > 100_000, "{waits}");
+    assert!(waits > 60_000, "{waits}");
     assert_eq!(recording.meta().dropped_events, 0);
 }
 

@@ -5,8 +5,10 @@ use crate::cause::End;
 use crate::document::ChannelBasis;
 use crate::observe::channels::{Gathered, Gatherer};
 use crate::observe::curve::Curve;
+use crate::observe::index::NONE;
 use crate::observe::observation::Way;
 use crate::observe::on_wire::{Flow, gather};
+use std::collections::HashSet;
 
 /// What a channel carried, and when.
 pub(super) struct Carried<'a> {
@@ -45,10 +47,20 @@ impl Parts<'_> {
         Some((thing.connection, self.on_wire.flow(thing.connection, sender)?))
     }
 
+    /// The connections that the command itself uses: what servers hand on between each other is the same bytes once more.
+    fn clients_connections(&self) -> HashSet<u32> {
+        let moved = self.seen.moved[End::Client as usize].iter().enumerate();
+        let used = moved.filter(|(_, [taken, handed])| taken.bytes + handed.bytes > 0).map(|(o, _)| self.cast.connection_of(o as u32));
+        used.filter(|&connection| connection != NONE).collect()
+    }
+
     /// All of one way: as it crossed the wire where that is known of nine tenths of it.
     pub(super) fn carried(&self, way: Way) -> Carried<'_> {
         let stream = self.seen.stream(way);
-        let objects = || stream.by_object.iter().enumerate().filter_map(|(o, g)| Some((o, g.as_ref()?.bytes)));
+        let own = self.clients_connections();
+        let is_own = |object: usize| own.is_empty() || own.contains(&self.cast.connection_of(object as u32));
+        let objects = || stream.by_object.iter().enumerate().filter_map(|(o, g)| Some((o, g.as_ref()?.bytes))).filter(|(o, _)| is_own(*o));
+        let all: u64 = objects().map(|(_, bytes)| bytes).sum();
         let known = objects().filter_map(|(o, bytes)| Some((self.flow(way, o)?, bytes)));
         let (mut flows, mut connections, mut handed_over) = (Vec::new(), Vec::new(), 0);
         for ((connection, flow), bytes) in known {
@@ -58,7 +70,7 @@ impl Parts<'_> {
                 flows.push(flow);
             }
         }
-        let flows = if u128::from(handed_over) * 10 >= u128::from(stream.all.bytes) * 9 { flows } else { Vec::new() };
+        let flows = if u128::from(handed_over) * 10 >= u128::from(all) * 9 { flows } else { Vec::new() };
         self.carried_in(way, flows, &stream.all)
     }
 

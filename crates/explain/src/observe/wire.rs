@@ -54,8 +54,6 @@ struct Said {
     zero_windows: Vec<i64>,
     /// When the request for the connection was sent again.
     asked_again: Vec<i64>,
-    /// When it was accepted by a listener that had been full.
-    accepted_late: Vec<i64>,
     /// When TCP sent again after a pause, with a smaller congestion window.
     restarts: Vec<i64>,
     /// Intervals after losses in which the window was below what it had been.
@@ -149,12 +147,18 @@ impl Said {
         after.checked_sub(1).is_some_and(|i| self.recoveries[i].1 >= instant)
     }
 
+    /// Until when the congestion window is below what it was before an instant.
+    fn narrow_until(&self, since: i64) -> i64 {
+        let before = at(&self.cwnd, since - 1).unwrap_or(0);
+        let after = self.cwnd.partition_point(|&(t, _)| t <= since);
+        self.cwnd[after..].iter().find(|c| c.1 >= before).map_or(i64::MAX, |c| c.0)
+    }
+
     /// Whether TCP had begun anew after a pause, and its congestion window is below what it was before.
     fn restarted(&self, start: i64, end: i64) -> bool {
         let after = self.restarts.partition_point(|&at| at <= end);
-        let Some(&restart) = after.checked_sub(1).and_then(|i| self.restarts.get(i)) else { return false };
-        let before = at(&self.cwnd, restart - 1).unwrap_or(0);
-        restart >= start || most(&self.cwnd, end, end).is_some_and(|now| now < before)
+        let restart = after.checked_sub(1).and_then(|i| self.restarts.get(i));
+        restart.is_some_and(|&restart| restart >= start || end <= self.narrow_until(restart))
     }
 
     /// Whether segments wait in queues: the round trip is well above its least.
@@ -231,10 +235,7 @@ impl Said {
             Some(Cause::NetworkRwnd)
         } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
             Some(Cause::NetworkLoss)
-        } else if reaches(at(&self.cwnd, end), 8)
-            || self.restarted(start, end)
-            || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer)
-        {
+        } else if reaches(at(&self.cwnd, end), 8) || self.restarted(start, end) || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer) {
             // All of TCP's windows grow together until the path is full.
             Some(Cause::NetworkCwnd)
         } else {
@@ -270,14 +271,13 @@ impl WireFacts {
             let Some(object) = mark.object else { continue };
             let (connection, ends) = ends(cast, object.number());
             let Some(both) = said.get_mut(connection as usize) else { continue };
-            stalls.note(&mark, connection);
+            stalls.note(&mark, connection, &cast.things[cast.objects.get(object.number()) as usize].name);
             for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
                 match mark.kind {
                     MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
                     MarkKind::TcpTimeout => said.timeouts.push(mark.at.ns()),
                     MarkKind::TcpZeroWindow => said.zero_windows.push(mark.at.ns()),
                     MarkKind::TcpSynRetransmit => said.asked_again.push(mark.at.ns()),
-                    MarkKind::TcpAcceptQueue => said.accepted_late.push(mark.at.ns()),
                     MarkKind::TcpIdleRestart => said.restarts.push(mark.at.ns()),
                     _ => {}
                 }
@@ -312,6 +312,9 @@ impl WireFacts {
             said.widest_window = said.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
             said.widest_buffer = said.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
             said.find_recoveries();
+        }
+        for (connection, said) in said.iter().enumerate().flat_map(|(c, both)| both.iter().map(move |said| (c as u32, said))) {
+            said.restarts.iter().for_each(|&since| stalls.lasts(connection, since, said.narrow_until(since)));
         }
         stalls.settle();
         Ok(WireFacts { said, stalls })
@@ -356,12 +359,6 @@ impl WireFacts {
             None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }
-    }
-
-    /// Whether a connection came about only when its listener, which had been full, accepted it, at an instant of this interval or just after.
-    pub(crate) fn waited_for_listener(&self, connection: u32, start: i64, end: i64) -> bool {
-        const JUST_NS: i64 = 1_000_000;
-        self.of(connection, End::Server).is_some_and(|s| any_within(&s.accepted_late, start, end + JUST_NS))
     }
 
     /// The least time from one end to the other and back, as this end (or the other) measured it, where there is a path to speak of.

@@ -221,6 +221,11 @@ impl Translator {
         Some(())
     }
 
+    /// A thread's beginning or end.
+    pub(crate) fn life(&self, kind: MarkKind, track: TrackId, at_ns: u64, out: &mut Vec<Event>) {
+        out.extend(time(at_ns).map(|at| Event::Mark(Mark { track, kind, at, object: None, value: None })));
+    }
+
     /// Records that found no room.
     pub(crate) fn lost(&self, track: TrackId, many: u64, at: Time, out: &mut Vec<Event>) {
         let value = Some(i64::try_from(many).unwrap_or(i64::MAX));
