@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-layout bench-ls lab gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls lab gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ bench:          ## side by side with the raw hardware and with peers; long; writ
 
 bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
+
+bench-recording: ## what recording costs, to within one per cent (root; 18 minutes; a quiet machine); writes bench/results/ and docs/BENCH.md
+	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-bystander
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/results/layout and docs/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout

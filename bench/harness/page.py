@@ -86,9 +86,10 @@ def _summary(documents):
 
 def _bar_line(title, bar):
     word = "met" if bar["met"] else ("below the aim" if bar["aim"] else "**missed**")
+    word = "cannot tell" if bar.get("cannot_tell") else word
     asked = f"aim {bar['wanted']}" if bar["aim"] else bar["wanted"]
-    interval = f"{figure(bar['low'])} – {figure(bar['high'])}"
-    return f"| {title} | {bar['what']} | {asked} | {figure(bar['median'])} | {interval} | {word} |"
+    median, low, high = (figure(bar[key], bar.get("places", 2)) for key in ("median", "low", "high"))
+    return f"| {title} | {bar['what']} | {asked} | {median} | {low} – {high} | {word} |"
 
 
 def _case(case, document):
@@ -115,7 +116,8 @@ def _case(case, document):
     lines.append("")
     for bar in document["bars"]:
         if bar["to"] is None:
-            lines.append(f"{bar['what']}: {figure(bar['median'])} ({figure(bar['low'])} – {figure(bar['high'])}).\n")
+            median, low, high = (figure(bar[key], bar.get("places", 2)) for key in ("median", "low", "high"))
+            lines.append(f"{bar['what']}: {median} ({low} – {high}).\n")
     return lines
 
 
@@ -124,9 +126,9 @@ def state_word(document):
     return "FAILED" if document and document["state"] == "failed" else "NOT RUN"
 
 
-def figure(value):
-    """Ratios with two places, counts in thousands."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+def figure(value, places=2):
+    """Ratios with two places or more, counts in thousands."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.{places}f}"
 
 
 def rate(value, unit):

@@ -16,7 +16,7 @@ from bench.harness.cases.mounted import mounted
 from bench.harness.cases.recording import recording
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files
-from bench.harness.cases.watching import untracked, watching
+from bench.harness.cases.watching import other_tools, watching
 
 
 @dataclass
@@ -40,10 +40,13 @@ CASES = [
     Case("recording-out", "Recording on and off, copy out, 256 MiB", partial(recording, "out", 256 * MIB)),
     Case("watch-c", "A C loop of 4 KiB reads and writes, recorded", partial(watching, "c")),
     Case("watch-python", "A Python loop of 4 KiB reads and writes, recorded", partial(watching, "python")),
+    Case("watch-cp", "cp of 256 MiB, recorded", partial(watching, "cp")),
     Case("watch-nfs", "nfs-cp to NFS-Ganesha, both ends recorded", partial(watching, "nfs")),
     Case("watch-gridftp", "globus-url-copy, both ends recorded", partial(watching, "gridftp")),
     Case("watch-store", "thalweg cp, both ends recorded from outside", partial(watching, "store")),
-    Case("watch-untracked", "A program beside one that is recorded", untracked),
+    Case("watch-bystander", "Two processes that nobody records, which do nothing but switch, beside a recording", partial(watching, "bystander")),
+    Case("tools-python", "A Python loop of 4 KiB reads and writes under other tools", partial(other_tools, "python")),
+    Case("tools-nfs", "nfs-cp under other tools", partial(other_tools, "nfs")),
     Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),
     Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),

@@ -234,6 +234,19 @@ pub enum PhaseName {
     TearDown,
 }
 
+/// What is known of when a channel carried its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelBasis {
+    /// When they arrived: at the receiving end, or where packets were seen.
+    Received,
+    /// When the sending end was told that they had arrived.
+    Acknowledged,
+    /// Only when programs handed them over, to a connection or a file.
+    #[default]
+    HandedOver,
+}
+
 /// A track whose bytes are the transfer, or the sum of all in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
@@ -244,13 +257,16 @@ pub struct Channel {
     /// The connection's number in the recording (one of the two rows of it); absent for a sum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<u64>,
-    /// How many bytes of payload.
+    /// What its bytes and times are known from.
+    #[serde(default)]
+    pub basis: ChannelBasis,
+    /// How many bytes, of all that basis counts.
     pub size_bytes: u64,
     /// In how many sends.
     pub sends: u64,
-    /// How many bursts: runs of sends without a gap between them.
+    /// How many bursts: what lies between two gaps.
     pub bursts: u64,
-    /// Bytes over time within bursts.
+    /// Bytes over time within bursts; absent of a connection of which only what was handed over is known: a socket takes bytes faster than its link.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub burst_bytes_per_s: Option<f64>,
     /// The part of the wall time in bursts.

@@ -23,7 +23,7 @@ pub use cause::Cause;
 pub use document::Explanation;
 
 use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
-use observe::{cast, feed, index, lives, observation, sample, wire};
+use observe::{cast, feed, index, lives, observation, on_wire, sample, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -68,9 +68,10 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, facts, &mut seen, start, end);
     walk.run()?;
-    let (ledger, unrecorded, unrecorded_ranks) = (walk.ledger, walk.unrecorded, walk.unrecorded_ranks);
+    let (ledger, wire, unrecorded, unrecorded_ranks) = (walk.ledger, walk.wire, walk.unrecorded, walk.unrecorded_ranks);
     let around = assemble::circumstances::Circumstances::read(source, &mut cast, &ledger)?;
-    let parts = Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, start, end };
+    let on_wire = on_wire::OnWire::read(source, &mut cast, start, end)?;
+    let parts = Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, on_wire: &on_wire, stalls: &wire.stalls, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)

@@ -31,7 +31,11 @@ fn three_tiers(roles: [Role; 2], work: impl FnOnce(&mut Tale, thalweg_trace::Tra
 fn a_proxy_is_server_on_one_side_and_client_on_the_other() {
     for roles in [[Role::Server, Role::Server], [Role::Client, Role::Server], [Role::Server, Role::Client], [Role::Client, Role::Client]] {
         let e = three_tiers(roles, |tale, backend| tale.wait(backend, K::WaitTimer, 2_000, 8_000).by_timer().end()).explain();
-        let think = e.critical_path.iter().find(|c| c.cause.name().ends_with(".think")).unwrap_or_else(|| panic!("{roles:?}: {:?}", e.critical_path));
+        let think = e
+            .critical_path
+            .iter()
+            .find(|c| c.cause.name().ends_with(".think"))
+            .unwrap_or_else(|| panic!("{roles:?}: {:?}", e.critical_path));
         assert!((think.seconds - 0.006).abs() < 1e-4, "{roles:?}: {think:?}");
         assert!(think.place.contains("backend"), "{roles:?}: {think:?}");
     }
@@ -108,7 +112,8 @@ fn nothing_is_charged_to_a_thread_that_has_ended() {
     tale.span(client, K::NetReceive, 3_150, 3_160).on(near).bytes(10).offset(0).end();
     tale.wait(client, K::NetReceive, 3_500, 10_000).on(near).offset(10).end();
     let e = tale.explain();
-    let on_child: f64 = e.critical_path.iter().filter(|c| c.cause.name() != "unknown" && c.place.contains("child")).map(|c| c.seconds).sum();
+    let on_child: f64 =
+        e.critical_path.iter().filter(|c| c.cause.name() != "unknown" && c.place.contains("child")).map(|c| c.seconds).sum();
     assert!(on_child <= 0.0028, "{:?}", e.critical_path);
 }
 

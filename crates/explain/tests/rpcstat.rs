@@ -395,7 +395,13 @@ fn a_callback_is_listed_and_not_waited_for_as_the_servers() {
     let callback = [("program", "1073741824"), ("version", "1"), ("procedure", "procedure 1"), ("callback", "true")];
     let attributes = callback.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     let object = ObjectId::new(12).unwrap();
-    client.events.push(Event::Object(Object { object, host: HostId(0), kind: ObjectKind::Server, name: "10.0.0.1:700".into(), attributes }));
+    client.events.push(Event::Object(Object {
+        object,
+        host: HostId(0),
+        kind: ObjectKind::Server,
+        name: "10.0.0.1:700".into(),
+        attributes,
+    }));
     client.call(MS, 2 * MS);
     client.span(SpanKind::RpcCall, 10 * MS, 400 * MS, 9, 100, None);
     let Some(Event::Span(span)) = client.events.last_mut() else { unreachable!() };

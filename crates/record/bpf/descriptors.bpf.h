@@ -129,15 +129,20 @@ int tell_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode,
 }
 
 /* Pointers are read as numbers here: for each that is loaded as a pointer with a type the verifier searches all of the kernel's types. */
-static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
+__noinline __u64 file_in(__u64 table_address, __u64 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct fdtable *table = (struct fdtable *)table_address;
 	if (!table || fd >= BPF_CORE_READ(table, max_fds))
 		return 0;
 	struct file **array = BPF_CORE_READ(table, fd);
-	struct file *file = 0;
+	__u64 file = 0;
 	bpf_probe_read_kernel(&file, sizeof(file), array + fd);
 	return file;
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
+{
+	return (struct file *)file_in((__u64)BPF_CORE_READ(task, files, fdt), fd);
 }
 
 /* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */

@@ -19,6 +19,8 @@ enum record_kind {
 	RECORD_FILE = 10,	/* the path of a file */
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
 	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
+	RECORD_PEER = 13,	/* to whom a socket without connections sends */
+	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -34,6 +36,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_NEW 32u		/* the thread's first: from its making to its first run */
 #define OFF_FAULT_FILE 64u	/* file[0] is the mapped file of the last fault */
 #define OFF_EXITING 128u	/* RECORD_EXIT: it begins to end, and may still wait */
+#define OFF_QUOTA 2048u		/* a processor quota stopped it */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
 #define SAMPLE_HARDIRQ 1024u
@@ -55,7 +58,7 @@ struct fd_object {
 	__u32 device;	/* of the file system; sockets: family | protocol << 8 | type << 16 */
 	__u32 mode;	/* the inode's mode; 0: not resolved */
 	__s32 fd;
-	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced */
+	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced; bit 17: an eventfd */
 };
 
 /* A thread's totals since it began (its I/O accounting), and how much of the bytes were of connections. */
@@ -162,7 +165,7 @@ enum tcp_mark {
 	TCP_MARK_RETRANSMIT = 1,	/* value: bytes */
 	TCP_MARK_TIMEOUT = 2,
 	TCP_MARK_ZERO_WINDOW = 3,
-	TCP_MARK_SYN = 4,		/* the request for the connection was sent again */
+	TCP_MARK_SYN = 4,		/* the request for the connection was sent again; value: microseconds after the first */
 	TCP_MARK_NAGLE = 5,		/* a small segment was held back; value: for how long, in microseconds */
 	TCP_MARK_RESTART = 6,		/* the congestion window shrank in idleness; value: to how many segments */
 	TCP_MARK_ACCEPT_QUEUE = 7,	/* the listener had dropped requests; value: how many since the last connection */
@@ -225,6 +228,22 @@ struct record_file {
 	__u32 access;
 	__u32 used;	/* bytes of `path` in use */
 	char path[PATH_BYTES + 256];
+};
+
+#define SITE_FUNCTIONS 12
+
+struct record_site {
+	struct head head;
+	__u64 function[SITE_FUNCTIONS];	/* addresses, innermost first */
+};
+
+struct record_peer {
+	struct head head;
+	__u64 inode;		/* of the socket */
+	__u16 family;
+	__u16 port;
+	__u32 pad;
+	__u64 address[2];	/* of IPv6, IPv4 within it, as it is sent */
 };
 
 struct record_call {

@@ -14,6 +14,8 @@
 #define PF_EXITING 0x00000004u
 #define AF_UNIX 1
 #define S_IFIFO 0x1000u
+#define IPPROTO_UDP 17
+#define ACCESS_EVENTFD (1u << 17)
 
 /* An end of a connection as its socket has it, IPv4 within IPv6. */
 struct tuple {
@@ -193,8 +195,9 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 }
 
 /* Who is at the other end of this pipe or unix socket is to be found. */
-static __noinline int want(struct file *file, __u32 depth, __u32 output)
+__noinline int want(__u64 address, __u32 depth, __u32 output)
 {
+	struct file *file = (struct file *)address;
 	if (!file)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
@@ -230,16 +233,150 @@ static __noinline int want(struct file *file, __u32 depth, __u32 output)
 	return 0;
 }
 
-/* Whether the call that a thread is in writes to what the command was given as its output. */
-static __noinline int writes_output(struct task_struct *task)
+struct sk_buff___header {
+	unsigned char *head;
+	__u16 transport_header;
+} __attribute__((preserve_access_index));
+
+struct sk_buff_head {
+	struct sk_buff___header *prev;
+} __attribute__((preserve_access_index));
+
+struct sock___queue {
+	struct sk_buff_head sk_receive_queue;
+} __attribute__((preserve_access_index));
+
+/* A datagram has arrived: the port of who sent it stands in its header. */
+static __always_inline void note_datagram(struct sock *sk)
 {
-	if (!task)
+	struct processor *processor = this_processor();
+	if (!processor || !processor->softirq)
+		return;
+	struct sk_buff___header *last = BPF_CORE_READ((struct sock___queue *)sk, sk_receive_queue.prev);
+	__u16 port = 0;
+	bpf_probe_read_kernel(&port, sizeof(port), BPF_CORE_READ(last, head) + BPF_CORE_READ(last, transport_header));
+	processor->udp_port = bpf_ntohs(port);
+}
+
+/* The file of the descriptor that the call of a thread is on, if it is on one. */
+static __noinline struct file *file_of_call(struct task_struct *task)
+{
+	if (!task || task->flags & PF_KTHREAD)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	int call = CALL_NUMBER(regs);
 	if (call < 0 || call >= 512 || !(settings.call_flags[call & 511] & CALL_FD0))
 		return 0;
-	struct file *file = file_of(task, (__u32)CALL_ARGUMENT0(regs));
+	return file_of(task, (__u32)CALL_ARGUMENT0(regs));
+}
+
+/* Whether a thread is sending from a socket with this port: then the interrupt in which its datagram is delivered is its own doing. */
+static __noinline int sends_datagram(struct task_struct *task, __u32 port)
+{
+	struct file *file = file_of_call(task);
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sk = BPF_CORE_READ(socket, sk);
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_UDP && BPF_CORE_READ(sk, __sk_common.skc_num) == port;
+}
+
+/* What a recorded thread waited for that polls several descriptors: what the thread that ends it does something with. */
+static __noinline int describe_ender(struct task_struct *task, struct thread *thread)
+{
+	if (!task || !thread || thread->off.file[0].mode || !thread->off.out_ns)
+		return 0;
+	int call = thread->off.call;
+	if (call < 0 || call >= 512 || !(settings.call_flags[call & 511] & CALL_POLLS))
+		return 0;
+	struct file *file = file_of_call(task);
+	if (!file)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 mode = BPF_CORE_READ(inode, i_mode);
+	if ((mode & S_IFMT) == S_IFSOCK) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		if (BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX)
+			return 0;
+		sk = BPF_CORE_READ((struct unix_sock *)sk, peer);
+		inode = BPF_CORE_READ(sk, sk_socket, file, f_inode);
+		if (!inode)
+			return 0;
+		thread->off.file[0].device = AF_UNIX;
+	} else if ((mode & S_IFMT) == S_IFIFO) {
+		thread->off.file[0].device = BPF_CORE_READ(inode, i_sb, s_dev);
+	} else {
+		return 0;
+	}
+	thread->off.file[0].id = BPF_CORE_READ(inode, i_ino);
+	thread->off.file[0].fd = -1;
+	thread->off.file[0].access = 0;
+	thread->off.file[0].mode = mode;
+	return 0;
+}
+
+/* To whom sockets without connections were told to send last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct record_peer);
+} told_peers SEC(".maps");
+
+struct sockaddr_any {
+	__u16 family;
+	__u16 port;
+	__u32 four;
+};
+
+/* A recorded thread sends a datagram: tells to whom, if that is news. */
+static __noinline int tell_peer(struct task_struct *task, struct sock *sk, __u64 now)
+{
+	struct record_peer record = {};
+	if (!task || !sk)
+		return 0;
+	record.family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if ((record.family != AF_INET && record.family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_UDP)
+		return 0;
+	record.head.kind = RECORD_PEER;
+	record.inode = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
+	record.port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	if (record.port) {
+		address_of((__u32 *)record.address, sk, 1, record.family);
+	} else {
+		/* It stands in the call's argument: the fifth of sendto, or what the second of sendmsg and sendmmsg begins with. */
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		struct sockaddr_any to = {};
+		int call = CALL_NUMBER(regs);
+		void *at = 0;
+		if (call == settings.call_sendto)
+			at = (void *)CALL_ARGUMENT4(regs);
+		else if (call >= 0)
+			bpf_probe_read_user(&at, sizeof(at), (void *)CALL_ARGUMENT1(regs));
+		if (!at || bpf_probe_read_user(&to, sizeof(__u64), at) || (to.family != AF_INET && to.family != AF_INET6))
+			return 0;
+		if (to.family == AF_INET6)
+			bpf_probe_read_user(record.address, sizeof(record.address), at + 8);
+		else
+			record.address[1] = (__u64)to.four << 32 | bpf_htonl(0xffff);
+		record.port = bpf_ntohs(to.port);
+	}
+	record.family = AF_INET6;
+	__u64 inode = record.inode;
+	struct record_peer *known = bpf_map_lookup_elem(&told_peers, &inode);
+	if (known && known->port == record.port && known->address[0] == record.address[0] && known->address[1] == record.address[1])
+		return 0;
+	bpf_map_update_elem(&told_peers, &inode, &record, BPF_ANY);
+	record.head.at_ns = now;
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+/* Whether the call that a thread is in writes to what the command was given as its output. */
+static __noinline int writes_output(struct task_struct *task)
+{
+	struct file *file = file_of_call(task);
 	if (!file)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);

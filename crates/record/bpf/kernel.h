@@ -222,7 +222,7 @@ struct bpf_iter__task {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, dx, si, di, orig_ax;
+	unsigned long r10, r8, dx, si, di, orig_ax;
 	unsigned short cs;
 } __attribute__((preserve_access_index));
 /* The interrupted code's own layout, as perf hands it over: not relocated. */
@@ -234,6 +234,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT1(regs) ((regs)->si)
 #define CALL_ARGUMENT2(regs) ((regs)->dx)
 #define CALL_ARGUMENT3(regs) ((regs)->r10)
+#define CALL_ARGUMENT4(regs) ((regs)->r8)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
@@ -250,6 +251,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT1(r) ((r)->regs[1])
 #define CALL_ARGUMENT2(r) ((r)->regs[2])
 #define CALL_ARGUMENT3(r) ((r)->regs[3])
+#define CALL_ARGUMENT4(r) ((r)->regs[4])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
 #else
 #error "the recorder knows the registers of x86-64 and aarch64"

@@ -80,7 +80,8 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	connection->told_window = record.peer_window_bytes;
 	connection->told_in_flight = record.in_flight_bytes;
 	tell(&record.head, sizeof(record));
-	__u32 closed = record.peer_window_bytes == 0;
+	/* Before the peer has answered it has said nothing of its window. */
+	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
 	if (closed && !connection->zero_window)
 		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
 	connection->zero_window = closed;
@@ -219,6 +220,17 @@ static __always_inline __u64 sent_position(struct tcp_sock *tcp)
 	return bytes + (__u32)(LOOK(tcp->write_seq) - acknowledged);
 }
 
+/* Bytes that go through calls which the I/O accounting counts will be counted there too. */
+static __always_inline void note_accounted(struct task_struct *task, struct thread *thread, int bytes, __u32 direction)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 flags = settings.call_flags[CALL_NUMBER(regs) & 511];
+	if (flags & (direction ? CALL_READS : CALL_WRITES)) {
+		thread->net_bytes[!direction] += bytes;
+		thread->net_calls[!direction] += 1;
+	}
+}
+
 static __always_inline int note_net(struct sock *sk, int result, __u32 direction)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -228,8 +240,11 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	if (!is_recorded(thread) || !thread)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-	if (!tcp)
+	if (!tcp) {
+		if (!direction)
+			tell_peer(task, sk, bpf_ktime_get_ns());
 		return 0;
+	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!connection)
 		return 0;
@@ -253,15 +268,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	} else {
 		end = sent_position(tcp);
 	}
-	if (result > 0 && !(task->flags & PF_KTHREAD)) {
-		/* Through calls that the accounting counts, these bytes will be counted there too. */
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		__u32 flags = settings.call_flags[CALL_NUMBER(regs) & 511];
-		if (flags & (direction ? CALL_READS : CALL_WRITES)) {
-			thread->net_bytes[!direction] += result;
-			thread->net_calls[!direction] += 1;
-		}
-	}
+	if (result > 0 && !(task->flags & PF_KTHREAD))
+		note_accounted(task, thread, result, direction);
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;
 	/* The end of a stream is counted as a byte too, and taken together with the last bytes. */
@@ -308,7 +316,7 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
  * tells that most have none. */
 static __always_inline struct connection *note_handled(struct sock *sk)
 {
-	struct connection *connection = connection_of(sk);
+	struct connection *connection = connection_of_any(sk);
 	struct processor *processor = this_processor();
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 	if (processor) {
@@ -370,6 +378,8 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
+	if (sk->sk_protocol == IPPROTO_UDP)
+		note_datagram(sk);
 	/* That is tcp_probe's. */
 	if (state == TCP_ESTABLISHED)
 		return 0;
@@ -403,7 +413,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	/* One whose first segment was lost has not been told of. */
 	tell_connection(sk, connection->cookie, now);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
-		tell_mark(connection, TCP_MARK_SYN, 0, now);
+		tell_mark(connection, TCP_MARK_SYN, connection->drained_ns ? (now - connection->drained_ns) / 1000 : 0, now);
 		return 0;
 	}
 	if (!tcp->snd_wnd) {
@@ -437,6 +447,8 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 	follow_state(sk, before, after);
 	if (before == TCP_ESTABLISHED)
 		tell_rest(sk);
-	note_handled(sk);
+	struct connection *connection = note_handled(sk);
+	if (connection && after == TCP_SYN_SENT)
+		connection->drained_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -16,6 +16,40 @@ static __always_inline void tell_exit(struct task_struct *task, struct thread *t
 	tell(&record.head, sizeof(record));
 }
 
+/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
+__noinline __u32 polled(__u64 descriptors)
+{
+	__u32 descriptor = ~0u;
+	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)descriptors))
+		return ~0u;
+	return descriptor;
+}
+
+/* "[eventf" as a number, in the order of the processors that are known. */
+#define EVENTFD_NAME 0x0066746e6576655bull
+
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told.
+ * Verified once, not for each state of a caller: hence the plain numbers. */
+__noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
+{
+	struct file *file = (struct file *)address;
+	__u32 kind = mode & S_IFMT;
+	if (!file)
+		return 0;
+	if (settings.follow && (kind == S_IFIFO || kind == S_IFSOCK))
+		want(address, depth, 0);
+	if (kind)
+		return 0;
+	__u64 name = 0;
+	bpf_probe_read_kernel_str(&name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
+}
+
+/* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
+struct task_struct___quota {
+	_Bool throttled;
+} __attribute__((preserve_access_index));
+
 static __always_inline void switch_out(struct task_struct *task, struct thread *thread, int preempted, __u64 now)
 {
 	struct record_off *off = &thread->off;
@@ -23,11 +57,6 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	if (state & TASK_DEAD) {
 		tell_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
-		if (thread->depth && task->pid == task->tgid) {
-			/* Its number may be another's soon. */
-			__u32 pid = number_here(task, 1, task->tgid);
-			bpf_map_delete_elem(&seeds, &pid);
-		}
 		return;
 	}
 	tell_net_runs(thread);
@@ -56,16 +85,24 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	off->call = call;
 	off->argument = CALL_ARGUMENT0(regs);
 	thread->call_blocked = 1;
-	if (state == 0)
+	if (state == 0) {
+		struct task_struct___quota *stopped = (void *)task;
+		if (bpf_core_field_exists(stopped->throttled) && BPF_CORE_READ(stopped, throttled))
+			off->flags |= OFF_QUOTA;
 		return;
+	}
 	if (call >= 0 && call < 512) {
 		__u32 flags = settings.call_flags[call & 511];
-		describe_call(task, thread, flags, off->argument, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
+		__u64 first = off->argument;
+		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1 && task == bpf_get_current_task_btf()) {
+			first = polled(first);
+			flags |= CALL_FD0;
+		}
+		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
-		__u32 kind = off->file[0].mode & S_IFMT;
-		if (settings.follow && (kind == S_IFIFO || (kind == S_IFSOCK && (off->file[0].device & 0xff) == AF_UNIX)))
-			want(file_of(task, (__u32)off->argument), thread->depth, 0);
+		if (off->file[0].mode)
+			off->file[0].access |= other_end((__u64)file_of(task, (__u32)off->file[0].fd), off->file[0].mode, thread->depth);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -117,8 +154,8 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (!processor || control.stopped)
 		return 0;
 	if (before->pid)
-		left = thread_of(before);
-	struct thread *entered = thread_of(after);
+		left = thread_of_anybody(before);
+	struct thread *entered = thread_of_anybody(after);
 	__u64 now = bpf_ktime_get_ns();
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
@@ -146,7 +183,13 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 	__u32 depth = 0, role = ROLE_CLIENT;
 	if (!settings.follow || processor->hardirq || processor->timer)
 		return 0;
-	if (processor->softirq) {
+	if (processor->softirq && processor->udp_port) {
+		struct thread *thread = thread_of(task);
+		if (!is_recorded(thread) || !thread || !sends_datagram(task, processor->udp_port))
+			return 0;
+		depth = thread->depth + 1;
+		role = ROLE_SERVER;
+	} else if (processor->softirq) {
 		if (!processor->tcp_cookie)
 			return 0;
 		depth = processor->tcp_followed;
@@ -174,8 +217,11 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 }
 
 /* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
-static __always_inline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread)
+static __noinline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread,
+					     struct processor *processor)
 {
+	if (!task || !woken || !thread || !processor)
+		return 0;
 	struct thread *ender = thread_of(task);
 	if (task->flags & PF_KTHREAD) {
 		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
@@ -191,22 +237,64 @@ static __always_inline struct thread *follow_waker(struct task_struct *task, str
 	}
 	if (is_recorded(ender))
 		return ender;
-	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, ROLE_CLIENT, thread->depth + 1) : 0;
+	__u32 role = processor->softirq ? ROLE_SERVER : ROLE_CLIENT;
+	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
 	if (followed)
 		return followed;
 	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
+}
+
+/* A sleep must be so long for its place to be worth looking up. */
+#define SITE_NS 1000000
+
+/* Where a thread sleeps that is about to be woken, if what it waits for cannot be told from its call. */
+static __noinline int tell_site(struct task_struct *woken, struct thread *thread, __u64 now)
+{
+	struct record_site record = {};
+	if (!woken || !thread || !thread->off.out_ns || now - thread->off.out_ns < SITE_NS || woken->flags & PF_KTHREAD)
+		return 0;
+	int call = thread->off.call;
+	__u32 known = call >= 0 && call < 512 ? settings.call_flags[call & 511] : 0;
+	if (woken->__state & TASK_UNINTERRUPTIBLE ? woken->__state & TASK_NOLOAD : known)
+		return 0;
+	if (bpf_get_task_stack(woken, record.function, sizeof(record.function), 0) < 8)
+		return 0;
+	record.head.kind = RECORD_SITE;
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	tell(&record.head, sizeof(record));
+	return 0;
+}
+
+struct question {
+	__u64 address;
+	char name[64];
+};
+
+static const char address_format[] SEC(".rodata.format") = "%ps";
+
+/* The reader asks for the name of a function. */
+SEC("syscall")
+int name_of(struct question *question)
+{
+	char name[64] = {};
+	__u64 address = question->address;
+	bpf_snprintf(name, sizeof(name), address_format, &address, sizeof(address));
+	for (int i = 0; i < 64; i++)
+		question->name[i] = name[i];
+	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of(woken);
+	struct thread *thread = thread_of_anybody(woken);
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
-		if (!processor->softirq && !thread_of(task))
+		if (!processor->softirq && !thread_of_anybody(task))
 			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))
@@ -222,6 +310,12 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	} else if (processor->hardirq) {
 		context = CONTEXT_HARDIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
+	} else if (processor->udp_port && sends_datagram(task, processor->udp_port)) {
+		/* The interrupt is of its own sending. */
+		struct thread *ender = follow_waker(task, woken, thread, processor);
+		context = CONTEXT_TASK;
+		if (ender)
+			waker = ender->serial;
 	} else if (processor->softirq) {
 		context = CONTEXT_SOFTIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
@@ -230,12 +324,14 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 			tell_connection(processor->tcp_sock, connection, now);
 	} else {
 		context = CONTEXT_TASK;
+		describe_ender(task, thread);
 		if (processor->block_task == (__u64)task && now - processor->block_ns < 50000)
 			device = processor->block_device;
-		struct thread *ender = task->pid ? follow_waker(task, woken, thread) : 0;
+		struct thread *ender = task->pid ? follow_waker(task, woken, thread, processor) : 0;
 		if (ender)
 			waker = ender->serial;
 	}
+	tell_site(woken, thread, now);
 	if (device) {
 		__u32 one = 1;
 		if (!bpf_map_lookup_elem(&devices, &device))
@@ -301,8 +397,14 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
-	if (is_recorded(thread) && thread)
-		tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	if (!is_recorded(thread) || !thread)
+		return 0;
+	tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	if (thread->depth && task->pid == task->tgid) {
+		/* Its number may be another's soon. */
+		__u32 pid = number_here(task, 1, task->tgid);
+		bpf_map_delete_elem(&seeds, &pid);
+	}
 	return 0;
 }
 
@@ -350,6 +452,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	if (processor) {
 		processor->softirq = vector + 1;
 		processor->tcp_cookie = 0;
+		processor->udp_port = 0;
 		processor->block_device = 0;
 		processor->block_task = 0;
 	}
@@ -434,7 +537,7 @@ int inherited(struct bpf_iter__task_file *ctx)
 	/* A socket can be both: what stands where output does is output. */
 	__u32 fd = ctx->fd;
 	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
-	want(file, 0, output);
+	want((__u64)file_of(task, fd), 0, output);
 	return 0;
 }
 

@@ -10,6 +10,8 @@ struct settings {
 	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
 	__u32 command_pid;	/* 0: there is none */
 	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
+	__s32 call_sendto;
+	__u32 pad;		/* the loader wants a multiple of eight bytes */
 	__u16 call_flags[512];	/* CALL_* of each call number */
 };
 const volatile struct settings settings = {};
@@ -22,6 +24,8 @@ const volatile struct settings settings = {};
 #define CALL_SLEEPS 32
 #define CALL_TOLD 128	/* of interest itself (tier `syscall`) */
 #define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
+#define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
+#define CALL_POLLS 1024 /* waits for any of several descriptors */
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 struct net_run {
@@ -144,7 +148,7 @@ struct processor {
 	__u64 tcp_cookie;	/* the connection handled last */
 	void *tcp_sock;
 	__u32 tcp_followed;	/* whether who waits for that is recorded: depth + 1 */
-	__u32 pad2;
+	__u32 udp_port;		/* of who sent the datagram handled last */
 };
 
 struct request_info {
@@ -331,19 +335,32 @@ static __always_inline struct processor *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* A thread's state, if it has one. Nearly nobody has any storage: that costs one look. */
+/* A thread's state, if it has one. */
 static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* The same where it is asked of everybody: nearly nobody has any storage, and that costs one look. Elsewhere it is not worth it: each
+ * load of a pointer costs the verifier a search through all types of the kernel. */
+static __always_inline struct thread *thread_of_anybody(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
 		return 0;
-	return bpf_task_storage_get(&threads, task, 0, 0);
+	return thread_of(task);
 }
 
 static __always_inline struct connection *connection_of(struct sock *sk)
 {
+	return bpf_sk_storage_get(&connections, sk, 0, 0);
+}
+
+/* The same where it is asked of every socket. */
+static __always_inline struct connection *connection_of_any(struct sock *sk)
+{
 	if (bpf_core_field_exists(sk->sk_bpf_storage) && !sk->sk_bpf_storage)
 		return 0;
-	return bpf_sk_storage_get(&connections, sk, 0, 0);
+	return connection_of(sk);
 }
 
 static __always_inline int is_recorded(struct thread *thread)

@@ -134,15 +134,16 @@ uint64_t disk_faults(void) {
 /* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was told: it was queued, as
  * the kernel says; it read mapped pages from a disk, where there were such faults; or nobody knows why (a lock of the C
  * library's own, a direct call, a stop). The rest it ran. */
-static uint64_t tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
+static void tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     uint64_t gap = to_ns > from_ns ? to_ns - from_ns : 0;
     if (off > gap) off = gap;
-    if (off < OFF_NS) return 0;
+    if (off < OFF_NS) return;
     uint64_t runqueue = read_runqueue(), queued = 0;
     if (runqueue != ABSENT) {
         queued = runqueue - me.runqueue_ns;
-        me.runqueue_ns = runqueue;
         if (queued > off) queued = off;
+        /* What is left may be the call's that comes next. */
+        me.runqueue_ns += queued;
     }
     uint64_t faults = disk_faults(), blocked = off - queued;
     uint32_t object = faults != me.faults ? mapped_object() : 0;
@@ -159,7 +160,6 @@ static uint64_t tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
         record.runqueue_ns = queued;
         push_or_lose(&record);
     }
-    return queued;
 }
 
 /* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was told as waiting for some of the time. What is
@@ -176,8 +176,13 @@ static void asked(uint64_t cpu, uint64_t at_ns) {
     me.waited_ns = 0;
 }
 
-/* Hands over the runs, and what is known of the time before them. */
+/* Hands over the runs, and what is known of the time before them. A child in its parent's memory (vfork) has another CPU time: that
+ * says nothing of the parent. */
 static void settle(uint64_t cpu, uint64_t end_ns) {
+    if (cpu < me.cpu_ns) {
+        flush_runs(end_ns);
+        return;
+    }
     uint64_t before = me.slot->covered_ns, off = off_since_asked(cpu - me.cpu_ns, end_ns);
     uint64_t first = flush_runs(end_ns);
     tell_off(before, first, off);
@@ -219,20 +224,26 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     int waits = kind >= KIND_WAIT_NETWORK;
     uint64_t cpu = waits ? 0 : ABSENT, cpu_end = ABSENT;
     uint64_t untold = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
-    if (untold >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE) {
+    if (untold >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE || waker != 0) {
         cpu_end = cpu_time_ns();
+        if (cpu_end < me.cpu_ns) cpu_end = me.cpu_ns;
         cpu = cpu_within(call, cpu_end, start_ns, duration);
         if (waits && cpu < LONG_NS) cpu = 0;
         if (!waits && duration >= ASK_BEFORE_NS) me.expect_long |= 1u << kind;
     }
     uint64_t off = cpu == ABSENT ? duration : duration - cpu;
-    if (off < LONG_NS && !waits) {
+    if (off < LONG_NS && waits) {
+        /* It looked, and did not wait. */
+        settle(cpu_end, end_ns);
+        return;
+    }
+    if (off < LONG_NS) {
         end_worked(kind, object, size, offset, took);
         settle(cpu_end, end_ns);
         return;
     }
-    uint64_t before = slot->covered_ns, first = flush_runs(start_ns), preempted = 0;
-    if (cpu_end != ABSENT) preempted = tell_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
+    uint64_t before = slot->covered_ns, first = flush_runs(start_ns);
+    if (cpu_end != ABSENT) tell_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
     struct record record = bare(RECORD_SPAN, kind, start_ns, duration);
     record.object = object;
     record.context = (uint8_t)context;
@@ -244,7 +255,6 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
         uint64_t runqueue = read_runqueue();
         if (runqueue != ABSENT) {
             uint64_t waited = runqueue - me.runqueue_ns;
-            waited = waited > preempted ? waited - preempted : 0;
             record.runqueue_ns = waited < off ? waited : off;
             me.runqueue_ns = runqueue;
         }

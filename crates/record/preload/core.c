@@ -60,9 +60,9 @@ static void thread_ends(void *unused) {
     detach();
 }
 
-/* Before `exec`: this image's file has ended, unless the call fails. */
+/* Before `exec`: this image's file has ended, unless the call fails. A child that has its parent's memory (vfork) leaves it alone. */
 void became_another_program(int failed) {
-    if (!acquainted()) return;
+    if (!acquainted() || (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != header->pid) return;
     if (!failed) hand_over();
     atomic_store(&header->ended, failed ? 0 : BECAME_ANOTHER);
 }

@@ -303,7 +303,12 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *condition) {
     signals(condition);
     return REAL(pthread_cond_broadcast)(condition);
 }
+/* Waiting for a condition lets the mutex go inside the C library. */
+static void lets_go(const pthread_mutex_t *mutex) {
+    if (enabled && mutex->__data.__lock > 1) signals(mutex);
+}
 EXPORT int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex) {
+    lets_go(mutex);
     LOCKED(who_signalled(condition), REAL(pthread_cond_wait)(condition, mutex));
 }
 #define TIMED(expression)                                                                                            \
@@ -314,10 +319,12 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t
     else end_wait(&call, KIND_WAIT_LOCK, 0, who_signalled(condition), CONTEXT_TASK);                                 \
     return result
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
+    lets_go(mutex);
     TIMED(REAL(pthread_cond_timedwait)(condition, mutex, until));
 }
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
                                   const struct timespec *restrict until) {
+    lets_go(mutex);
     TIMED(REAL(pthread_cond_clockwait)(condition, mutex, clock, until));
 }
 EXPORT int pthread_join(pthread_t thread, void **value) {

@@ -121,7 +121,7 @@ fn recorder_proc() -> Finding {
     const NAME: &str = "recorder proc";
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     match TaskFiles::open(std::process::id(), tid) {
-        Some(files) if files.doing().is_some() => good(NAME, "allowed: what a thread waits for, by looking, every 10 ms or more seldom"),
+        Some(files) if files.doing().is_some() => good(NAME, "allowed: what a thread waits for, by looking, every 2 ms or more seldom"),
         Some(_) => less(
             NAME,
             State::Limited,

@@ -17,6 +17,7 @@ pub(crate) struct Quota {
 /// A control group that has a quota.
 #[derive(Debug)]
 struct Group {
+    name: String,
     stat: PathBuf,
     processors: f64,
     before_ns: u64,
@@ -43,6 +44,13 @@ impl Quota {
     /// The least, in processors.
     pub(crate) fn processors(&self) -> Option<f64> {
         self.groups.iter().map(|group| group.processors).reduce(f64::min)
+    }
+
+    /// The group that stops the process: the one of the least quota, of its path in its hierarchy.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn group(&self) -> Option<String> {
+        let least = self.groups.iter().min_by(|a, b| a.processors.total_cmp(&b.processors))?;
+        Some(least.name.clone())
     }
 
     /// Whether it is about the same groups.
@@ -81,8 +89,12 @@ fn places(groups: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
 /// The groups with a quota, from this one up to where its hierarchy is mounted.
 fn on_the_way_up(mount: &Path, group: &Path) -> Vec<Group> {
     let way = group.ancestors().take_while(|directory| directory.starts_with(mount));
-    let with_quota = way.filter_map(|directory| Some((directory.join("cpu.stat"), processors_of(directory)?)));
-    with_quota.map(|(stat, processors)| Group { before_ns: stopped_ns(&stat), stat, processors }).collect()
+    let with_quota = way.filter_map(|directory| Some((directory, processors_of(directory)?)));
+    let group = |(directory, processors): (&Path, f64)| {
+        let (name, stat) = (directory.strip_prefix(mount).unwrap_or(directory), directory.join("cpu.stat"));
+        Group { name: format!("/{}", name.display()), before_ns: stopped_ns(&stat), stat, processors }
+    };
+    with_quota.map(group).collect()
 }
 
 /// Processors that one group may use, if it is limited.
@@ -151,6 +163,8 @@ mod tests {
         write(&job, "cpu.stat", "throttled_usec 100\n");
         let mut quota = Quota { groups: on_the_way_up(directory.path(), &job), last: u64::MAX };
         assert_eq!((quota.groups.len(), quota.processors()), (2, Some(1.0)));
+        #[cfg(feature = "bpf")]
+        assert_eq!(quota.group().as_deref(), Some("/site"));
         assert_eq!(quota.changed(), Some(0));
         assert_eq!(quota.changed(), None);
         write(&top, "cpu.stat", "throttled_usec 40\n");

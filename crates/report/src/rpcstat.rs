@@ -52,8 +52,12 @@ impl Page {
             false => format!("{} (smallest {})", p.window_median, p.window_min),
         };
         let window = if p.sent_only { format!("at least {window}") } else { window };
-        let mut said =
-            format!("Pending: {:.1} at the mean, {} at most, none for {} of the time; RPC window {window}", p.mean, p.max, percent(p.empty_share));
+        let mut said = format!(
+            "Pending: {:.1} at the mean, {} at most, none for {} of the time; RPC window {window}",
+            p.mean,
+            p.max,
+            percent(p.empty_share)
+        );
         match p.unsent {
             Some(u) if u.max_bytes > 0 => {
                 let _ = write!(

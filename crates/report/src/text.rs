@@ -5,7 +5,7 @@
 use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
-use thalweg_explain::document::{Channel, Charge, Explanation, Status};
+use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// Entries smaller than this share of the wall time are put together.
@@ -178,6 +178,8 @@ impl Page {
         let mut said = format!("{}: {} bursts", c.name, count(c.bursts));
         if let Some(rate) = c.burst_bytes_per_s {
             let _ = write!(said, " at {}", bit_rate(rate));
+        } else if c.basis == ChannelBasis::HandedOver {
+            said.push_str(" as the programs handed them over (what crossed the wire is not recorded)");
         }
         let _ = write!(said, ", busy {} of the time; {} gaps", percent(c.busy_share), count(c.gaps.count));
         if let (Some(median), Some(p99)) = (c.gaps.median_s, c.gaps.p99_s) {

@@ -44,7 +44,17 @@ fn crowded() -> Explanation {
     e.critical_path[1].place = "/a/very/long/path/that/no/table/of/eighty/columns/could/ever/hold/whole/big.tar".into();
     for (i, &cause) in [Cause::ClientThink, Cause::NetworkLatency, Cause::ServerRunqueue, Cause::Unknown].iter().enumerate() {
         let share = 0.02 * [0.4, 0.3, 0.2, 0.1][i];
-        e.critical_path.push(Charge { cause, place: "here".into(), seconds: share * 2.05, share, slack_s: 0.0, basis: Basis::Recorded, inferred_s: 0.0, via: None, evidence: "seen".into() });
+        e.critical_path.push(Charge {
+            cause,
+            place: "here".into(),
+            seconds: share * 2.05,
+            share,
+            slack_s: 0.0,
+            basis: Basis::Recorded,
+            inferred_s: 0.0,
+            via: None,
+            evidence: "seen".into(),
+        });
     }
     e
 }

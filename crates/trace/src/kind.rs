@@ -130,6 +130,7 @@ closed_set! {
         /// The thread of this track is recorded from here on, and was there before.
         ThreadSeen = "thread.seen",
         /// The request for a connection was sent again: it, or its answer, was lost, or the listener dropped it.
+        /// `value`: how long after the first, in nanoseconds.
         TcpSynRetransmit = "tcp.syn_retransmit",
         /// Nagle's algorithm had held a small segment back, until what was in flight was acknowledged now. `value`: for how long, in nanoseconds.
         TcpNagle = "tcp.nagle",

@@ -97,7 +97,7 @@ fn a_gridftp_copy_is_explained_at_both_ends() {
 /// Records the server on its own, as another machine would, while `work` runs.
 fn recorded_server(server: &Server, recording: &Path, work: impl FnOnce()) {
     let port = server.port.to_string();
-    let mut command = thalweg(["record", "--server", "--port", &port, "--for", "60s", "-o", text(recording)]);
+    let mut command = thalweg(["record", "--server", "--only", "--port", &port, "--for", "60s", "-o", text(recording)]);
     command.stderr(std::process::Stdio::piped());
     let mut process = Running::start(command);
     let mut said = std::io::BufReader::new(process.child().stderr.take().expect("its messages"));
@@ -171,7 +171,7 @@ fn two_recordings_of_one_copy_become_one() {
     let source = file(here.path(), "source", &content(9, bytes));
     let at = |name: &str| -> PathBuf { here.path().join(name) };
     recorded_server(&server, &at("server.thw"), || {
-        run(["record", "-o", text(&at("client.thw")), "--", "nfs-cp", text(&source), &server.file("apart")]).done();
+        run(["record", "--only", "-o", text(&at("client.thw")), "--", "nfs-cp", text(&source), &server.file("apart")]).done();
     });
     let (client, there) = (at("client.thw"), at("server.thw"));
     let alone = explained(&[&client]);

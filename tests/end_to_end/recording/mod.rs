@@ -7,4 +7,6 @@ mod copies;
 mod hard;
 mod methods;
 mod mounted;
+mod on_wire;
 mod rpcstat;
+mod unprivileged;

@@ -3,8 +3,9 @@
 
 use crate::assemble::circumstances::Quota;
 use crate::assemble::parts::Parts;
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::observe::span::is_mpi;
+use crate::observe::stalls::Stall;
 use crate::walk::ledger::{Entry, Place, What};
 use std::collections::HashMap;
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
@@ -68,12 +69,21 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     if matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata) {
         said.extend(calls_on_names(parts, members));
     }
+    said.extend(stalls(parts, cause, members));
     said.extend(device(parts, entries));
     said.extend(rank(parts, members));
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
     }
     said
+}
+
+/// Which of TCP's own stalls lay in it. Of what the other end did instead, only that it did not accept.
+fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
+    let runs = parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize)));
+    let found = parts.stalls.within(runs.map(|run| (run.start, run.end)));
+    let about = |stall: &Stall| cause.is_network() || *stall == Stall::AcceptQueue && cause.end() == Some(End::Server);
+    found.into_iter().filter(|(stall, _)| about(stall)).map(|(stall, often)| stall.words(often)).collect()
 }
 
 /// What one interval of a charge is called.
@@ -132,7 +142,8 @@ fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Optio
 /// Which calls on names and attributes it was in, as samples of the running threads say.
 fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
-    let names = calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
+    let names =
+        calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
     let names: Vec<String> = names.collect();
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }

@@ -1,5 +1,6 @@
 //! From what was gathered and charged to the document.
 
+mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod evidence;
@@ -16,6 +17,7 @@ use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::{BUSY_BINS, Way};
 use crate::observe::quantile::of_sorted;
 use crate::walk::ledger::{Entry, Place, Run};
+use carried::Carried;
 pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
@@ -35,7 +37,7 @@ impl Parts<'_> {
         let slack = self.slack();
         // Of what goes between files only, a pause in the writing says nothing that the charges do not.
         let on_wire = |w: &&Way| !matches!(**w, Way::ClientWrites | Way::ClientReads);
-        let idle = self.ways().first().filter(on_wire).map(|&w| self.seen.stream(w).all.finish().gaps).unwrap_or_default();
+        let idle = self.ways().first().filter(on_wire).map(|&w| self.carried(w).gathered.gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
         let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, |file| named.contains(&file)));
@@ -180,7 +182,7 @@ impl Parts<'_> {
                 Way::ClientWrites => "all written",
                 Way::ClientReads => "all read",
             };
-            channels.push(self.channel(name.to_owned(), true, None, &stream.all.finish(), charges));
+            channels.push(self.channel(name.to_owned(), None, &self.carried(way), charges));
             let objects = stream.by_object.iter().enumerate().filter_map(|(o, g)| g.as_ref().map(|g| (way, o, g)));
             single.extend(objects);
         }
@@ -192,21 +194,24 @@ impl Parts<'_> {
                 Some((client, server)) if back => format!("{server} > {client}"),
                 _ => thing.name.clone(),
             };
-            channels.push(self.channel(name, false, Some(thing.id), &gatherer.finish(), charges));
+            let carried = self.carried_by(way, object, gatherer);
+            channels.push(self.channel(name, Some(thing.id), &carried, charges));
         }
         channels
     }
 
-    fn channel(&self, name: String, aggregate: bool, object: Option<u64>, gathered: &Gathered, charges: &Charges) -> Channel {
+    fn channel(&self, name: String, object: Option<u64>, carried: &Carried<'_>, charges: &Charges) -> Channel {
+        let gathered = &carried.gathered;
         let burst_s = gathered.burst_ns as f64 / 1e9;
         Channel {
             name,
-            aggregate,
+            aggregate: object.is_none(),
             object,
+            basis: carried.basis,
             size_bytes: gathered.bytes,
-            sends: gathered.sends,
+            sends: carried.sends,
             bursts: if gathered.sends == 0 { 0 } else { gathered.gaps.len() as u64 + 1 },
-            burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
+            burst_bytes_per_s: (burst_s > 0.0 && carried.has_rate()).then(|| gathered.bytes as f64 / burst_s),
             busy_share: (gathered.busy_ns as f64 / (self.end - self.start).max(1) as f64).clamp(0.0, 1.0),
             gaps: self.gaps(gathered, charges),
         }
@@ -278,13 +283,14 @@ impl Parts<'_> {
     /// Phases of the way that moved most.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let Some(&way) = self.ways().first() else { return Vec::new() };
-        let stream = self.seen.stream(way);
-        stream.all.extent().map_or_else(Vec::new, |(first, last)| phases(&stream.curve, self.start, self.end, first, last))
+        let carried = self.carried(way);
+        carried.extent.map_or_else(Vec::new, |(first, last)| phases(&self.curve(way, &carried), self.start, self.end, first, last))
     }
 
     /// The throughput curve of the way that moved most.
     pub(crate) fn throughput(&self) -> Option<Throughput> {
-        let curve = &self.seen.stream(*self.ways().first()?).curve;
+        let way = *self.ways().first()?;
+        let curve = self.curve(way, &self.carried(way));
         let bytes_per_s = curve.bins.iter().map(|b| (b / curve.bin_s()).round()).collect();
         Some(Throughput { bin_s: curve.bin_s(), bytes_per_s })
     }

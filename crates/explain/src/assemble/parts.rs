@@ -3,6 +3,8 @@
 use crate::assemble::circumstances::Circumstances;
 use crate::observe::cast::Cast;
 use crate::observe::observation::{Observation, Way};
+use crate::observe::on_wire::OnWire;
+use crate::observe::stalls::Stalls;
 use crate::walk::ledger::Ledger;
 use thalweg_trace::Role;
 
@@ -16,6 +18,10 @@ pub(crate) struct Parts<'a> {
     pub seen: &'a Observation,
     /// What was seen around what was charged.
     pub around: &'a Circumstances,
+    /// What crossed the wire.
+    pub on_wire: &'a OnWire,
+    /// TCP's own stalls.
+    pub stalls: &'a Stalls,
     /// Start of the interval.
     pub start: i64,
     /// End of it.

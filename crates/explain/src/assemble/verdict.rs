@@ -95,7 +95,9 @@ fn doubt(charges: &[Charge], sums: &[Sum<'_>]) -> String {
     let inferred: f64 = sums.iter().map(|s| s.inferred).sum();
     match not_known.filter(|c| c.share >= inferred) {
         Some(charge) => format!(" This is not sure: what {} was for was not recorded.", charge.place),
-        None => format!(" This is not sure: {} of the time is inferred, not recorded, and may be another cause's.", whole_percent(inferred)),
+        None => {
+            format!(" This is not sure: {} of the time is inferred, not recorded, and may be another cause's.", whole_percent(inferred))
+        }
     }
 }
 

@@ -88,9 +88,13 @@ impl Gatherer {
 
     /// What it comes to.
     pub(crate) fn finish(&self) -> Gathered {
-        let busy_ns = self.busy_ns + self.busy.map_or(0, |(from, to)| to - from);
         let lengths: Vec<u64> = self.idle.iter().map(|i| (i.end - i.start) as u64).collect();
-        let least = least_gap_ns(&lengths);
+        self.finish_with(least_gap_ns(&lengths))
+    }
+
+    /// The same where idle intervals of this length on are gaps.
+    pub(crate) fn finish_with(&self, least: u64) -> Gathered {
+        let busy_ns = self.busy_ns + self.busy.map_or(0, |(from, to)| to - from);
         let mut gaps: Vec<Idle> = self.idle.iter().copied().filter(|i| (i.end - i.start) as u64 >= least).collect();
         gaps.reverse();
         let gap_ns: i64 = gaps.iter().map(|g| g.end - g.start).sum();

@@ -56,7 +56,11 @@ pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Vec<Life>, Ex
                 let by = mark.value.and_then(|track| u64::try_from(track).ok()).map_or(NONE, |track| cast.tracks.get(track));
                 life.from = Some((at, Beginning::Made(by)));
             }
-            _ => life.from = life.from.or(Some((at, Beginning::Seen))),
+            _ => match life.from {
+                Some((_, Beginning::Made(_))) => {}
+                Some((from, Beginning::Seen)) => life.from = Some((from.min(at), Beginning::Seen)),
+                None => life.from = Some((at, Beginning::Seen)),
+            },
         }
     }
     note_reached(source.meta().start.ns(), &lives, cast);

@@ -5,6 +5,7 @@ use crate::ExplainError;
 use crate::cause::{Cause, End};
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::stalls::Stalls;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// A message with less than this many bytes has nothing to fill a path with: its transit is latency.
@@ -51,6 +52,10 @@ struct Said {
     timeouts: Vec<i64>,
     /// When the peer's window closed.
     zero_windows: Vec<i64>,
+    /// When the request for the connection was sent again.
+    asked_again: Vec<i64>,
+    /// When TCP sent again after a pause, with a smaller congestion window.
+    restarts: Vec<i64>,
     /// Intervals after losses in which the window was below what it had been.
     recoveries: Vec<(i64, i64)>,
     cwnd: Series,
@@ -73,6 +78,8 @@ struct Said {
 #[derive(Debug)]
 pub(crate) struct WireFacts {
     said: Vec<[Said; 2]>,
+    /// TCP's own stalls.
+    pub stalls: Stalls,
 }
 
 /// The last value at or before an instant.
@@ -140,6 +147,20 @@ impl Said {
         after.checked_sub(1).is_some_and(|i| self.recoveries[i].1 >= instant)
     }
 
+    /// Until when the congestion window is below what it was before an instant.
+    fn narrow_until(&self, since: i64) -> i64 {
+        let before = at(&self.cwnd, since - 1).unwrap_or(0);
+        let after = self.cwnd.partition_point(|&(t, _)| t <= since);
+        self.cwnd[after..].iter().find(|c| c.1 >= before).map_or(i64::MAX, |c| c.0)
+    }
+
+    /// Whether TCP had begun anew after a pause, and its congestion window is below what it was before.
+    fn restarted(&self, start: i64, end: i64) -> bool {
+        let after = self.restarts.partition_point(|&at| at <= end);
+        let restart = after.checked_sub(1).and_then(|i| self.restarts.get(i));
+        restart.is_some_and(|&restart| restart >= start || end <= self.narrow_until(restart))
+    }
+
     /// Whether segments wait in queues: the round trip is well above its least.
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
@@ -182,7 +203,7 @@ impl Said {
     /// What holds the sender back, if it is something of TCP's own.
     fn limit(&self, way: &Transit) -> Option<Cause> {
         let (start, end) = (way.start, way.end);
-        if any_within(&self.timeouts, start, end) {
+        if any_within(&self.timeouts, start, end) || any_within(&self.asked_again, start, end) {
             return Some(Cause::NetworkLoss);
         }
         let queueing = self.queueing(end);
@@ -214,7 +235,10 @@ impl Said {
             Some(Cause::NetworkRwnd)
         } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
             Some(Cause::NetworkLoss)
-        } else if reaches(at(&self.cwnd, end), 8) || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer) {
+        } else if reaches(at(&self.cwnd, end), 8)
+            || self.restarted(start, end)
+            || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer)
+        {
             // All of TCP's windows grow together until the path is full.
             Some(Cause::NetworkCwnd)
         } else {
@@ -234,7 +258,7 @@ impl Said {
 }
 
 /// Which end's series a counter or mark belongs to; both, where its object does not say.
-fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
+pub(super) fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
     let object = cast.objects.get(object);
     let Some(thing) = cast.things.get(object as usize) else { return (NONE, [false; 2]) };
     let ends = thing.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);
@@ -245,15 +269,19 @@ impl WireFacts {
     /// Reads marks and counters.
     pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
         let mut said: Vec<[Said; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
+        let mut stalls = Stalls::default();
         for mark in source.marks()? {
             let Some(object) = mark.object else { continue };
             let (connection, ends) = ends(cast, object.number());
             let Some(both) = said.get_mut(connection as usize) else { continue };
+            stalls.note(&mark, connection, &cast.things[cast.objects.get(object.number()) as usize].name);
             for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
                 match mark.kind {
                     MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
                     MarkKind::TcpTimeout => said.timeouts.push(mark.at.ns()),
                     MarkKind::TcpZeroWindow => said.zero_windows.push(mark.at.ns()),
+                    MarkKind::TcpSynRetransmit => said.asked_again.push(mark.at.ns()),
+                    MarkKind::TcpIdleRestart => said.restarts.push(mark.at.ns()),
                     _ => {}
                 }
             }
@@ -288,7 +316,11 @@ impl WireFacts {
             said.widest_buffer = said.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
             said.find_recoveries();
         }
-        Ok(WireFacts { said })
+        for (connection, said) in said.iter().enumerate().flat_map(|(c, both)| both.iter().map(move |said| (c as u32, said))) {
+            said.restarts.iter().for_each(|&since| stalls.lasts(connection, since, said.narrow_until(since)));
+        }
+        stalls.settle();
+        Ok(WireFacts { said, stalls })
     }
 
     fn of(&self, connection: u32, end: End) -> Option<&Said> {

@@ -255,6 +255,7 @@ fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
                 name: (*name).to_owned(),
                 aggregate: true,
                 object: None,
+                basis: ChannelBasis::Received,
                 size_bytes: gathered.bytes,
                 sends: gathered.sends,
                 bursts: lengths.len() as u64 + 1,

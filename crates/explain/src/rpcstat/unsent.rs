@@ -18,8 +18,7 @@ pub(super) fn unsent(source: &dyn Source, seen: &mut Gathered, connections: &[Co
     let is_client = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(n, v)| n == "end" && v == "client");
     let of_name: HashMap<&str, &Connection> = connections.iter().map(|c| (c.name.as_str(), c)).collect();
     let clients = source.objects().iter().filter(is_client);
-    let clients: HashMap<u64, &Connection> =
-        clients.filter_map(|o| Some((o.object.number(), *of_name.get(o.name.as_str())?))).collect();
+    let clients: HashMap<u64, &Connection> = clients.filter_map(|o| Some((o.object.number(), *of_name.get(o.name.as_str())?))).collect();
     let (start_ns, end_ns) = (seen.start_ns, seen.end_ns);
     let mut held: HashMap<u64, Held> = HashMap::new();
     let (mut byte_ns, mut most) = (0.0, Unsent::default());

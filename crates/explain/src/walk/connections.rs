@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::observe::feed::Carried;
+use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;
 use thalweg_trace::ABSENT;
 
@@ -78,6 +79,26 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to whoever
+    /// was to accept it.
+    pub(super) fn connect(&mut self, span: &LiveSpan) {
+        let from = self.piece_start(span).max(self.start);
+        let stall = self.wire.stalls.connecting(span.connection, span.start, span.end);
+        if stall == Some(Stall::AcceptQueue) && !self.circling() {
+            let parties = self.feed.parties.get(span.connection as usize).map(|p| &p[span.side.other() as usize]);
+            if let Some(&accepts) = parties.and_then(|p| p.iter().find(|&&peer| !self.is_outside_its_life(peer))) {
+                self.jump(accepts);
+                return;
+            }
+        }
+        let cause = match stall {
+            Some(Stall::LostRequest) => Cause::NetworkLoss,
+            Some(Stall::AcceptQueue) => Cause::ServerUnknown,
+            _ => Cause::NetworkLatency,
+        };
+        self.charge_wire(cause, NONE, true, from);
+    }
+
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);
@@ -105,7 +126,8 @@ impl Walk<'_, '_> {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            if connects && blocked.span.side == End::Client && !self.has_begun(peer)? {
+            let dropped = self.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end) == Some(Stall::AcceptQueue);
+            if connects && !dropped && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };

@@ -234,7 +234,15 @@ impl Ledger {
         let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
             let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
-            self.entries.push(Entry { cause, place, inferred: self.inferred, runs: Lengths::default(), on_thread, holders: Vec::new(), waiters: Vec::new() });
+            self.entries.push(Entry {
+                cause,
+                place,
+                inferred: self.inferred,
+                runs: Lengths::default(),
+                on_thread,
+                holders: Vec::new(),
+                waiters: Vec::new(),
+            });
         }
         self.last = Some((key, entry));
         entry

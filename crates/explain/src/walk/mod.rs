@@ -39,7 +39,8 @@ pub(crate) struct Walk<'a, 'o> {
     pub feed: Feed<'a>,
     /// What has been charged.
     pub ledger: Ledger,
-    wire: WireFacts,
+    /// What TCP said.
+    pub wire: WireFacts,
     /// When each thread lived, as far as the recording says.
     lives: Vec<Life>,
     observer: &'o mut dyn Observer,
@@ -222,10 +223,7 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
             }
             Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
-            Rule::RoundTrip => {
-                let from = self.piece_start(&span);
-                self.charge_wire(Cause::NetworkLatency, NONE, true, from);
-            }
+            Rule::RoundTrip => self.connect(&span),
             // Stopped by a signal.
             Rule::Unknown if span.result < 0 => {
                 let from = self.piece_start(&span);

@@ -5,8 +5,9 @@
 use super::load::Programs;
 use super::peers::{Peers, not_followed};
 use super::raw::{self, Settings};
-use super::ring::{self, Ending, Ring};
+use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
+use super::symbols::Symbols;
 use super::system::{Facts, System};
 use super::tracepoints::Tracepoints;
 use super::translate::{Calls, Class, Translator, now_ns};
@@ -42,9 +43,8 @@ const BATCH: usize = 1_024;
 /// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
 const NICE: i32 = -19;
 
-/// While no process has been new for this long, the ring is emptied so many times more seldom: new processes are looked at
-/// when it is, and nothing else is urgent.
-const SETTLED: Duration = Duration::from_millis(200);
+/// The pause between two rounds doubles up to so many times the least while no process is new: new ones are looked at when the ring is
+/// emptied, and nothing else is urgent.
 const SELDOM: u32 = 10;
 
 /// A reader at work.
@@ -99,8 +99,8 @@ struct Work {
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
-    /// When a process was last new.
-    fresh: Instant,
+    /// For how long the reader sleeps next, if nothing wakes it.
+    pause: Duration,
     began: Instant,
     counted: Duration,
 }
@@ -121,6 +121,20 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
+/// What the programs are told before they are verified; nobody is followed.
+pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
+    Settings {
+        trace_calls: calls.into(),
+        tcp_gap_ns: TCP_GAP_NS,
+        merge_ns: MERGE_NS,
+        follow: 0,
+        command_pid: 0,
+        wake_shift: ring::wake_shift(ring_bytes),
+        call_sendto: i32::try_from(libc::SYS_sendto).unwrap_or(-1),
+        call_flags: Calls::default().all_flags(),
+    }
+}
+
 /// The ring, with the translator behind it.
 fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<Ring, RecordError> {
     let (both, sink) = (Rc::clone(both), Arc::clone(sink));
@@ -136,20 +150,18 @@ fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sin
 
 impl Work {
     fn begin(watched: Watched, tracepoints: &Tracepoints, ending: &Ending, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
-        let trace_calls = u32::from(watched.tier != Tier::Lean);
+        let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        let call_flags = Calls::default().all_flags();
         // By its number a thread alone is meant, not its process.
         let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
-        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), trace_calls != 0, prompt);
-        let wake_shift = ring::wake_shift(ring_bytes);
+        let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let settings =
-            Settings { trace_calls, tcp_gap_ns: TCP_GAP_NS, merge_ns: MERGE_NS, follow, command_pid, wake_shift, call_flags };
-        let mut programs = Programs::load(&settings, tracepoints, ring_bytes)?;
+        let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
+        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
-        let mut translator = Translator::new(watched.host, watched.space, tick_us(), trace_calls != 0);
+        system.symbols = Symbols::of(&programs);
+        let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
         translator.threads.names = watched.names.clone();
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
@@ -177,9 +189,9 @@ impl Work {
         let both = Rc::new(RefCell::new(Both { translator, system }));
         let ring = open_ring(&programs, ending, &both, &watched.sink)?;
         let _ = ready.send(());
-        let (began, counted) = (Instant::now(), Duration::ZERO);
+        let (began, counted, pause) = (Instant::now(), Duration::ZERO, watched.drain);
         let snapshots = Snapshots::default();
-        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, fresh: began, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, began, counted })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
@@ -225,7 +237,7 @@ impl Work {
                 }
                 _ => {}
             }
-            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause(now) });
+            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
         }
         if let Some(since) = counting {
             self.counted += since.elapsed();
@@ -237,19 +249,15 @@ impl Work {
         if self.quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
     }
 
-    /// How long the reader may sleep now.
-    fn pause(&self, now: Instant) -> Duration {
-        let settled = now - self.fresh >= SETTLED;
-        self.watched.drain.saturating_mul(if settled { SELDOM } else { 1 }).min(self.look_every())
-    }
-
     /// What is in the ring becomes events, and these go to the sink; whether there may be more.
     fn drain(&mut self) -> Result<bool, RecordError> {
         let more = self.ring.take()?;
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
+        let longest = self.watched.drain.saturating_mul(SELDOM).min(self.look_every()).max(self.watched.drain);
+        self.pause = self.pause.saturating_mul(2).min(longest);
         for pid in std::mem::take(&mut translator.threads.fresh) {
-            self.fresh = Instant::now();
+            self.pause = self.watched.drain;
             system.watching(pid);
             self.snapshots.watch(pid);
         }

@@ -181,6 +181,11 @@ impl Programs {
         }
     }
 
+    /// A program by its name, to be run by the reader.
+    pub(crate) fn program(&self, name: &str) -> Option<OwnedFd> {
+        self.object.progs_mut().find(|p| p.name() == OsStr::new(name))?.as_fd().try_clone_to_owned().ok()
+    }
+
     /// Runs one of the walks over all threads: `seed` or `sweep`.
     pub(crate) fn walk(&self, name: &str) -> Result<(), RecordError> {
         let program = self
@@ -241,20 +246,26 @@ impl Programs {
 
     /// Nanoseconds that the programs ran while it was counted, and how often.
     pub(crate) fn cost(&self) -> (u64, u64) {
-        let mut total = (0, 0);
-        for program in self.object.progs_mut() {
+        self.facts().fold((0, 0), |total, (_, info)| (total.0 + info.run_time_ns, total.1 + info.run_cnt))
+    }
+
+    /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
+    #[cfg(test)]
+    pub(crate) fn verified(&self) -> Vec<(String, u32)> {
+        self.facts().map(|(name, info)| (name, info.verified_insns)).collect()
+    }
+
+    /// What the kernel says of each program that is loaded.
+    fn facts(&self) -> impl Iterator<Item = (String, libbpf_rs::libbpf_sys::bpf_prog_info)> {
+        self.object.progs_mut().filter_map(|program| {
             let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
             let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
             // SAFETY: the structure is as large as said, and the descriptor is the program's.
             let result = unsafe {
                 libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size)
             };
-            if result == 0 {
-                total.0 += info.run_time_ns;
-                total.1 += info.run_cnt;
-            }
-        }
-        total
+            (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
+        })
     }
 }
 

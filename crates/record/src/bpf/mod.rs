@@ -11,6 +11,7 @@
 //! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it;
 //! - [`peers`]: who else is recorded;
+//! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 mod drain;
@@ -20,9 +21,13 @@ mod probe;
 mod raw;
 mod ring;
 mod snapshot;
+mod symbols;
 mod system;
 mod tracepoints;
 mod translate;
+
+#[cfg(test)]
+mod cost_tests;
 
 pub(crate) use probe::probe;
 

@@ -9,7 +9,7 @@ use super::raw::{self, Control};
 use super::translate::Reached;
 use crate::RecordError;
 use crate::proc::listeners::{listening, socket_inode};
-use crate::proc::processes::numbers_in;
+use crate::proc::processes::{Process, numbers_in};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -43,7 +43,8 @@ impl Peers {
             }
             let serves = process.role == raw::ROLE_SERVER
                 || self.known.get(&process.parent) == Some(&raw::ROLE_SERVER)
-                || serves(process.pid);
+                || serves(process.pid)
+                || is_made_by_a_server(&process);
             let role = if serves { raw::ROLE_SERVER } else { process.role };
             self.known.insert(process.pid, role);
             programs.watch(process.pid, role | process.depth << 8)?;
@@ -92,7 +93,14 @@ fn serves(pid: u32) -> bool {
         return false;
     }
     let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    listening(pid).iter().any(|listener| sockets.contains(&listener.inode)) || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+    listening(pid).iter().any(|listener| sockets.contains(&listener.inode))
+        || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+}
+
+/// Whether a process was forked by one that listens, and is the same program: the listener's sockets are closed in it.
+fn is_made_by_a_server(process: &Reached) -> bool {
+    let name = |pid: u32| Process::read(pid).map(|process| process.name);
+    process.parent > 1 && name(process.pid).is_some_and(|own| name(process.parent) == Some(own)) && serves(process.parent)
 }
 
 /// The inode of a line of /proc/net/unix whose socket listens.

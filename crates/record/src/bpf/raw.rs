@@ -27,6 +27,9 @@ macro_rules! plain {
 /// Implemented only for `repr(C)` structures of integers.
 pub(crate) unsafe trait Plain: Copy {}
 
+/// Functions of a place in the kernel.
+pub(crate) const SITE_FUNCTIONS: usize = 12;
+
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
     /// What a descriptor stands for.
@@ -61,6 +64,8 @@ plain! {
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
+    Site { head: Head, function: [u64; SITE_FUNCTIONS] }
+    Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
         blocked: u32, pad: u32, file: [FdObject; 2],
@@ -77,14 +82,17 @@ pub(crate) struct Settings {
     pub follow: u32,
     pub command_pid: u32,
     pub wake_shift: u32,
+    pub call_sendto: i32,
     pub call_flags: [u16; 512],
 }
 
 impl Settings {
     /// As the object wants it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(24 + 1024);
-        for word in [self.trace_calls, self.tcp_gap_ns, self.merge_ns, self.follow, self.command_pid, self.wake_shift] {
+        let mut bytes = Vec::with_capacity(32 + 1024);
+        let call_sendto = self.call_sendto.cast_unsigned();
+        let (calls, merging, shift) = (self.trace_calls, self.merge_ns, self.wake_shift);
+        for word in [calls, self.tcp_gap_ns, merging, self.follow, self.command_pid, shift, call_sendto, 0] {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         self.call_flags.iter().for_each(|flags| bytes.extend_from_slice(&flags.to_ne_bytes()));
@@ -123,6 +131,7 @@ pub(crate) const OFF_OPEN: u32 = 16;
 pub(crate) const OFF_NEW: u32 = 32;
 pub(crate) const OFF_FAULT_FILE: u32 = 64;
 pub(crate) const OFF_EXITING: u32 = 128;
+pub(crate) const OFF_QUOTA: u32 = 2048;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
@@ -131,8 +140,11 @@ pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;
 
+pub(crate) const FAMILY_UNIX: u32 = 1;
+
 pub(crate) const MODE_KIND: u32 = 0xf000;
 pub(crate) const MODE_SOCKET: u32 = 0xc000;
+pub(crate) const MODE_FIFO: u32 = 0x1000;
 pub(crate) const MODE_FILE: u32 = 0x8000;
 pub(crate) const MODE_BLOCK: u32 = 0x6000;
 pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
@@ -142,6 +154,7 @@ pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
+pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
 /// What a socket is, in [`FdObject::device`].
 pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
@@ -164,6 +177,8 @@ pub(crate) enum Record<'a> {
     /// With the parts of its path, last part first, each ended by a 0.
     File(FileHead, &'a [u8]),
     Call(Call),
+    Peer(Peer),
+    Site(Site),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -192,6 +207,8 @@ impl Record<'_> {
             }
             11 => Record::Call(read(bytes)?),
             12 => Record::Wire(read(bytes)?),
+            13 => Record::Peer(read(bytes)?),
+            14 => Record::Site(read(bytes)?),
             _ => return None,
         })
     }
@@ -233,6 +250,8 @@ mod tests {
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),
             ("record_call", size_of::<Call>()),
+            ("record_peer", size_of::<Peer>()),
+            ("record_site", size_of::<Site>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),
@@ -262,6 +281,7 @@ mod tests {
         };
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
+            Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),
             None => 1,
         };

@@ -13,9 +13,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// What a ring has on a machine with [`FEW_PROCESSORS`] or fewer; it doubles with them. Eight threads of which each system call is told
-/// fill 120 MB/s, and thirty pairs that wake each other 100.
-const LEAN_BYTES: u64 = 4 << 20;
-const CALLS_BYTES: u64 = 8 << 20;
+/// fill 120 MB/s, and thirty pairs that wake each other 100; half of it has held, the rest is for a reader that waits for a disk.
+const LEAN_BYTES: u64 = 8 << 20;
+const CALLS_BYTES: u64 = 16 << 20;
 const FEW_PROCESSORS: u64 = 4;
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -48,11 +48,19 @@ impl Ending {
         eventfd(0, flags).map(Ending).map_err(|error| RecordError::Failed(format!("the kernel gives no eventfd: {error}")))
     }
 
-    /// From now on [`Ring::wait`] says that the end was asked for.
+    /// From now on [`Ring::wait`] says so.
     pub(crate) fn ask(&self) {
         // It cannot fail: the count is far from full.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
+}
+
+/// Why the reader sleeps no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Filled,
+    Ending,
+    Time,
 }
 
 /// The reader's side of the ring.
@@ -80,14 +88,15 @@ impl Ring {
         Ok(Ring { records, events })
     }
 
-    /// Sleeps until a quarter of the ring has filled, the end is asked for, or the time is over; whether the end was asked for.
-    pub(crate) fn wait(&self, most: Duration) -> bool {
+    /// Sleeps until another quarter of the ring has filled, the end is asked for, or the time is over.
+    pub(crate) fn wait(&self, most: Duration) -> Woken {
         let timeout = Timespec { tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX), tv_nsec: most.subsec_nanos().into() };
         let mut happened = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 2];
         match epoll::wait(&self.events, &mut happened, Some(&timeout)) {
-            Ok((happened, _)) => happened.iter().any(|event| event.data.u64() == OF_ENDING),
-            // A signal's handler ran: the next round finds out.
-            Err(_) => false,
+            Ok((happened, _)) if happened.iter().any(|event| event.data.u64() == OF_ENDING) => Woken::Ending,
+            Ok((happened, _)) if !happened.is_empty() => Woken::Filled,
+            // An error is the handler of a signal that ran: nothing has happened either.
+            _ => Woken::Time,
         }
     }
 

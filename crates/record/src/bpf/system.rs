@@ -1,9 +1,11 @@
 //! What only the running system can say: names of devices and file systems, and which ports are listened on. The translator asks
 //! through [`Facts`], so that it can be tested without a system.
 
+use super::symbols::Symbols;
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
 use crate::proc::mountinfo::{self, Mount};
+use crate::quota::Quota;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -32,6 +34,10 @@ pub(crate) trait Facts {
     fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
     /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
+    /// The name of the kernel's function at this address; empty: not known.
+    fn function(&mut self, address: u64) -> &str;
+    /// The control group whose quota stops this process.
+    fn quota_group(&mut self, pid: u32) -> Option<String>;
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);
 }
@@ -44,6 +50,9 @@ pub(crate) struct System {
     /// One process of each network namespace.
     namespaces: HashMap<u32, u32>,
     listening: HashMap<u32, HashSet<u16>>,
+    quota_groups: HashMap<u32, Option<String>>,
+    /// Names of the kernel's functions.
+    pub symbols: Symbols,
 }
 
 fn major_minor(number: u32) -> (u32, u32) {
@@ -63,6 +72,7 @@ impl System {
     /// Forgets which ports are listened on: they change.
     pub(crate) fn refresh(&mut self) {
         self.listening.clear();
+        self.quota_groups.clear();
     }
 }
 
@@ -112,6 +122,14 @@ impl Facts for System {
     fn is_listened_on_anywhere(&mut self, port: u16) -> bool {
         let namespaces: Vec<u32> = self.namespaces.keys().copied().collect();
         namespaces.into_iter().any(|namespace| self.is_listened_on(namespace, port))
+    }
+
+    fn function(&mut self, address: u64) -> &str {
+        self.symbols.name(address)
+    }
+
+    fn quota_group(&mut self, pid: u32) -> Option<String> {
+        self.quota_groups.entry(pid).or_insert_with(|| Quota::of(pid).group()).clone()
     }
 
     fn watching(&mut self, pid: u32) {

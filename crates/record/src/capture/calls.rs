@@ -134,7 +134,14 @@ impl Calls {
                 if same_connection {
                     shared.out.mark(place.track, MarkKind::RpcTimeout, message.last_ns, call.object, Some(waited_ns));
                 }
-                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, doubted_ns: None, overtaken: 0, closed_ns: None, ..call }
+                Call {
+                    sent_ns: message.last_ns,
+                    bytes: call.bytes + message.bytes,
+                    doubted_ns: None,
+                    overtaken: 0,
+                    closed_ns: None,
+                    ..call
+                }
             }
             None => Call {
                 request: shared.out.request(),

@@ -66,7 +66,9 @@ pub(super) struct Connection {
     calls: [Calls; 2],
     /// How often messages were missed, and until when bytes of such messages passed, as far as was seen to.
     missed: [(u64, Option<i64>); 2],
-    /// Packets, until it is known whether they carry RPC.
+    /// Whether a call was seen. What looks like a reply may be anything.
+    called: bool,
+    /// Its packets.
     segments: u64,
     bursts: [Burst; 2],
     told: [Told; 2],
@@ -94,6 +96,7 @@ impl Connection {
             records: [Records::new(false), Records::new(false)],
             calls: Default::default(),
             missed: Default::default(),
+            called: false,
             segments: 0,
             bursts: Default::default(),
             told: Default::default(),
@@ -172,7 +175,7 @@ impl Connection {
 
     /// Bytes of messages whose heads the capture lacks, as messages that belong to no call.
     fn loose_bytes(&mut self, all: bool, shared: &mut Shared) {
-        if self.udp || !self.carries_rpc() {
+        if !self.called {
             return;
         }
         for direction in 0..2 {
@@ -318,6 +321,7 @@ impl Connection {
             let ids = self.ids(shared);
             let client = self.client_end();
             let calls = matches!(message.heading, Heading::Call { .. });
+            self.called |= calls;
             let caller = if calls { direction } else { 1 - direction };
             let place = Place {
                 track: ids.track,
@@ -336,6 +340,9 @@ impl Connection {
     /// Until when calls of this end passed whose heads the capture lacks, as a reply to one of them tells; `None`: there were none.
     fn calls_missed_ns(&self, caller: usize, reply: &Message) -> Option<i64> {
         let before = |ns: i64| ns.min(reply.first_ns);
+        if !self.called {
+            return None;
+        }
         match self.records[caller].loose_ns {
             Some(ns) => Some(before(ns)),
             // Calls from before the capture: what is answered in it was pending when it began.

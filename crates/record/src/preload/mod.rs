@@ -17,8 +17,8 @@ use crate::proc::ProcRecorder;
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
 use crate::proc::recorder::thread_cpu;
 use crate::proc::strangers::{Strangers, Tracks};
-use crate::run::add;
 use crate::proc::system::System;
+use crate::run::add;
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use place::Place;
@@ -373,8 +373,7 @@ impl Drain {
         if self.broken > 0 {
             notes.push(format!("{} of the program's own records made no sense and were left out.", self.broken));
         }
-        let attributes =
-            vec![
+        let attributes = vec![
             ("not_seen".to_owned(), NOT_SEEN.to_owned()),
             ("wakers".to_owned(), "inferred".to_owned()),
             ("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string()),

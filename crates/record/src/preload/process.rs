@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use thalweg_trace::{Event, ObjectId, Time, TrackId};
+use thalweg_trace::{Event, MarkKind, ObjectId, Time, TrackId};
 
 /// A shorter call that was never finished is left out.
 const WORTH_TELLING_NS: u64 = 20_000;
@@ -104,6 +104,10 @@ impl Process {
             }
             if Some(tid) == command {
                 system.watch_quota(self.pid, track);
+            }
+            if tid != self.pid {
+                // A process is given its ring later than it is made.
+                translator.life(MarkKind::ThreadStart, track, attached_ns, out);
             }
             let head = self.shared.head(slot);
             self.threads.push(Thread { slot, attached_ns, name, track, head, lost: self.lost_before(slot), ended: false });

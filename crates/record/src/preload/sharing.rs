@@ -19,9 +19,14 @@ struct User {
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     inode: u64,
-    /// The other side's inode; a pipe's is the same.
-    other: u64,
+    /// The other side's inode; a pipe's is the same. Absent while the socket is not connected.
+    other: Option<u64>,
+    /// How often the kernel was asked for it.
+    asked: u32,
 }
+
+/// A socket that has no other side when it was asked for so often has none on this machine.
+const MOST_ASKED: u32 = 8;
 
 /// Who has what.
 #[derive(Debug, Default)]
@@ -40,20 +45,29 @@ impl Sharing {
 
     /// This thread uses a pipe.
     pub(crate) fn pipe(&mut self, track: TrackId, object: ObjectId, inode: u64, opened: Opened) {
-        self.shared.insert(object, Shared { inode, other: inode });
+        self.shared.insert(object, Shared { inode, other: Some(inode), asked: 0 });
         self.uses(track, inode, opened);
     }
 
     /// This thread uses a socket that may be connected to another of this machine.
     pub(crate) fn socket(&mut self, track: TrackId, object: ObjectId, inode: u64) {
-        if self.diagnostics.is_none() {
-            self.diagnostics = Diagnostics::open().ok();
-        }
-        let peers = self.diagnostics.as_mut().and_then(|diagnostics| diagnostics.unix_peers().ok());
-        if let Some(other) = peers.and_then(|peers| peers.get(&inode).copied()) {
-            self.shared.insert(object, Shared { inode, other });
-        }
+        self.shared.insert(object, Shared { inode, other: None, asked: 0 });
+        self.find_other(object);
         self.uses(track, inode, Opened::Both);
+    }
+
+    /// Asks the kernel for the other side of a socket, where it is not known yet.
+    fn find_other(&mut self, object: ObjectId) -> Option<Shared> {
+        let shared = self.shared.get_mut(&object)?;
+        if shared.other.is_none() && shared.asked < MOST_ASKED {
+            shared.asked += 1;
+            if self.diagnostics.is_none() {
+                self.diagnostics = Diagnostics::open().ok();
+            }
+            let peers = self.diagnostics.as_mut().and_then(|diagnostics| diagnostics.unix_peers().ok());
+            shared.other = peers.and_then(|peers| peers.get(&shared.inode).copied());
+        }
+        Some(*shared)
     }
 
     fn uses(&mut self, track: TrackId, inode: u64, opened: Opened) {
@@ -70,17 +84,18 @@ impl Sharing {
 
     /// The thread that has the other side of what `track` waits for, where only one process can be meant: one that is still there, or else
     /// the only one that ever had it.
-    pub(crate) fn other_side(&self, object: ObjectId, track: TrackId) -> Option<TrackId> {
-        let shared = self.shared.get(&object)?;
+    pub(crate) fn other_side(&mut self, object: ObjectId, track: TrackId) -> Option<TrackId> {
+        let shared = self.find_other(object)?;
+        let other = shared.other?;
         let pid = *self.pids.get(&track)?;
         let own = self.users.get(&shared.inode)?.iter().find(|user| user.pid == pid)?;
-        let is_pipe = shared.inode == shared.other;
+        let is_pipe = shared.inode == other;
         let faces = |user: &&User| match (own.opened, user.opened) {
             _ if !is_pipe => user.track != track,
             (Opened::Read, Opened::Read) | (Opened::Write, Opened::Write) => false,
             _ => user.pid != pid,
         };
-        let users = self.users.get(&shared.other)?;
+        let users = self.users.get(&other)?;
         let only = |ended: bool| {
             let mut candidates = users.iter().filter(faces).filter(|user| user.ended == ended);
             (candidates.next().map(|user| user.track), candidates.next().is_none())

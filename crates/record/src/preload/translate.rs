@@ -1,7 +1,7 @@
 //! The library's records as rows of the trace.
 
-use super::sharing::Sharing;
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
+use super::sharing::Sharing;
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
 use thalweg_trace::WakerContext;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{
+    Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind,
+};
 
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
@@ -162,7 +164,7 @@ impl Translator {
         }
     }
 
-    fn span(&self, place: Place<'_>, record: &Record) -> Option<Span> {
+    fn span(&mut self, place: Place<'_>, record: &Record) -> Option<Span> {
         let kind = span_kind(record.kind())?;
         let start = time(record.start_ns())?;
         i64::try_from(record.duration_ns()).ok()?;
@@ -217,6 +219,11 @@ impl Translator {
             mark(MarkKind::TcpTimeout, i64::from(timeouts - timeouts_before));
         }
         Some(())
+    }
+
+    /// A thread's beginning or end.
+    pub(crate) fn life(&self, kind: MarkKind, track: TrackId, at_ns: u64, out: &mut Vec<Event>) {
+        out.extend(time(at_ns).map(|at| Event::Mark(Mark { track, kind, at, object: None, value: None })));
     }
 
     /// Records that found no room.

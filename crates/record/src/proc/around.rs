@@ -139,9 +139,7 @@ impl Around {
             Some(Target::File(object) | Target::Connection(object) | Target::Datagrams(object) | Target::Terminal(object)) => {
                 (Some(object), Ender::Unknown)
             }
-            Some(Target::Pipe(inode)) => {
-                (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes })
-            }
+            Some(Target::Pipe(inode)) => (self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]")), Ender::Pipe { inode, writes }),
             Some(Target::Socket(inode)) => {
                 let ender = self.other_side(inode).map_or(Ender::Unknown, Ender::Socket);
                 (self.objects.other(ObjectKind::Socket, &format!("unix:[{inode}]")), ender)
@@ -202,11 +200,27 @@ impl Around {
         }
         let targets: Vec<Target> = fds.into_iter().take(MOST_WAITED_FOR).filter_map(|fd| self.target(pid, fd)).collect();
         let is_own = |target: &Target| matches!(target, Target::Other | Target::Timer);
-        let mut foreign = targets.iter().filter(|target| !is_own(target));
-        match (foreign.next(), foreign.next()) {
-            (Some(target), None) => self.on(Call::Ready, Some(*target)),
-            (None, _) if !targets.is_empty() => self.on(Call::Ready, Some(Target::Other)),
-            _ => Reason::of(SpanKind::WaitNetwork),
+        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !is_own(target)).collect();
+        match foreign.as_slice() {
+            [target] => self.on(Call::Ready, Some(*target)),
+            [] if !targets.is_empty() => self.on(Call::Ready, Some(Target::Other)),
+            several => self.any_of(several),
         }
+    }
+
+    /// Pipes and sockets of this machine, one of which is waited for; else nobody knows for what.
+    fn any_of(&mut self, targets: &[Target]) -> Reason {
+        let mut sides = [0; waits::MOST_SIDES];
+        if targets.len() > sides.len() {
+            return Reason::of(SpanKind::WaitNetwork);
+        }
+        for (side, target) in sides.iter_mut().zip(targets) {
+            *side = match target {
+                Target::Pipe(inode) => *inode,
+                Target::Socket(inode) => self.other_side(*inode).unwrap_or(0),
+                _ => return Reason::of(SpanKind::WaitNetwork),
+            };
+        }
+        Reason { ender: Ender::Any(sides), ..Reason::of(SpanKind::WaitLock) }
     }
 }

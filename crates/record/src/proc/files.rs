@@ -117,7 +117,15 @@ impl Objects {
     /// None yet.
     pub(crate) fn new(mode: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
-        Objects { mode, host, mounts: Mounts::read(), files: HashMap::new(), connections: HashMap::new(), others: HashMap::new(), listening }
+        Objects {
+            mode,
+            host,
+            mounts: Mounts::read(),
+            files: HashMap::new(),
+            connections: HashMap::new(),
+            others: HashMap::new(),
+            listening,
+        }
     }
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways.
@@ -229,9 +237,13 @@ pub(crate) fn pipe_inode(target: &str) -> Option<u64> {
     target.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The inode of a pipe or a socket: two processes that have it open share it.
-pub(crate) fn shared_inode(target: &str) -> Option<u64> {
-    pipe_inode(target).or_else(|| super::listeners::socket_inode(target))
+/// The inode of a pipe or a socket that a descriptor of a process is: two processes that have it open share it.
+pub(crate) fn shared_inode(pid: u32, fd: u32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let link = fs::read_link(&path).ok()?;
+    let target = link.to_str()?;
+    let named = || fs::metadata(&path).ok().filter(|m| m.mode() & libc::S_IFMT == libc::S_IFIFO).map(|m| m.ino());
+    pipe_inode(target).or_else(|| super::listeners::socket_inode(target)).or_else(|| target.starts_with('/').then(named).flatten())
 }
 
 /// What /proc says of one descriptor, kept open: a reading is then one system call.

@@ -14,6 +14,7 @@ use super::wakers::Ends;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use thalweg_trace::{Event, Mark, MarkKind, ObjectId, Span, SpanId, SpanKind, Time, TraceHandle, TrackId};
 
 /// Descriptors of one process that are looked at.
@@ -26,6 +27,20 @@ struct Position {
     bytes: u64,
     object: ObjectId,
     opened: Opened,
+    path: PathBuf,
+    /// Whether it has moved on.
+    moves: bool,
+}
+
+/// A file that was being read or written when its process was last looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unfinished {
+    pub track: TrackId,
+    object: ObjectId,
+    kind: SpanKind,
+    path: PathBuf,
+    position: u64,
+    at: Time,
 }
 
 /// What a process has open, and how much it has moved.
@@ -83,7 +98,7 @@ impl Files {
                         ends.pipes.extend((opened != Opened::Write).then_some((inode, false)));
                         ends.pipes.extend((opened != Opened::Read).then_some((inode, true)));
                     }
-                    Some(Target::File(object)) => self.add(pid, fd, object, ours),
+                    Some(Target::File(object)) => self.add((pid, fd), object, &link, ours),
                     _ => {}
                 }
             }
@@ -91,7 +106,21 @@ impl Files {
         ends
     }
 
-    fn add(&mut self, pid: u32, fd: u32, object: ObjectId, ours: bool) {
+    /// How much the process had moved at the last look, and what it was moving.
+    pub(super) fn unfinished(&self, track: TrackId, at: Time) -> ((u64, u64), Vec<Unfinished>) {
+        let of = |position: &Position| {
+            let kind = match position.opened {
+                Opened::Read => SpanKind::FileRead,
+                Opened::Write => SpanKind::FileWrite,
+                _ => return None,
+            };
+            let Position { object, path, bytes, .. } = position;
+            position.moves.then(|| Unfinished { track, object: *object, kind, path: path.clone(), position: *bytes, at })
+        };
+        (self.counted, self.positions.values().filter_map(of).collect())
+    }
+
+    fn add(&mut self, (pid, fd): (u32, u32), object: ObjectId, path: &Path, ours: bool) {
         if self.positions.get(&fd).is_some_and(|known| known.object == object) {
             return;
         }
@@ -99,7 +128,7 @@ impl Files {
         let Some((position, opened)) = info.read() else { return };
         // What was read before it was seen was read since it was opened, if the process is ours.
         let bytes = if ours && opened != Opened::Both { 0 } else { position };
-        self.positions.insert(fd, Position { info, bytes, object, opened });
+        self.positions.insert(fd, Position { info, bytes, object, opened, path: path.to_owned(), moves: false });
     }
 
     /// Tells what was moved since the last look.
@@ -125,6 +154,7 @@ impl Files {
             if let Some(left) = left {
                 *left -= bytes;
             }
+            position.moves = true;
             let Some(span) = SpanId::new(mode.fresh()) else { continue };
             let (object, size_bytes) = (Some(position.object), Some(bytes));
             let span = bare(span, track, kind, now, 0);
@@ -142,17 +172,46 @@ fn counted(io: &File) -> Option<(u64, u64)> {
     Some((field("rchar:")?, field("wchar:")?))
 }
 
+/// Bytes that ended threads of ours, and processes that we waited for, have read and written: what the process as a whole has, and its
+/// living threads do not. What the command did after the last look at it is told by that alone.
+pub(super) fn inherited() -> Option<(u64, u64)> {
+    let of = |path: String| counted(&File::open(path).ok()?);
+    let tasks = processes::numbers_in("/proc/self/task");
+    let threads: Vec<(u64, u64)> = tasks.into_iter().filter_map(|tid| of(format!("/proc/self/task/{tid}/io"))).collect();
+    let whole = of("/proc/self/io".to_owned())?;
+    let sum = |part: fn(&(u64, u64)) -> u64| threads.iter().map(part).sum::<u64>();
+    Some((whole.0.saturating_sub(sum(|t| t.0)), whole.1.saturating_sub(sum(|t| t.1))))
+}
+
+/// Tells what was moved after the last look: where one file only can be meant, and not more than it holds.
+pub(super) fn tell_rest(mode: &TraceHandle, (read, written): (u64, u64), files: &[Unfinished], out: &mut Vec<Event>) {
+    for (kind, rest) in [(SpanKind::FileRead, read), (SpanKind::FileWrite, written)] {
+        let mut candidates = files.iter().filter(|file| file.kind == kind);
+        let (Some(file), None) = (candidates.next(), candidates.next()) else { continue };
+        let holds = fs::metadata(&file.path).map_or(0, |metadata| metadata.len());
+        let bytes = rest.min(holds.saturating_sub(file.position));
+        let Some(span) = SpanId::new(mode.fresh()).filter(|_| bytes > 0) else { continue };
+        let (object, size_bytes) = (Some(file.object), Some(bytes));
+        let span = bare(span, file.track, kind, file.at, 0);
+        out.push(Event::Span(Span { object, offset_bytes: Some(file.position), size_bytes, cpu_ns: Some(0), ..span }));
+    }
+}
+
 /// Tells what moved on a connection since `before`, and how it stands now.
+///
+/// Bytes sent had not been sent at `since`, and bytes received had been at `now`: so a message never comes before it was sent.
 pub(super) fn tell_connection(
-    (mode, track, now): (&TraceHandle, TrackId, Time),
+    (mode, track, since, now): (&TraceHandle, TrackId, Time, Time),
     (object, socket): (ObjectId, &Socket),
     before: Moved,
     out: &mut Vec<Event>,
 ) -> Moved {
     let Some(current) = Moved::of(socket) else { return before };
-    for (kind, from, to) in [(SpanKind::NetSend, before.written, current.written), (SpanKind::NetReceive, before.read, current.read)] {
+    let ways = [(SpanKind::NetSend, since, before.written, current.written), (SpanKind::NetReceive, now, before.read, current.read)];
+    for (kind, at, from, to) in ways {
         if let Some(span) = SpanId::new(mode.fresh()).filter(|_| to > from) {
-            let part = Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, now, 0) };
+            let part =
+                Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, at, 0) };
             out.push(Event::Span(Span { cpu_ns: Some(0), ..part }));
         }
     }
@@ -162,4 +221,30 @@ pub(super) fn tell_connection(
         out.push(Event::Mark(Mark { track, kind: MarkKind::TcpRetransmit, at: now, object: Some(object), value }));
     }
     current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_trace::{HostId, IdSpace, Memory, Role, Sink};
+
+    #[test]
+    fn what_was_moved_after_the_last_look_is_never_more_than_the_file_holds() {
+        let sink = Arc::new(Memory::new(10)) as Arc<dyn Sink>;
+        let mode = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(1000).expect("it grows");
+        let (track, object) = (TrackId::new(1).expect("not zero"), ObjectId::new(2).expect("not zero"));
+        let (path, at) = (file.path().to_owned(), Time::from_monotonic_ns(5));
+        let one = Unfinished { track, object, kind: SpanKind::FileRead, path, position: 900, at };
+        let told = |rest, files: &[Unfinished]| -> Vec<(Option<u64>, Option<u64>)> {
+            let mut out = Vec::new();
+            tell_rest(&mode, rest, files, &mut out);
+            out.iter().filter_map(|e| if let Event::Span(s) = e { Some((s.offset_bytes, s.size_bytes)) } else { None }).collect()
+        };
+        assert_eq!(told((40, 7), std::slice::from_ref(&one)), [(Some(900), Some(40))]);
+        assert_eq!(told((4000, 0), std::slice::from_ref(&one)), [(Some(900), Some(100))]);
+        assert_eq!(told((40, 0), &[one.clone(), one]), [], "one of two, nobody knows which");
+    }
 }

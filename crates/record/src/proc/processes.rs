@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 /// One process, as /proc shows it. What could not be read is empty or absent.
@@ -32,9 +33,11 @@ pub(crate) fn split_stat(text: &str) -> Option<(&str, &str, Vec<&str>)> {
 }
 
 impl Process {
-    /// Reads one; `None` where there is none of this number.
+    /// Reads one; `None` where there is none of this number. The line is read at once: a table has hundreds of them.
     pub(crate) fn read(pid: u32) -> Option<Process> {
-        Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        let mut line = [0; 1024];
+        let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+        Process::parse(std::str::from_utf8(line.get(..length)?).ok()?)
     }
 
     /// Parses `/proc/PID/stat`.

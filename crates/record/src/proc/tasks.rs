@@ -74,7 +74,12 @@ impl TaskFiles {
     /// Opens them; `None` where the thread is gone.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
-        Some(TaskFiles { schedstat: open("schedstat").ok()?, stat: open("stat").ok()?, status: open("status").ok()?, syscall: open("syscall").ok() })
+        Some(TaskFiles {
+            schedstat: open("schedstat").ok()?,
+            stat: open("stat").ok()?,
+            status: open("status").ok()?,
+            syscall: open("syscall").ok(),
+        })
     }
 
     /// Its times; `None` where the thread is gone.
@@ -87,6 +92,13 @@ impl TaskFiles {
         let mut buffer = [0; 512];
         let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
         Some((fields.first()?.chars().next()?, name.to_owned()))
+    }
+
+    /// When it began, in clock ticks since boot.
+    pub(crate) fn started_ticks(&self) -> Option<u64> {
+        let mut buffer = [0; 512];
+        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
+        fields.get(19)?.parse().ok()
     }
 
     /// How often it went to sleep.

@@ -21,6 +21,9 @@ impl Reason {
     }
 }
 
+/// Pipes and sockets of one wait whose other sides are looked for.
+pub(super) const MOST_SIDES: usize = 4;
+
 /// Who can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ender {
@@ -38,6 +41,8 @@ pub(super) enum Ender {
     Pipe { inode: u64, writes: bool },
     /// Whoever has this socket.
     Socket(u64),
+    /// Whoever writes to one of these pipes, or has one of these sockets; 0: no more.
+    Any([u64; MOST_SIDES]),
     /// This process (it has the lock).
     Process(u32),
 }

@@ -47,8 +47,14 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Opt
             owner.or_else(|| only(siblings.into_iter().filter(|other| !other.waited_for_sibling)))
         }
         Ender::Sibling => only(others.filter(|other| other.pid == pid && !other.waited_for_sibling)),
-        Ender::Pipe { inode, writes } => only(others.filter(|other| other.pid != pid && other.ends.pipes.contains(&(inode, !writes)))),
-        Ender::Socket(inode) => only(others.filter(|other| other.pid != pid && other.ends.sockets.contains(&inode))),
+        Ender::Pipe { inode, writes } => {
+            last_to_act(others.filter(|other| other.pid != pid && other.ends.pipes.contains(&(inode, !writes))))
+        }
+        Ender::Socket(inode) => last_to_act(others.filter(|other| other.pid != pid && other.ends.sockets.contains(&inode))),
+        Ender::Any(sides) => last_to_act(others.filter(|other| {
+            let has = |side: &u64| other.ends.pipes.contains(&(*side, true)) || other.ends.sockets.contains(side);
+            other.pid != pid && sides.iter().any(has)
+        })),
         Ender::Process(holder) => only(others.filter(|other| other.pid == holder)),
     }
 }
@@ -56,6 +62,13 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Opt
 /// A process that has ended: its main thread is there to the last.
 fn is_gone(thread: &Acted) -> bool {
     thread.gone && thread.tid == thread.pid
+}
+
+/// The only candidate. A child that is gone does not count beside its parent, which went on when it ended.
+fn last_to_act<'a>(candidates: impl Iterator<Item = &'a Acted>) -> Option<TrackId> {
+    let all: Vec<&Acted> = candidates.collect();
+    let handed_on = |one: &Acted| one.gone && all.iter().any(|other| other.pid == one.ends.parent);
+    only(all.iter().copied().filter(|one| !handed_on(one)))
 }
 
 fn only<'a>(mut candidates: impl Iterator<Item = &'a Acted>) -> Option<TrackId> {
@@ -82,6 +95,9 @@ mod tests {
         let read = Ender::Pipe { inode: 7, writes: false };
         let threads = [acted(1, 1, &reads), acted(2, 2, &writes), acted(3, 3, &reads)];
         assert_eq!(ended_by(read, 1, 1, &threads), Some(track(2)));
+        let mut shell = acted(5, 5, &Ends { parent: 2, ..writes.clone() });
+        shell.gone = true;
+        assert_eq!(ended_by(read, 1, 1, &[&threads[..], &[shell]].concat()), Some(track(2)), "its child ended, and it went on");
         let two = [&threads[..], &[acted(4, 4, &writes)]].concat();
         assert_eq!(ended_by(read, 1, 1, &two), None, "one of two writers, nobody knows which");
         assert_eq!(ended_by(read, 1, 1, &threads[..1]), None);

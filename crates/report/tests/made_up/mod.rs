@@ -241,7 +241,17 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
             let of = || path.iter().filter(|p| p.0 == cause);
             let spent = of().map(|p| (p.2 - p.1) as f64 * 1e-9).sum::<f64>();
             let evidence = format!("{} intervals, median {:.1} ms", of().count(), spent / of().count() as f64 * 1e3);
-            Charge { cause, place: place(cause).into(), seconds: spent, share: spent / wall_s, slack_s: 0.0, basis: Basis::Recorded, inferred_s: 0.0, via: None, evidence }
+            Charge {
+                cause,
+                place: place(cause).into(),
+                seconds: spent,
+                share: spent / wall_s,
+                slack_s: 0.0,
+                basis: Basis::Recorded,
+                inferred_s: 0.0,
+                via: None,
+                evidence,
+            }
         })
         .collect();
     critical_path.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -285,6 +295,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         name: "all to servers".into(),
         aggregate: true,
         object: None,
+        basis: ChannelBasis::Acknowledged,
         size_bytes,
         sends: sends.len() as u64,
         bursts: gaps.len() as u64 + 1,

@@ -5,8 +5,8 @@
 //! that spans go by without being remembered.
 
 use crate::{
-    Counter, CounterOf, Event, Host, HostId, Mark, MarkKind, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind, TraceError,
-    Track, TrackId, TrackKind,
+    Counter, CounterOf, Event, Host, HostId, Mark, MarkKind, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind,
+    TraceError, Track, TrackId, TrackKind,
 };
 use std::collections::{HashMap, HashSet};
 

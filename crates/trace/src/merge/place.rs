@@ -59,7 +59,14 @@ pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
         return Err(TraceError::new(Path::new(&part.name), "says of no machine that it was recorded on: there is nothing to merge"));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; parts.len()];
-    placed[0] = Some(Placed { by: ClockFrom::Reference, clocks: Vec::new(), bounded: None, apart: false, wall_clocks_off_ns: None, contradicted_by_ns: 0 });
+    placed[0] = Some(Placed {
+        by: ClockFrom::Reference,
+        clocks: Vec::new(),
+        bounded: None,
+        apart: false,
+        wall_clocks_off_ns: None,
+        contradicted_by_ns: 0,
+    });
     while place_one_more(parts, &mut placed)? {}
     placed.into_iter().enumerate().map(|(number, placed)| placed.map_or_else(|| by_wall_clock(parts, number), Ok)).collect()
 }
@@ -237,7 +244,14 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
         return refused(at_another_time(parts, number, &ours, &theirs, one_clock.unwrap_or(offset_ns)));
     }
     let clock = Clock { host: HostId(0), from_ns: theirs.start, offset_ns, drift_ppb: 0, error_ns: WALL_CLOCK_ERROR_NS };
-    Ok(Placed { by: ClockFrom::WallClock, clocks: vec![clock], bounded: None, apart: named_alike, wall_clocks_off_ns: None, contradicted_by_ns: 0 })
+    Ok(Placed {
+        by: ClockFrom::WallClock,
+        clocks: vec![clock],
+        bounded: None,
+        apart: named_alike,
+        wall_clocks_off_ns: None,
+        contradicted_by_ns: 0,
+    })
 }
 
 /// The sentence that says that two recordings are of two runs.

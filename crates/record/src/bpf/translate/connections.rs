@@ -186,7 +186,8 @@ impl Connections {
         if wire.left_ns != 0 {
             let in_flight = wire.bytes.saturating_sub(wire.from_bytes);
             if wire.from_ns != 0 {
-                output.counter(object, CounterName::TcpInFlightBytes, wire.from_ns, 0);
+                // (What was told at that instant is from before what came then.)
+                output.counter(object, CounterName::TcpInFlightBytes, wire.from_ns + 1, 0);
             }
             output.counter(object, CounterName::TcpInFlightBytes, wire.left_ns, in_flight);
             self.all[at].last[IN_FLIGHT] = Some(in_flight);
@@ -214,7 +215,7 @@ impl Connections {
             known.own_track = Some(track);
             track
         });
-        let value = i64::from(mark.value) * if kind == MarkKind::TcpNagle { 1_000 } else { 1 };
+        let value = i64::from(mark.value) * if matches!(kind, MarkKind::TcpNagle | MarkKind::TcpSynRetransmit) { 1_000 } else { 1 };
         let value = (mark.value != 0).then_some(value);
         output.mark(track, kind, mark.head.at_ns, Some(object), value);
     }

@@ -113,6 +113,11 @@ impl Files {
         object
     }
 
+    /// The path of a file, as far as it is known.
+    pub(crate) fn path_of(&self, fd: &FdObject) -> Option<&str> {
+        self.known.get(&(fd.device, fd.id))?.path.as_deref()
+    }
+
     /// The object of what a descriptor stands for, if that is a file.
     pub(crate) fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
         if !is_file(fd) {

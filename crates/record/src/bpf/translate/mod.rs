@@ -9,9 +9,11 @@ mod devices;
 mod files;
 mod output;
 mod samples;
+mod sites;
 mod syscalls;
 #[cfg(test)]
 mod tests;
+mod things;
 mod threads;
 mod waits;
 
@@ -25,9 +27,11 @@ pub(crate) use output::now_ns;
 use output::{NewSpan, Output};
 pub(crate) use samples::Class;
 use samples::{Piece, Prices, Work, place};
+use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
-use thalweg_trace::{HostId, IdSpace, ObjectId, SpanKind, TrackId, WakerContext};
+use thalweg_trace::{HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext};
+use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
 use waits::{On, classify};
@@ -57,6 +61,7 @@ pub(crate) struct Translator {
     pub files: Files,
     connections: Connections,
     devices: Devices,
+    things: Things,
     calls: Calls,
     prices: Prices,
     /// Tier `syscall`: calls tell what a thread did, runs need not.
@@ -121,6 +126,7 @@ impl Translator {
             files: Files::default(),
             connections: Connections::new(tick_us),
             devices: Devices::default(),
+            things: Things::default(),
             calls: Calls::default(),
             prices: Prices::default(),
             traces_calls,
@@ -146,6 +152,8 @@ impl Translator {
             Some(Record::Exit(exit)) => self.exit(&exit, facts),
             Some(Record::File(file, parts)) => self.files.path(&file, parts, facts, &mut self.output),
             Some(Record::Call(call)) => self.call(&call, facts),
+            Some(Record::Peer(peer)) => self.things.sends_to(&peer),
+            Some(Record::Site(site)) => self.site(&site, facts),
         }
     }
 
@@ -293,14 +301,19 @@ impl Translator {
         let holder = self.threads.track(off.holder, &mut self.output);
         if off.state == 0 || off.flags & raw::OFF_NEW != 0 {
             if in_ns > out_ns {
-                self.runqueue(track, out_ns, in_ns, holder, None);
+                let quota = if off.flags & raw::OFF_QUOTA != 0 { self.quota_of(serial, facts) } else { None };
+                self.runqueue(track, (out_ns, in_ns), holder, quota, None);
             }
             return;
         }
         let woken_ns = if off.wake_ns == 0 { in_ns } else { off.wake_ns.clamp(out_ns, in_ns) };
         let queued_ns = in_ns - woken_ns;
         let until_ns = if queued_ns >= RUNQUEUE_NS { woken_ns } else { in_ns };
-        let (kind, on) = classify(off, &self.calls);
+        let site = self.threads.get(serial, &mut self.output).site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
+        let by_user = off.context == raw::CONTEXT_TASK && off.wake_device == 0 && self.threads.is_of_user(off.waker);
+        let site =
+            site.map(|(_, site)| site).filter(|site| *site != Site::Untold || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
+        let (kind, on) = sites::corrected(classify(off, &self.calls), site);
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(if queued_ns >= RUNQUEUE_NS { 0 } else { queued_ns });
@@ -320,7 +333,7 @@ impl Translator {
         }
         self.output.span(span);
         if queued_ns >= RUNQUEUE_NS {
-            self.runqueue(track, woken_ns, in_ns, holder, span.parent);
+            self.runqueue(track, (woken_ns, in_ns), holder, None, span.parent);
         }
         if off.flags & raw::OFF_OPEN != 0 {
             self.cut_call(serial, track, in_ns);
@@ -334,11 +347,33 @@ impl Translator {
         }
     }
 
-    fn runqueue(&mut self, track: TrackId, from_ns: u64, to_ns: u64, holder: Option<TrackId>, parent: Option<thalweg_trace::SpanId>) {
+    /// Where in the kernel a thread slept when it was woken.
+    fn site(&mut self, site: &raw::Site, facts: &mut dyn Facts) {
+        let names: Vec<String> = site.function.iter().take_while(|a| **a != 0).map(|a| facts.function(*a).to_owned()).collect();
+        let place = sites::of_functions(names.iter().map(String::as_str));
+        self.threads.get(site.head.thread, &mut self.output).site = Some((site.head.at_ns, place));
+    }
+
+    /// The control group whose quota stopped a thread.
+    fn quota_of(&mut self, serial: u32, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let group = facts.quota_group(self.threads.process_of(serial)?)?;
+        Some(self.things.object(ObjectKind::Cgroup, &group, &mut self.output))
+    }
+
+    fn runqueue(
+        &mut self,
+        track: TrackId,
+        (from_ns, to_ns): (u64, u64),
+        holder: Option<TrackId>,
+        quota: Option<ObjectId>,
+        parent: Option<thalweg_trace::SpanId>,
+    ) {
         let mut span = NewSpan::new(track, SpanKind::WaitRunqueue, from_ns, to_ns);
+        span.object = quota;
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(to_ns.saturating_sub(from_ns));
-        span.waker_track = holder;
+        // Whoever ran meanwhile did not keep a thread waiting that a quota had stopped.
+        span.waker_track = holder.filter(|_| quota.is_none());
         span.parent = parent;
         self.output.span(span);
     }
@@ -359,7 +394,35 @@ impl Translator {
             On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
             On::Ender => self.connections.object(off.wake_connection, &mut self.output),
             On::Polled => self.connections.object(off.polled_connection, &mut self.output),
+            On::Other(at) => self.other(&off.file[at]),
+            On::Datagram(at) => self.things.datagram(off.file[at].id, &mut self.output),
+            On::FileLock(at) => {
+                let path = self.files.path_of(&off.file[at])?;
+                Some(self.things.object(ObjectKind::Lock, &format!("flock {path}"), &mut self.output))
+            }
+            On::Named(kind, name) => Some(self.things.object(kind, name, &mut self.output)),
+            On::Child => {
+                let ender = if off.context == raw::CONTEXT_TASK { self.threads.process_of(off.waker) } else { None };
+                let pid = ender.or_else(|| u32::try_from(off.argument.cast_signed()).ok().filter(|pid| *pid != 0))?;
+                Some(self.things.object(ObjectKind::Process, &format!("child {pid}"), &mut self.output))
+            }
         }
+    }
+
+    /// A pipe, a unix socket, a terminal or an eventfd.
+    fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
+        let (kind, name) = match fd.mode & raw::MODE_KIND {
+            raw::MODE_FIFO => (ObjectKind::Pipe, format!("pipe:[{}]", fd.id)),
+            raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => (ObjectKind::Socket, format!("unix:[{}]", fd.id)),
+            raw::MODE_CHARACTER => {
+                let path = self.files.path_of(fd)?;
+                let is_terminal = ["/dev/pts/", "/dev/tty", "/dev/console", "/dev/ptmx"].iter().any(|start| path.starts_with(start));
+                (ObjectKind::Terminal, is_terminal.then(|| path.to_owned())?)
+            }
+            _ if fd.access & raw::ACCESS_EVENTFD != 0 => (ObjectKind::Lock, "eventfd".to_owned()),
+            _ => return None,
+        };
+        Some(self.things.object(kind, &name, &mut self.output))
     }
 
     /// What a thread was doing at one instant.

@@ -58,6 +58,10 @@ pub(crate) const OUT_FIRST: u16 = 64;
 pub(crate) const TOLD: u16 = 128;
 /// The fourth argument is an offset in the file.
 pub(crate) const POSITIONED: u16 = 256;
+/// The first argument is an array of `pollfd`, the second how many there are.
+pub(crate) const POLLS_ONE: u16 = 512;
+/// It waits for any of several descriptors.
+pub(crate) const POLLS: u16 = 1024;
 
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
@@ -141,10 +145,10 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_accept, Call::Accept, FD0),
     (c::SYS_accept4, Call::Accept, FD0),
     (c::SYS_shutdown, Call::Send, FD0),
-    (c::SYS_ppoll, Call::Poll, 0),
-    (c::SYS_pselect6, Call::Poll, 0),
-    (c::SYS_epoll_pwait, Call::Poll, 0),
-    (c::SYS_epoll_pwait2, Call::Poll, 0),
+    (c::SYS_ppoll, Call::Poll, POLLS | POLLS_ONE),
+    (c::SYS_pselect6, Call::Poll, POLLS),
+    (c::SYS_epoll_pwait, Call::Poll, POLLS),
+    (c::SYS_epoll_pwait2, Call::Poll, POLLS),
     (c::SYS_nanosleep, Call::Sleep, SLEEPS),
     (c::SYS_clock_nanosleep, Call::Sleep, SLEEPS),
     (c::SYS_restart_syscall, Call::Sleep, SLEEPS),
@@ -155,6 +159,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_waitid, Call::Lock, 0),
     (c::SYS_rt_sigsuspend, Call::Lock, 0),
     (c::SYS_flock, Call::Lock, FD0),
+    (c::SYS_fcntl, Call::Lock, FD0),
     (c::SYS_semop, Call::Lock, 0),
     (c::SYS_semtimedop, Call::Lock, 0),
     (c::SYS_msgrcv, Call::Lock, 0),
@@ -199,9 +204,9 @@ const OLDER: &[(c::c_long, Call, u16)] = &[
     (c::SYS_utime, Call::FileOther, 0),
     (c::SYS_utimes, Call::FileOther, 0),
     (c::SYS_futimesat, Call::FileOther, 0),
-    (c::SYS_poll, Call::Poll, 0),
-    (c::SYS_select, Call::Poll, 0),
-    (c::SYS_epoll_wait, Call::Poll, 0),
+    (c::SYS_poll, Call::Poll, POLLS | POLLS_ONE),
+    (c::SYS_select, Call::Poll, POLLS),
+    (c::SYS_epoll_wait, Call::Poll, POLLS),
     (c::SYS_pause, Call::Lock, 0),
     (c::SYS_fork, Call::Lock, 0),
     (c::SYS_vfork, Call::Lock, 0),

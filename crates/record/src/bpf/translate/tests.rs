@@ -4,7 +4,7 @@ use super::Translator;
 use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
 use crate::bpf::system::{Facts, FileSystem};
 use proptest::prelude::*;
-use thalweg_trace::{Event, HostId, IdSpace, Object, Role, Span, SpanKind, Track, WakerContext};
+use thalweg_trace::{Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
 
 /// A system with one disk and nobody listening.
 struct Still;
@@ -22,6 +22,12 @@ impl Facts for Still {
 
     fn is_listened_on(&mut self, _namespace: u32, _port: u16) -> bool {
         false
+    }
+    fn function(&mut self, _address: u64) -> &str {
+        ""
+    }
+    fn quota_group(&mut self, _pid: u32) -> Option<String> {
+        Some("/job".to_owned())
     }
     fn watching(&mut self, _pid: u32) {}
 }
@@ -257,9 +263,61 @@ fn bytes_of_files_wait_until_it_is_known_of_which() {
     assert_eq!((told.len(), told[0].size_bytes, told[0].count), (1, Some(5_000), 3));
 }
 
+#[test]
+fn a_poll_is_on_what_ended_it_and_a_datagram_has_its_peer() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
+    let mut address = [0_u8; 16];
+    address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 53]);
+    bench.tell(&raw::Peer { head: head(13, 5, 1), inode: 9, family: 10, port: 53, pad: 0, address });
+    let socket = FdObject { id: 9, device: 2 | 17 << 8, mode: raw::MODE_SOCKET, fd: 3, access: 3 };
+    let pipe = FdObject { id: 8, device: 13, mode: raw::MODE_FIFO, fd: 4, access: 1 };
+    let timed_out = Off { context: raw::CONTEXT_TIMER, ..off(5, libc::SYS_ppoll, 500, 505) };
+    for (file, context) in [(socket, raw::CONTEXT_TASK), (socket, raw::CONTEXT_SOFTIRQ), (pipe, raw::CONTEXT_TASK)] {
+        bench.tell(&Off { context, file: [file, FdObject::default()], ..timed_out });
+    }
+    bench.tell(&Off { file: [pipe, FdObject::default()], ..timed_out });
+    let name = |span: &Span| bench.objects().into_iter().find(|o| Some(o.object) == span.object).map(|o| o.name);
+    let told: Vec<(SpanKind, Option<String>)> = bench.spans().iter().map(|span| (span.kind, name(span))).collect();
+    let resolver = Some("udp:127.0.0.53:53".to_owned());
+    assert_eq!(
+        told,
+        [
+            (SpanKind::WaitLock, resolver.clone()),
+            (SpanKind::WaitNetwork, resolver),
+            (SpanKind::WaitLock, Some("pipe:[8]".to_owned())),
+            (SpanKind::WaitNetwork, None),
+        ]
+    );
+}
+
+#[test]
+fn a_thread_that_a_quota_stopped_waits_for_its_group_and_for_nobody_who_ran() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    bench.thread(6, 11, 11, raw::ROLE_NONE, "hog");
+    bench.tell(&Off { state: 0, flags: raw::OFF_QUOTA, holder: 6, ..off(5, -2, 0, 60_000) });
+    let span = bench.spans()[0];
+    assert_eq!((span.kind, span.waker_track), (SpanKind::WaitRunqueue, None));
+    let group = bench.objects().into_iter().find(|o| Some(o.object) == span.object).expect("a group");
+    assert_eq!((group.kind, group.name.as_str()), (thalweg_trace::ObjectKind::Cgroup, "/job"));
+}
+
+#[test]
+fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_told() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "sh");
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "true");
+    bench.tell(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
+    bench.translator.end();
+    bench.events.append(&mut bench.translator.output.events);
+    let marks: Vec<MarkKind> = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m.kind) } else { None }).collect();
+    assert_eq!(marks, [MarkKind::ThreadStart, MarkKind::ThreadExit]);
+}
+
 proptest! {
     #[test]
-    fn no_record_however_wrong_ends_the_reader(kind in 0_u16..14, rest in proptest::collection::vec(any::<u8>(), 0..1_400)) {
+    fn no_record_however_wrong_ends_the_reader(kind in 0_u16..16, rest in proptest::collection::vec(any::<u8>(), 0..1_400)) {
         let mut bench = Bench::new();
         bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
         let mut record = kind.to_ne_bytes().to_vec();

@@ -5,6 +5,7 @@
 
 use super::output::Output;
 use super::samples::{Piece, Prices, Told};
+use super::sites::Site;
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use thalweg_trace::{MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
@@ -56,6 +57,8 @@ pub(crate) struct Thread {
     pub call: Option<BlockedCall>,
     /// Until when runs of calls have been laid out (tier `syscall`).
     pub laid_until_ns: u64,
+    /// When it was last woken from a place in the kernel that was looked up, and what that says.
+    pub site: Option<(u64, Site)>,
 }
 
 /// The threads that were met.
@@ -176,6 +179,7 @@ impl Threads {
             prices: Prices::default(),
             call: None,
             laid_until_ns: 0,
+            site: None,
         };
         self.known.insert(told.head.thread, thread);
         if told.role == raw::ROLE_NONE {
@@ -203,6 +207,7 @@ impl Threads {
             prices: Prices::default(),
             call: None,
             laid_until_ns: 0,
+            site: None,
         })
     }
 
@@ -265,6 +270,16 @@ impl Threads {
     /// What a process may be reading (0) or writing (1), as far as its open files tell.
     pub(crate) fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
         self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
+    }
+
+    /// Whether a thread that was met is none of the kernel's.
+    pub(crate) fn is_of_user(&self, serial: u32) -> bool {
+        self.known.get(&serial).is_some_and(|thread| matches!(thread.role, raw::ROLE_CLIENT | raw::ROLE_SERVER))
+    }
+
+    /// The process of a thread that was met.
+    pub(crate) fn process_of(&self, serial: u32) -> Option<u32> {
+        self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
     }
 
     /// The track of the main thread of a process that was met.

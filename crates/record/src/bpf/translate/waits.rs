@@ -3,7 +3,7 @@
 
 use super::syscalls::{Call, Calls};
 use crate::bpf::raw::{self, Off};
-use thalweg_trace::SpanKind;
+use thalweg_trace::{ObjectKind, SpanKind};
 
 /// What a wait is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,16 @@ pub(crate) enum On {
     Ender,
     /// The connection on which the last receive was fruitless.
     Polled,
+    /// The pipe, unix socket, terminal or eventfd of this descriptor of the record.
+    Other(usize),
+    /// The datagram socket of this descriptor of the record.
+    Datagram(usize),
+    /// The lock on the file of this descriptor.
+    FileLock(usize),
+    /// A thing of this kind and name.
+    Named(ObjectKind, &'static str),
+    /// The process that ended it, or the one in the call's first argument.
+    Child,
 }
 
 /// The kind of a wait, and what it is on.
@@ -28,13 +38,23 @@ fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait
     match fd.mode & raw::MODE_KIND {
         raw::MODE_FILE | raw::MODE_BLOCK | raw::MODE_DIRECTORY => (file, On::File(at)),
         raw::MODE_SOCKET if raw::socket_is_tcp(fd) => (socket, On::Socket(at)),
-        // Internet sockets that are no connections.
-        raw::MODE_SOCKET if matches!(fd.device & 0xff, 2 | 10) => (SpanKind::WaitNetwork, On::Nothing),
+        // Internet sockets that are no connections: a thread of this machine that answers has ended the wait itself.
+        raw::MODE_SOCKET if is_datagram(fd) => (datagram(off), On::Datagram(at)),
+        // A timer's descriptor.
+        0 if fd.mode != 0 && off.context == raw::CONTEXT_TIMER => (SpanKind::WaitTimer, On::Nothing),
         // Closed by another thread meanwhile, or not to be had.
         0 if fd.mode == 0 => (file, On::Nothing),
         // Pipes, sockets of the machine, terminals, eventfd, ...: somebody else's turn.
-        _ => (SpanKind::WaitLock, On::Nothing),
+        _ => (SpanKind::WaitLock, On::Other(at)),
     }
+}
+
+fn is_datagram(fd: &raw::FdObject) -> bool {
+    fd.mode & raw::MODE_KIND == raw::MODE_SOCKET && matches!(fd.device & 0xff, 2 | 10) && !raw::socket_is_tcp(fd)
+}
+
+fn datagram(off: &Off) -> SpanKind {
+    if off.context == raw::CONTEXT_TASK { SpanKind::WaitLock } else { SpanKind::WaitNetwork }
 }
 
 /// A wait that can be for anything: what ended it says what it was for.
@@ -55,10 +75,31 @@ fn by_ender(off: &Off, otherwise: SpanKind) -> Wait {
 fn poll(off: &Off) -> Wait {
     if off.wake_connection != 0 {
         (SpanKind::WaitNetwork, On::Ender)
+    } else if is_datagram(&off.file[0]) {
+        // (Whom it had sent to has not answered, where its time limit ended it.)
+        (datagram(off), On::Datagram(0))
+    } else if off.context == raw::CONTEXT_TIMER {
+        (SpanKind::WaitNetwork, On::Nothing)
     } else if off.context == raw::CONTEXT_TASK {
-        (SpanKind::WaitLock, On::Nothing)
+        (SpanKind::WaitLock, On::Other(0))
+    } else if raw::socket_is_tcp(&off.file[0]) {
+        (SpanKind::WaitNetwork, On::Socket(0))
     } else {
         (SpanKind::WaitNetwork, On::Nothing)
+    }
+}
+
+/// What a thread waits on that waits for another thread or process: which lock, or whom, the call says.
+fn lock(off: &Off) -> On {
+    let call = i64::from(off.call);
+    match call {
+        libc::SYS_futex | libc::SYS_futex_waitv => On::Named(ObjectKind::Lock, "futex"),
+        libc::SYS_flock | libc::SYS_fcntl => On::FileLock(0),
+        libc::SYS_semop | libc::SYS_semtimedop => On::Named(ObjectKind::Lock, "semaphore"),
+        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_clone | libc::SYS_clone3 => On::Child,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_vfork => On::Child,
+        _ => On::Nothing,
     }
 }
 
@@ -116,7 +157,7 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
         Call::Poll => poll(off),
         Call::Sleep if off.polled_connection != 0 => (SpanKind::WaitNetwork, On::Polled),
         Call::Sleep => (SpanKind::WaitTimer, On::Nothing),
-        Call::Lock => (SpanKind::WaitLock, On::Nothing),
+        Call::Lock => (SpanKind::WaitLock, lock(off)),
         // From a file (the second descriptor) to something: uninterruptible is the file.
         Call::SendFile if uninterruptible => by_descriptor(off, 1, SpanKind::FileRead, SpanKind::NetReceive),
         Call::SendFile => by_descriptor(off, 0, SpanKind::FileWrite, SpanKind::NetSend),

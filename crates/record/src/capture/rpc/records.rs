@@ -60,7 +60,7 @@ pub(crate) struct Loose {
 
 /// Runs of loose bytes that are kept until they are asked for; what follows belongs to the last. A run is no longer than a pause, so that
 /// it shows when its bytes moved.
-const MOST_LOOSE: usize = 256;
+const MOST_LOOSE: usize = 16;
 
 /// More missing bytes than this are another stream, not a hole in this one.
 const MOST_MISSING_BYTES: u64 = 1 << 40;

@@ -8,25 +8,27 @@
 //!
 //! Looking must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
 
+mod found;
+mod told;
+
 use super::around::Around;
-use super::divide::{Division, Seen, Window};
+use super::divide::{Seen, Window};
 use super::files::Objects;
-use super::moved::{self, Files, Moved};
+use super::moved::{self, Files, Moved, Unfinished};
 use super::processes::{self, Process};
 use super::strangers::Strangers;
-use super::system::{System, bare};
+use super::system::System;
 use super::tasks::TaskFiles;
 use super::waits::{Ender, Reason};
-use super::wakers::{Acted, Ends, ended_by};
+use super::wakers::{Acted, Ends};
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{
-    Event, HostId, Mark, MarkKind, Role, Sink, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind, WakerContext,
-};
+use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use told::Ended;
 
 /// The part of one processor that looking may take: one in this many.
 const COST_PART: u32 = 50;
@@ -45,6 +47,9 @@ const WORTH_TELLING_NS: u64 = 20_000;
 
 /// A thread that always runs when it is looked at is told of after this time at the latest.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
+
+/// The clock tick of /proc.
+const TICK_NS: u64 = 10_000_000;
 
 /// How often a thread that went to sleep, and runs, is looked at again at once.
 const MORE_LOOKS: u32 = 3;
@@ -131,18 +136,10 @@ struct Watch {
     /// It began while the recording lasted.
     ours: bool,
     threads: BTreeMap<u32, Thread>,
+    /// Of the thread that began first.
+    track: Option<TrackId>,
     files: Files,
     ends: Rc<Ends>,
-}
-
-/// A wait that has ended; who ended it is found when all have been looked at.
-struct Ended {
-    pid: u32,
-    tid: u32,
-    ender: Ender,
-    span: Span,
-    /// Who ended it was looked for once.
-    again: bool,
 }
 
 struct Sampler {
@@ -154,6 +151,11 @@ struct Sampler {
     system: Option<System>,
     strangers: Option<Strangers>,
     moved: BTreeMap<u64, Moved>,
+    /// What we had inherited of bytes moved when we began; what processes of the command have moved that were seen to end, and what they
+    /// were moving.
+    inherited: Option<(u64, u64)>,
+    ended_moved: (u64, u64),
+    unfinished: Vec<Unfinished>,
     watched: BTreeMap<u32, Watch>,
     /// Sockets and pipes whose other side was looked for among all processes.
     sought: BTreeSet<u64>,
@@ -161,6 +163,8 @@ struct Sampler {
     acted_before: Vec<Acted>,
     ended: Vec<Ended>,
     slow_at: Time,
+    /// The look before at which threads were looked for.
+    slow_before: Time,
     looked_at: Time,
     looks: u64,
     looked_at_somebody: bool,
@@ -187,12 +191,16 @@ impl Sampler {
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             moved,
+            inherited: moved::inherited(),
+            ended_moved: (0, 0),
+            unfinished: Vec::new(),
             watched: BTreeMap::new(),
             sought: BTreeSet::new(),
             acted: Vec::new(),
             acted_before: Vec::new(),
             ended: Vec::new(),
             slow_at: Time::from_monotonic_ns(0),
+            slow_before: now,
             looked_at: now,
             looks: 0,
             looked_at_somebody: false,
@@ -213,12 +221,13 @@ impl Sampler {
 
     fn work(&mut self, stop: &Stop, pause: Duration) -> Finished {
         self.recorder_track();
-        let mut next = pause;
+        let (mut next, mut cost) = (pause, Duration::ZERO);
         loop {
             let asked = stop.wait(next);
             let before = thread_cpu();
             self.look(asked);
-            let cost = thread_cpu().saturating_sub(before);
+            // A look that finds much new is rare: it stretches several pauses a little, and none so much that a wait is missed.
+            cost = (cost * 7 + thread_cpu().saturating_sub(before)) / 8;
             let least = if self.watched.is_empty() { SLOW_PART / 2 } else { pause };
             next = least.max(cost * COST_PART).min(LONGEST_PAUSE);
             if asked {
@@ -233,27 +242,6 @@ impl Sampler {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (pid, tid, name) = (Some(std::process::id()), Some(tid), "thalweg/look".to_owned());
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Recorder, pid, tid, name }));
-    }
-
-    fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
-        let Some(process) = Process::read(pid) else { return };
-        if self.watched.get(&pid).is_some_and(|known| known.started_ticks == process.started_ticks) {
-            return;
-        }
-        let watch = Watch {
-            role,
-            started_ticks: process.started_ticks,
-            name: process.name,
-            ours,
-            threads: BTreeMap::new(),
-            files: Files::of(pid, ours),
-            ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
-        };
-        self.looked_at_somebody = true;
-        // Somebody else had this number before: their waits have ended.
-        if let Some(old) = self.watched.insert(pid, watch) {
-            self.close(pid, old);
-        }
     }
 
     /// Looks at everything once.
@@ -276,95 +264,12 @@ impl Sampler {
         self.tell_ended();
         if slow {
             self.find_other_sides();
+            self.slow_before = now;
         }
         self.acted_before = std::mem::take(&mut self.acted);
         self.looked_at = now;
         self.looks += 1;
         self.sink.take(&mut self.batch);
-    }
-
-    /// Children of those who are watched.
-    fn find_processes(&mut self) {
-        let mut next: Vec<u32> = self.watched.keys().copied().collect();
-        let mut known: BTreeSet<u32> = next.iter().copied().collect();
-        if let Some(command) = self.command.filter(|_| self.strangers.is_some()) {
-            self.consider(command, Role::Client);
-            if known.insert(command) {
-                next.push(command);
-            }
-        }
-        while let Some(pid) = next.pop() {
-            let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
-            for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
-                let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
-                for child in text.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
-                    if known.insert(child) {
-                        self.consider(child, role);
-                        next.push(child);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A process that was found: it is watched, unless another recorder sees it.
-    fn consider(&mut self, pid: u32, role: Role) {
-        match self.strangers.as_ref().map(|strangers| strangers.is_one(pid)) {
-            Some(false) => {
-                if let Some(watch) = self.watched.remove(&pid) {
-                    self.close(pid, watch);
-                }
-            }
-            _ => self.adopt(pid, role, true),
-        }
-    }
-
-    /// Who has the other side of pipes and sockets, or the lock, that those who are watched wait for: from now on they are watched too.
-    fn find_other_sides(&mut self) {
-        let mut wanted = BTreeSet::new();
-        let mut holders = BTreeSet::new();
-        for reason in self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason) {
-            match reason.ender {
-                Ender::Pipe { inode, .. } | Ender::Socket(inode) => drop(wanted.insert(inode)),
-                Ender::Process(pid) => drop(holders.insert(pid)),
-                _ => {}
-            }
-        }
-        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
-        for inode in &ours {
-            wanted.extend(self.around.sockets.contains_key(inode).then(|| self.around.other_side(*inode)).flatten());
-        }
-        wanted.retain(|inode| !ours.contains(inode) && self.sought.insert(*inode));
-        for pid in holders {
-            self.consider_other(pid, Role::Client);
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        for pid in processes::numbers_in("/proc").into_iter().filter(|pid| *pid != std::process::id()) {
-            let targets = processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter();
-            let links = targets.filter_map(|fd| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok());
-            let inodes = links.filter_map(|link| super::files::shared_inode(link.to_str()?));
-            let found: Vec<u64> = inodes.filter(|inode| wanted.contains(inode)).collect();
-            let serves = |inode: &u64| {
-                self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
-            };
-            if !found.is_empty() {
-                let role = if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
-                self.consider_other(pid, role);
-            }
-        }
-    }
-
-    fn is_pipe(&self, inode: u64) -> bool {
-        self.watched.values().any(|watch| watch.ends.pipes.iter().any(|(pipe, _)| *pipe == inode))
-    }
-
-    fn consider_other(&mut self, pid: u32, role: Role) {
-        let seen_elsewhere = self.strangers.as_ref().is_some_and(|strangers| !strangers.is_one(pid));
-        if !self.watched.contains_key(&pid) && !seen_elsewhere {
-            self.adopt(pid, role, false);
-        }
     }
 
     fn look_at_sockets(&mut self, now: Time, slow: bool) {
@@ -400,7 +305,16 @@ impl Sampler {
             self.look_at_thread(pid, tid, &mut watch);
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
-        let Some(track) = main else { return self.close(pid, watch) };
+        let Some(main) = main else { return self.close(pid, watch) };
+        watch.track = Some(main);
+        // Whoever ran moved it; of several nobody knows which.
+        let mover = self
+            .acted
+            .iter()
+            .filter(|acted| acted.pid == pid)
+            .map(|acted| acted.track)
+            .reduce(|one, other| if one == other { one } else { main });
+        let track = mover.unwrap_or(main);
         watch.files.tell(&self.mode, track, now, &mut self.batch);
         self.connections_moved(&watch, track, now);
         self.watched.insert(pid, watch);
@@ -423,15 +337,30 @@ impl Sampler {
             if let Some(system) = self.system.as_mut().filter(|_| Some(tid) == self.command) {
                 system.watch_quota(pid, track);
             }
-            if self.looks > 0 && watch.ours {
-                // It was not there at the look before this one.
-                let mark = Mark { track, kind: MarkKind::ThreadStart, at: self.looked_at, object: None, value: None };
-                self.batch.push(Event::Mark(mark));
+            let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
+            let seen = match born {
+                Some(at) => {
+                    self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value: None }));
+                    Seen { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
+                }
+                None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
+            };
+            if self.looks > 0 && !watch.ours {
+                // Nobody looked at it before.
+                self.wait_ended(pid, tid, track, (Reason::of(SpanKind::WaitOther), self.first, now));
             }
-            let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None };
             let turns = (0, 0, 0);
             watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None });
         }
+    }
+
+    /// When a thread began that was not there when threads were last looked for; the kernel tells it to a hundredth of a second.
+    fn started(&self, ticks: u64) -> Time {
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now_ns = since_boot.tv_sec.saturating_mul(1_000_000_000).saturating_add(since_boot.tv_nsec);
+        let started_ns = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+        let now = Time::now();
+        now.plus_ns(started_ns.saturating_sub(now_ns)).max(self.slow_before).min(now)
     }
 
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
@@ -491,81 +420,11 @@ impl Sampler {
         self.divided(pid, tid, thread, seen);
     }
 
-    /// Tells what a thread did from the window's beginning to this look.
-    fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: Seen) {
-        let division = thread.window.divide(&to);
-        let from = thread.window.from;
-        let Division { first_ns, ended, unseen_ns, runqueue_ns, last_ns } = division;
-        let mut at = from.at.plus_ns(first_ns as i64);
-        if let Some(reason) = from.reason {
-            let (reason, since) = thread.open.take().unwrap_or((reason, from.at));
-            match ended {
-                true => self.wait_ended(pid, tid, thread.track, (reason, since, at)),
-                false => thread.open = Some((reason, since)),
-            }
-        }
-        for (kind, ns) in [(SpanKind::WaitOther, unseen_ns), (SpanKind::WaitRunqueue, runqueue_ns)] {
-            if ns > 0 {
-                self.wait_ended(pid, tid, thread.track, (Reason::of(kind), at, at.plus_ns(ns as i64)));
-                at = at.plus_ns(ns as i64);
-            }
-        }
-        if let Some(reason) = to.reason.filter(|_| thread.open.is_none()) {
-            thread.open = Some((reason, to.at.plus_ns(-(last_ns as i64))));
-        }
-        thread.window = thread.window.next(to, &division);
-    }
-
-    fn wait_ended(&mut self, pid: u32, tid: u32, track: TrackId, (reason, since, until): (Reason, Time, Time)) {
-        let length_ns = until.since(since);
-        if length_ns < WORTH_TELLING_NS {
-            return;
-        }
-        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
-        let queued = reason.kind == SpanKind::WaitRunqueue;
-        let span = Span {
-            object: reason.object,
-            waker_context: reason.context,
-            result: reason.result,
-            cpu_ns: Some(0),
-            runqueue_ns: Some(if queued { length_ns } else { 0 }),
-            ..bare(id, track, reason.kind, since, length_ns)
-        };
-        self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
-    }
-
-    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next look.
-    fn tell_ended(&mut self) {
-        let mut all = std::mem::take(&mut self.ended);
-        for ended in &mut all {
-            let Ended { pid, tid, ender, .. } = *ended;
-            // Whoever was looked at before may have ended it since.
-            let waker = ended_by(ender, pid, tid, &self.acted).or_else(|| ended_by(ender, pid, tid, &self.acted_before));
-            ended.span.waker_track = waker;
-            ended.span.waker_context = ended.span.waker_context.or(waker.map(|_| WakerContext::Task));
-        }
-        let by: Vec<(TrackId, Time)> = all.iter().filter_map(|ended| Some((ended.span.waker_track?, ended.span.end()))).collect();
-        for mut ended in all {
-            let is_late = matches!(ended.ender, Ender::Child(_) | Ender::Thread(_)) && ended.span.waker_track.is_none();
-            if is_late && !ended.again {
-                self.ended.push(Ended { again: true, ..ended });
-                continue;
-            }
-            // Both ended between two looks; who ended the other's did so after its own.
-            let (start, end) = (ended.span.start, ended.span.end());
-            let woke = by.iter().filter(|(track, at)| *track == ended.span.track && *at > start && *at < end).map(|(_, at)| *at).min();
-            if let Some(at) = woke.filter(|at| end.since(*at) < LONGEST_PAUSE.as_nanos() as u64) {
-                ended.span.duration_ns = at.since(start);
-            }
-            self.batch.push(Event::Span(ended.span));
-        }
-    }
-
     fn thread_gone(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(mut thread) = watch.threads.remove(&tid) else { return };
         if let Some((reason, since)) = thread.open.take() {
-            let at = thread.window.from.at;
-            self.wait_ended(pid, tid, thread.track, (reason, since, at));
+            // It was last seen in this wait; nobody saw it run.
+            self.wait_ended(pid, tid, thread.track, (reason, since, Time::now()));
         }
         let waited_for_sibling = thread.waits_for_sibling();
         let ends = Rc::clone(&watch.ends);
@@ -579,21 +438,36 @@ impl Sampler {
             let Some(socket) = self.around.sockets.get(inode) else { continue };
             let Some(object) = self.around.objects.connection(socket.local, socket.peer, None) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::tell_connection((&self.mode, track, now), (object, socket), before, &mut self.batch);
+            let current = moved::tell_connection((&self.mode, track, self.looked_at, now), (object, socket), before, &mut self.batch);
             self.moved.insert(*inode, current);
         }
     }
 
     /// A process that is not looked at any more.
     fn close(&mut self, pid: u32, mut watch: Watch) {
+        if let Some(track) = watch.track.filter(|_| watch.ours) {
+            let (moved, unfinished) = watch.files.unfinished(track, self.looked_at);
+            self.ended_moved = (self.ended_moved.0.saturating_add(moved.0), self.ended_moved.1.saturating_add(moved.1));
+            self.unfinished.extend(unfinished);
+        }
         for tid in watch.threads.keys().copied().collect::<Vec<_>>() {
             self.thread_gone(pid, tid, &mut watch);
         }
     }
 
+    /// What the command's processes moved after they were last looked at: all have ended, so we have inherited it.
+    fn tell_rest(&mut self) {
+        let ours_go_on = self.watched.values().any(|watch| watch.ours);
+        let (Some(before), Some(now), false) = (self.inherited, moved::inherited(), ours_go_on || self.strangers.is_some()) else { return };
+        let read = now.0.saturating_sub(before.0).saturating_sub(self.ended_moved.0);
+        let written = now.1.saturating_sub(before.1).saturating_sub(self.ended_moved.1);
+        moved::tell_rest(&self.mode, (read, written), &self.unfinished, &mut self.batch);
+    }
+
     /// The recording ends: waits go on.
     fn end(&mut self) -> Finished {
         let now = Time::now();
+        self.tell_rest();
         for (pid, mut watch) in std::mem::take(&mut self.watched) {
             for (tid, thread) in &mut watch.threads {
                 if let Some((reason, since)) = thread.open.take() {

@@ -1,0 +1,226 @@
+//! What crossed the wire, and when: what arrived at the receiving end, or else what was acknowledged to the sending one.
+//!
+//! A count of bytes that a program handed over says nothing of the wire: a socket takes megabytes at the speed of memory, and the
+//! link drains them later. TCP's counters are points of a curve, so many bytes by that instant, and between two points bytes came
+//! as fast as the connection carries them, at the end of the interval. In what is left over nothing crossed the wire. How fast that is
+//! follows from the points themselves: the time that a byte took in the interval of the median byte. Where the sender says that
+//! nothing was under way until an instant, that is a pause whatever the pace.
+
+use crate::ExplainError;
+use crate::cause::End;
+use crate::document::ChannelBasis;
+use crate::observe::cast::Cast;
+use crate::observe::channels::{Gathered, Gatherer};
+use crate::observe::wire::ends;
+use thalweg_trace::{CounterName, CounterOf, Source};
+
+/// An interval is pause and burst, not one slow burst, from so many times the usual pace on.
+const SLOWER: f64 = 1.5;
+
+/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst.
+pub(crate) const GRAIN_NS: i64 = 100_000;
+
+/// Bytes that crossed the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    /// From when.
+    pub start: i64,
+    /// Until when.
+    pub end: i64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    /// What it is known from.
+    pub basis: ChannelBasis,
+    /// When bytes crossed the wire, in order of time.
+    pub crossings: Vec<Crossing>,
+}
+
+/// What TCP counted at one end of a connection.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    acknowledged: Vec<(i64, i64)>,
+    arrived: Vec<(i64, i64)>,
+    in_flight: Vec<(i64, i64)>,
+    least_rtt_us: Option<i64>,
+}
+
+/// What crossed the wire, of all connections: `[connection][sending end]`.
+#[derive(Debug, Default)]
+pub(crate) struct OnWire {
+    flows: Vec<[Option<Flow>; 2]>,
+}
+
+impl OnWire {
+    /// Reads the counters, for an interval.
+    pub(crate) fn read(source: &dyn Source, cast: &mut Cast, start: i64, end: i64) -> Result<OnWire, ExplainError> {
+        type CurveOf = fn(&mut Counted) -> &mut Vec<(i64, i64)>;
+        let mut counted: Vec<[Counted; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
+        let curves: [(CounterName, CurveOf); 3] = [
+            (CounterName::TcpAckedBytes, |c| &mut c.acknowledged),
+            (CounterName::TcpReceivedBytes, |c| &mut c.arrived),
+            (CounterName::TcpInFlightBytes, |c| &mut c.in_flight),
+        ];
+        let mut each = |name: CounterName, take: &mut dyn FnMut(&mut Counted, i64, i64)| -> Result<(), ExplainError> {
+            for counter in source.counters(name)? {
+                let CounterOf::Object(object) = counter.of else { continue };
+                let (connection, ends) = ends(cast, object.number());
+                let Some(both) = counted.get_mut(connection as usize) else { continue };
+                both.iter_mut().zip(ends).filter(|(_, of)| *of).for_each(|(c, _)| take(c, counter.at.ns(), counter.value));
+            }
+            Ok(())
+        };
+        for (name, curve) in curves {
+            each(name, &mut |c, at, value| curve(c).push((at, value)))?;
+        }
+        for name in [CounterName::TcpMinRttUs, CounterName::TcpSrttUs] {
+            each(name, &mut |c, _, us| c.least_rtt_us = c.least_rtt_us.into_iter().chain((us > 0).then_some(us)).min())?;
+        }
+        let flow = |sender: &Counted, receiver: &Counted| {
+            let half_way_ns = sender.least_rtt_us.or(receiver.least_rtt_us).unwrap_or(0) * 500;
+            let empty = pauses(&sender.in_flight, half_way_ns);
+            let (basis, points) = if receiver.arrived.len() > 1 {
+                (ChannelBasis::Received, receiver.arrived.clone())
+            } else {
+                (ChannelBasis::Acknowledged, sender.acknowledged.iter().map(|&(at, v)| (at - half_way_ns, v)).collect())
+            };
+            let crossings: Vec<Crossing> = crossings(&points, &empty).into_iter().filter_map(|c| within(c, start, end)).collect();
+            (!crossings.is_empty()).then_some(Flow { basis, crossings })
+        };
+        let flows = counted.iter().map(|[client, server]| [flow(client, server), flow(server, client)]).collect();
+        Ok(OnWire { flows })
+    }
+
+    /// One direction of a connection, by who sends.
+    pub(crate) fn flow(&self, connection: u32, sender: End) -> Option<&Flow> {
+        self.flows.get(connection as usize)?[sender as usize].as_ref()
+    }
+}
+
+/// Several directions as one channel: busy while any of them is. Nothing on the wire for the grain or longer is a gap: a pause between two
+/// sends does not show there, while the socket has bytes left.
+pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
+    let mut all: Vec<Crossing> = flows.iter().flat_map(|f| f.crossings.iter().copied()).collect();
+    all.sort_unstable_by_key(|c| std::cmp::Reverse((c.end, c.start)));
+    let mut gatherer = Gatherer::default();
+    all.iter().for_each(|c| gatherer.add(c.start, c.end, c.bytes));
+    gatherer.finish_with(GRAIN_NS as u64)
+}
+
+/// When nothing was under way, half the way behind the sender.
+fn pauses(in_flight: &[(i64, i64)], half_way_ns: i64) -> Vec<(i64, i64)> {
+    let empty = in_flight.windows(2).filter(|w| w[0].1 == 0 && w[1].1 > 0);
+    empty.map(|w| (w[0].0 - half_way_ns, w[1].0 + half_way_ns)).collect()
+}
+
+/// What of a crossing lies within an interval.
+fn within(crossing: Crossing, start: i64, end: i64) -> Option<Crossing> {
+    let (from, to) = (crossing.start.max(start), crossing.end.min(end));
+    let length = (crossing.end - crossing.start).max(1);
+    let part = (to - from).max(i64::from(crossing.start == crossing.end)) as f64 / length as f64;
+    (from <= to && part > 0.0).then(|| Crossing { start: from, end: to, bytes: (crossing.bytes as f64 * part).round() as u64 })
+}
+
+/// When bytes crossed, from the points of their curve and from when nothing was under way.
+fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
+    let mut grown: Vec<(i64, i64, u64)> = Vec::with_capacity(points.len());
+    let mut last: Option<(i64, i64)> = None;
+    for &(at, value) in points {
+        if let Some((before, so_far)) = last
+            && value > so_far
+        {
+            grown.push((before, at, (value - so_far) as u64));
+        }
+        last = Some((at, last.map_or(value, |(_, so_far)| so_far.max(value))));
+    }
+    let begun = |&(from, to, bytes): &(i64, i64, u64)| {
+        let before = empty.partition_point(|e| e.0 < to);
+        let until = before.checked_sub(1).map(|i| empty[i].1).filter(|&until| until > from && until <= to);
+        (until.unwrap_or(from), to, bytes)
+    };
+    let intervals: Vec<(i64, i64, u64)> = grown.iter().map(begun).collect();
+    let pace = ns_per_byte(&intervals);
+    let mut crossings: Vec<Crossing> = Vec::with_capacity(intervals.len());
+    let mut next = i64::MAX;
+    for &(from, to, bytes) in intervals.iter().rev() {
+        let usual = pace.map_or(0, |ns| (ns * bytes as f64) as i64);
+        let end = to.min(next.max(from));
+        // What came faster than the connection carries had waited to be taken in: it crossed before.
+        let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * SLOWER;
+        let start = if as_usual { from } else { end - usual };
+        next = start;
+        match crossings.last_mut() {
+            Some(later) if end >= later.start => {
+                later.start = later.start.min(start);
+                later.bytes += bytes;
+            }
+            _ => crossings.push(Crossing { start, end, bytes }),
+        }
+    }
+    crossings.reverse();
+    crossings
+}
+
+/// How long a byte takes: as long as in the interval of the median byte.
+fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
+    /// Two points at almost one instant are one point.
+    const APART_NS: i64 = 1_000;
+    let mut paces: Vec<(f64, u64)> =
+        intervals.iter().filter(|i| i.1 - i.0 > APART_NS).map(|&(from, to, bytes)| ((to - from) as f64 / bytes as f64, bytes)).collect();
+    paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let half = paces.iter().map(|p| p.1).sum::<u64>().div_ceil(2);
+    let mut so_far = 0;
+    paces
+        .iter()
+        .find(|p| {
+            so_far += p.1;
+            so_far >= half
+        })
+        .map(|p| p.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn a_pause_told_at_both_ends_is_no_part_of_a_burst() {
+        // Two bursts of 3 ms at 1 MB/ms, 10 ms apart: points each millisecond, and at both ends.
+        let points: Vec<(i64, i64)> =
+            [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
+        let found = crossings(&points, &[]);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].end, found[1].start, found[1].bytes), (3 * MS, 13 * MS, 3_000_000));
+    }
+
+    #[test]
+    fn what_the_sender_says_of_its_departure_begins_a_burst_whatever_the_pace() {
+        // A quarter of each interval nothing was under way: too little to show against the pace.
+        let points: Vec<(i64, i64)> = (0..9).map(|n| (n * MS, n * 64_000)).collect();
+        let empty: Vec<(i64, i64)> = (0..8).map(|n| (n * MS, n * MS + MS / 4)).collect();
+        let busy: i64 = crossings(&points, &empty).iter().map(|c| c.end - c.start).sum();
+        assert!((busy - 6 * MS).abs() < MS / 100, "{busy}");
+        assert_eq!(crossings(&points, &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_steady_stream_with_uneven_arrivals_has_no_pauses() {
+        let points: Vec<(i64, i64)> = (0..100).map(|n| (n * 262_000 + (n % 3) * 40_000, n * 65_536)).collect();
+        let found = crossings(&points, &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn what_lies_outside_of_the_interval_is_left_out_in_proportion() {
+        let crossing = Crossing { start: 0, end: 100, bytes: 1_000 };
+        assert_eq!(within(crossing, 50, 200), Some(Crossing { start: 50, end: 100, bytes: 500 }));
+        assert_eq!(within(crossing, 100, 200), None);
+        assert_eq!(within(Crossing { start: 70, end: 70, bytes: 9 }, 50, 200).map(|c| c.bytes), Some(9));
+    }
+}

@@ -1,0 +1,182 @@
+//! TCP's own stalls: waits that no byte under way explains, and that a setting or a call of the program ends.
+//! Each is a mark of the kernel's; here they answer which of them lay in an interval, for the words of a charge.
+
+use std::collections::{BTreeMap, HashSet};
+use thalweg_trace::numbers::{count, duration};
+use thalweg_trace::{Mark, MarkKind};
+
+/// Which stall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stall {
+    /// The request for a connection, or its answer, was lost.
+    LostRequest,
+    /// The listener dropped requests, because its queue was full.
+    AcceptQueue,
+    /// Nagle's algorithm held a small segment back, and the peer its acknowledgement.
+    Nagle,
+    /// The congestion window shrank while nothing was sent.
+    IdleRestart,
+}
+
+#[derive(Clone, Debug)]
+struct Stalled {
+    stall: Stall,
+    connection: u32,
+    /// The server's address.
+    listener: String,
+    start: i64,
+    end: i64,
+}
+
+/// All of them, by their ends.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    all: Vec<Stalled>,
+    /// For each, the earliest beginning of it and all after it.
+    earliest: Vec<i64>,
+}
+
+/// How often, and for how long together.
+pub(crate) type Often = (u64, i64);
+
+impl Stalls {
+    /// Takes a mark, if it is of a stall.
+    pub(crate) fn note(&mut self, mark: &Mark, connection: u32, name: &str) {
+        let (stall, length) = match mark.kind {
+            MarkKind::TcpSynRetransmit => (Stall::LostRequest, mark.value),
+            MarkKind::TcpAcceptQueue => (Stall::AcceptQueue, None),
+            MarkKind::TcpNagle => (Stall::Nagle, mark.value),
+            MarkKind::TcpIdleRestart => (Stall::IdleRestart, None),
+            _ => return,
+        };
+        let end = mark.at.ns();
+        let listener = name.split_once(" > ").map_or(name, |(_, server)| server).to_owned();
+        self.all.push(Stalled { stall, connection, listener, start: end.saturating_sub(length.unwrap_or(0)), end });
+    }
+
+    /// Until when a congestion window stayed below what it was before it shrank.
+    pub(crate) fn lasts(&mut self, connection: u32, since: i64, until: i64) {
+        let of_it = |s: &&mut Stalled| s.stall == Stall::IdleRestart && s.connection == connection && s.start == since;
+        self.all.iter_mut().filter(of_it).for_each(|s| s.end = until);
+    }
+
+    /// All marks were taken. Of a listener that dropped requests since one was sent first, that one was not lost. (What it dropped is told with the
+    /// next connection that it takes, whosesoever that is.)
+    pub(crate) fn settle(&mut self) {
+        self.all.sort_by_key(|s| s.end);
+        let full: Vec<(String, i64)> =
+            self.all.iter().filter(|s| s.stall == Stall::AcceptQueue).map(|s| (s.listener.clone(), s.end)).collect();
+        for stalled in self.all.iter_mut().filter(|s| s.stall == Stall::LostRequest) {
+            if full.iter().any(|(listener, end)| *listener == stalled.listener && *end >= stalled.start) {
+                stalled.stall = Stall::AcceptQueue;
+            }
+        }
+        let mut earliest = i64::MAX;
+        self.earliest = self
+            .all
+            .iter()
+            .rev()
+            .map(|s| {
+                earliest = earliest.min(s.start);
+                earliest
+            })
+            .collect();
+        self.earliest.reverse();
+    }
+
+    /// How a connection came about that was asked for within an interval, where the first request was not enough.
+    pub(crate) fn connecting(&self, connection: u32, start: i64, end: i64) -> Option<Stall> {
+        let of_requests = |s: &&Stalled| matches!(s.stall, Stall::LostRequest | Stall::AcceptQueue);
+        let mut own = self.all.iter().filter(|s| s.connection == connection && s.end >= start && s.start <= end).filter(of_requests);
+        own.next().map(|s| s.stall)
+    }
+
+    /// What lay in these intervals; each stall once.
+    pub(crate) fn within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> BTreeMap<Stall, Often> {
+        let mut often: BTreeMap<Stall, Often> = BTreeMap::new();
+        let mut counted: HashSet<usize> = HashSet::new();
+        for (start, end) in intervals {
+            let from = self.all.partition_point(|s| s.end < start);
+            let near = (from..self.all.len()).take_while(|&at| self.earliest[at] <= end).map(|at| (at, &self.all[at]));
+            for (at, stalled) in near.filter(|(_, s)| s.start <= end) {
+                if counted.insert(at) {
+                    let entry = often.entry(stalled.stall).or_default();
+                    *entry = (entry.0 + 1, entry.1.saturating_add(stalled.end.saturating_sub(stalled.start)));
+                }
+            }
+        }
+        often
+    }
+}
+
+impl Stall {
+    /// Says it, with what ends it.
+    pub(crate) fn words(self, (times, together_ns): Often) -> String {
+        let times_of = |one: &str, many: &str| if times == 1 { one.to_owned() } else { format!("{} {many}", count(times)) };
+        match self {
+            Stall::LostRequest => {
+                let one = "a request for a connection (SYN), or its answer, was lost, and it was";
+                let what = times_of(one, "times a request for a connection (SYN), or its answer, was lost, and it was");
+                format!("{what} sent again after TCP's timeout, which begins at a second")
+            }
+            Stall::AcceptQueue => {
+                "the server's accept queue was full, so that it dropped requests for connections (SYN), which TCP sends again after a second or more: \
+                 accept sooner, or listen with a longer backlog"
+                    .to_owned()
+            }
+            Stall::Nagle => {
+                let what = times_of("a small segment was", "small segments were");
+                let each = duration(together_ns as f64 / 1e9 / times.max(1) as f64);
+                format!(
+                    "{what} held back for {each}{} by Nagle's algorithm, until the peer's delayed acknowledgement: set TCP_NODELAY, or send a message in one call",
+                    if times == 1 { "" } else { " each" }
+                )
+            }
+            Stall::IdleRestart => {
+                let what = times_of("the congestion window had shrunk once", "times the congestion window had shrunk");
+                format!("{what} while nothing was sent (net.ipv4.tcp_slow_start_after_idle)")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_trace::{Time, TrackId};
+
+    fn stalls(marks: &[(MarkKind, i64, i64, u32)]) -> Stalls {
+        let mut stalls = Stalls::default();
+        for &(kind, at, value, connection) in marks {
+            let name = format!("10.0.0.1:{} > 10.0.0.2:{}", 5_000 + connection, connection / 10);
+            let at = Time::from_monotonic_ns(at);
+            stalls.note(&Mark { track: TrackId::new(1).expect("not 0"), kind, at, object: None, value: Some(value) }, connection, &name);
+        }
+        stalls.settle();
+        stalls
+    }
+
+    #[test]
+    fn each_stall_is_counted_once_and_only_where_it_lay() {
+        let all = stalls(&[(MarkKind::TcpNagle, 100, 40, 0), (MarkKind::TcpNagle, 200, 40, 0), (MarkKind::TcpNagle, 300, 40, 0)]);
+        assert_eq!(all.within([(190, 250), (150, 180), (0, 50)].into_iter()).get(&Stall::Nagle), Some(&(1, 40)));
+        assert_eq!(all.within([(190, 250), (60, 110)].into_iter()).get(&Stall::Nagle), Some(&(2, 80)));
+        assert!(all.within([(110, 150)].into_iter()).is_empty());
+        // One that lasts for long does not hide a later one.
+        let long = stalls(&[(MarkKind::TcpNagle, 1_000, 990, 0), (MarkKind::TcpNagle, 900, 10, 0), (MarkKind::TcpNagle, 500, 10, 1)]);
+        assert_eq!(long.within([(20, 30)].into_iter()).get(&Stall::Nagle), Some(&(1, 990)));
+    }
+
+    #[test]
+    fn a_request_that_a_full_listener_dropped_was_not_lost() {
+        let (again, full) = (MarkKind::TcpSynRetransmit, MarkKind::TcpAcceptQueue);
+        // Two wait for the listener of the thirties, whose drops are told with the first that it takes; one for another's.
+        let all = stalls(&[(again, 100, 90, 31), (again, 100, 90, 32), (again, 100, 90, 41), (full, 50, 2, 31)]);
+        assert_eq!(all.connecting(31, 10, 100), Some(Stall::AcceptQueue));
+        assert_eq!(all.connecting(32, 10, 100), Some(Stall::AcceptQueue));
+        assert_eq!(all.connecting(41, 10, 100), Some(Stall::LostRequest));
+        assert_eq!(all.connecting(42, 10, 100), None);
+        // What was dropped before the request was made says nothing of it.
+        assert_eq!(stalls(&[(again, 100, 40, 31), (full, 50, 2, 32)]).connecting(31, 60, 100), Some(Stall::LostRequest));
+    }
+}

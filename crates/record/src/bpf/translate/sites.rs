@@ -1,0 +1,88 @@
+//! Where in the kernel a thread slept, from the functions it was in: for waits that the call and its descriptor do not tell.
+//!
+//! The functions that take a lock are not among them: the kernel leaves the scheduler's own out of a stack, and counts those as such. So a
+//! thread that slept uninterruptibly in a function that is not known for sleeping, until another program's thread woke it, has waited for a
+//! lock that the other had.
+
+use super::waits::{On, Wait};
+use thalweg_trace::{ObjectKind, SpanKind};
+
+/// What a function says of a wait in it. The first that says anything, from the innermost on, decides.
+const TELLING: &[(&str, SpanKind, On)] = &[
+    ("futex_", SpanKind::WaitLock, On::Named(ObjectKind::Lock, "futex")),
+    ("locks_lock_inode_wait", SpanKind::WaitLock, On::FileLock(0)),
+    ("fcntl_setlk", SpanKind::WaitLock, On::FileLock(0)),
+    ("do_wait", SpanKind::WaitLock, On::Child),
+    ("wait_for_vfork_done", SpanKind::WaitLock, On::Child),
+    ("kernel_clone", SpanKind::WaitLock, On::Child),
+    ("anon_pipe_", SpanKind::WaitLock, On::Other(0)),
+    ("pipe_", SpanKind::WaitLock, On::Other(0)),
+    ("wait_for_partner", SpanKind::WaitLock, On::Nothing),
+    ("unix_", SpanKind::WaitLock, On::Other(0)),
+    ("n_tty_", SpanKind::WaitLock, On::Other(0)),
+    ("hrtimer_nanosleep", SpanKind::WaitTimer, On::Nothing),
+    ("do_nanosleep", SpanKind::WaitTimer, On::Nothing),
+    ("jbd2_log_wait_commit", SpanKind::FileSync, On::Nothing),
+    ("balance_dirty_pages", SpanKind::WaitMemory, On::Nothing),
+    ("try_to_free_pages", SpanKind::WaitMemory, On::Nothing),
+    ("shrink_", SpanKind::WaitMemory, On::Nothing),
+    ("folio_wait_", SpanKind::WaitDisk, On::Nothing),
+    ("submit_bio_wait", SpanKind::WaitDisk, On::Nothing),
+    ("blk_", SpanKind::WaitDisk, On::Nothing),
+];
+
+/// Waits that others end as a matter of course: the call says what they are for.
+const ANSWERED: &[&str] = &["request_wait_answer", "fuse_", "__fuse_", "nfs", "rpc_", "wait_on_page", "wb_wait_for_completion"];
+
+/// What the place in which a thread slept says of its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// It was for this.
+    Told(Wait),
+    /// The call says it.
+    AsCalled,
+    /// Nothing.
+    Untold,
+}
+
+/// The same of the functions that it was in, innermost first.
+pub(super) fn of_functions<'a>(names: impl Iterator<Item = &'a str>) -> Site {
+    let telling = |name: &str| {
+        if ANSWERED.iter().any(|start| name.starts_with(start)) {
+            return Some(Site::AsCalled);
+        }
+        TELLING.iter().find(|(start, _, _)| name.starts_with(start)).map(|(_, kind, on)| Site::Told((*kind, *on)))
+    };
+    names.map(telling).find_map(|found| found).unwrap_or(Site::Untold)
+}
+
+/// The wait as it is told of: what call and descriptor say stands, unless they say nothing, or the thread slept for memory, or for a lock
+/// of the kernel's that another program had, on its way.
+pub(super) fn corrected(by_call: Wait, site: Option<Site>) -> Wait {
+    match site {
+        Some(Site::Told(wait)) if by_call.0 == SpanKind::WaitOther => wait,
+        Some(Site::Told((SpanKind::WaitMemory, _))) => (SpanKind::WaitMemory, by_call.1),
+        Some(Site::Untold) if by_call.1 == On::Nothing || by_call.0 != SpanKind::WaitLock => {
+            (SpanKind::WaitLock, On::Named(ObjectKind::Lock, "kernel"))
+        }
+        _ => by_call,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_function_that_tells_decides_and_the_call_stands_where_it_is_known() {
+        let site = |names: &[&'static str]| Some(of_functions(names.iter().copied()));
+        let disk = site(&["folio_wait_bit", "filemap_read", "vfs_read"]);
+        assert_eq!(corrected((SpanKind::FileRead, On::File(0)), disk), (SpanKind::FileRead, On::File(0)));
+        assert_eq!(corrected((SpanKind::WaitOther, On::Nothing), disk), (SpanKind::WaitDisk, On::Nothing));
+        let lock = (SpanKind::WaitLock, On::Named(ObjectKind::Lock, "kernel"));
+        assert_eq!(corrected((SpanKind::FileStat, On::Nothing), site(&["lookup_slow", "walk_component"])), lock);
+        let answered = site(&["request_wait_answer", "fuse_lookup", "lookup_slow"]);
+        assert_eq!(corrected((SpanKind::FileStat, On::Nothing), answered), (SpanKind::FileStat, On::Nothing));
+        assert_eq!(corrected((SpanKind::FileStat, On::Nothing), None), (SpanKind::FileStat, On::Nothing));
+    }
+}

@@ -1,0 +1,120 @@
+//! Whom to look at: the command with all that it starts, and whoever has the other side of what they wait for.
+
+use super::{Sampler, Watch};
+use crate::proc::files::shared_inode;
+use crate::proc::moved::Files;
+use crate::proc::processes::{self, Process};
+use crate::proc::waits::Ender;
+use crate::proc::wakers::Ends;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use thalweg_trace::Role;
+
+impl Sampler {
+    pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
+        let Some(process) = Process::read(pid) else { return };
+        if self.watched.get(&pid).is_some_and(|known| known.started_ticks == process.started_ticks) {
+            return;
+        }
+        let watch = Watch {
+            role,
+            started_ticks: process.started_ticks,
+            name: process.name,
+            ours,
+            threads: BTreeMap::new(),
+            track: None,
+            files: Files::of(pid, ours),
+            ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
+        };
+        self.looked_at_somebody = true;
+        // Somebody else had this number before: their waits have ended.
+        if let Some(old) = self.watched.insert(pid, watch) {
+            self.close(pid, old);
+        }
+    }
+
+    /// Children of those who are watched.
+    pub(super) fn find_processes(&mut self) {
+        let mut next: Vec<u32> = self.watched.keys().copied().collect();
+        let mut known: BTreeSet<u32> = next.iter().copied().collect();
+        if let Some(command) = self.command.filter(|_| self.strangers.is_some()) {
+            self.consider(command, Role::Client);
+            if known.insert(command) {
+                next.push(command);
+            }
+        }
+        while let Some(pid) = next.pop() {
+            let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
+            for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
+                let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+                for child in text.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+                    if known.insert(child) {
+                        self.consider(child, role);
+                        next.push(child);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A process that was found: it is watched, unless another recorder sees it.
+    fn consider(&mut self, pid: u32, role: Role) {
+        match self.strangers.as_ref().map(|strangers| strangers.is_one(pid)) {
+            Some(false) => {
+                if let Some(watch) = self.watched.remove(&pid) {
+                    self.close(pid, watch);
+                }
+            }
+            _ => self.adopt(pid, role, true),
+        }
+    }
+
+    /// Who has the other side of pipes and sockets, or the lock, that those who are watched wait for: from now on they are watched too.
+    pub(super) fn find_other_sides(&mut self) {
+        let mut wanted = BTreeSet::new();
+        let mut holders = BTreeSet::new();
+        for reason in self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason) {
+            match reason.ender {
+                Ender::Pipe { inode, .. } | Ender::Socket(inode) => drop(wanted.insert(inode)),
+                Ender::Any(sides) => wanted.extend(sides.into_iter().filter(|side| *side != 0)),
+                Ender::Process(pid) => drop(holders.insert(pid)),
+                _ => {}
+            }
+        }
+        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
+        for inode in &ours {
+            wanted.extend(self.around.sockets.contains_key(inode).then(|| self.around.other_side(*inode)).flatten());
+        }
+        wanted.retain(|inode| !ours.contains(inode) && self.sought.insert(*inode));
+        for pid in holders {
+            self.consider_other(pid, Role::Client);
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        for pid in processes::numbers_in("/proc").into_iter().filter(|pid| *pid != std::process::id()) {
+            let fds = processes::numbers_in(&format!("/proc/{pid}/fd")).into_iter();
+            let inodes = fds.filter_map(|fd| shared_inode(pid, fd));
+            let found: Vec<u64> = inodes.filter(|inode| wanted.contains(inode)).collect();
+            let serves = |inode: &u64| {
+                self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
+            };
+            if !found.is_empty() {
+                let role =
+                    if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
+                self.consider_other(pid, role);
+            }
+        }
+    }
+
+    fn is_pipe(&self, inode: u64) -> bool {
+        self.watched.values().any(|watch| watch.ends.pipes.iter().any(|(pipe, _)| *pipe == inode))
+    }
+
+    fn consider_other(&mut self, pid: u32, role: Role) {
+        let seen_elsewhere = self.strangers.as_ref().is_some_and(|strangers| !strangers.is_one(pid));
+        if !self.watched.contains_key(&pid) && !seen_elsewhere {
+            self.adopt(pid, role, false);
+        }
+    }
+}

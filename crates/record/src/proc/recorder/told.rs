@@ -1,0 +1,90 @@
+//! What is told of threads: their waits, as they end.
+
+use super::{LONGEST_PAUSE, Sampler, Thread, WORTH_TELLING_NS};
+use crate::proc::divide::{Division, Seen};
+use crate::proc::system::bare;
+use crate::proc::waits::{Ender, Reason};
+use crate::proc::wakers::ended_by;
+use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
+
+/// A wait that has ended; who ended it is found when all have been looked at.
+pub(super) struct Ended {
+    pid: u32,
+    tid: u32,
+    ender: Ender,
+    span: Span,
+    /// Who ended it was looked for once.
+    again: bool,
+}
+
+impl Sampler {
+    /// Tells what a thread did from the window's beginning to this look.
+    pub(super) fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: Seen) {
+        let division = thread.window.divide(&to);
+        let from = thread.window.from;
+        let Division { first_ns, ended, unseen_ns, runqueue_ns, last_ns } = division;
+        let mut at = from.at.plus_ns(first_ns as i64);
+        if let Some(reason) = from.reason {
+            let (reason, since) = thread.open.take().unwrap_or((reason, from.at));
+            match ended {
+                true => self.wait_ended(pid, tid, thread.track, (reason, since, at)),
+                false => thread.open = Some((reason, since)),
+            }
+        }
+        for (kind, ns) in [(SpanKind::WaitOther, unseen_ns), (SpanKind::WaitRunqueue, runqueue_ns)] {
+            if ns > 0 {
+                self.wait_ended(pid, tid, thread.track, (Reason::of(kind), at, at.plus_ns(ns as i64)));
+                at = at.plus_ns(ns as i64);
+            }
+        }
+        if let Some(reason) = to.reason.filter(|_| thread.open.is_none()) {
+            thread.open = Some((reason, to.at.plus_ns(-(last_ns as i64))));
+        }
+        thread.window = thread.window.next(to, &division);
+    }
+
+    pub(super) fn wait_ended(&mut self, pid: u32, tid: u32, track: TrackId, (reason, since, until): (Reason, Time, Time)) {
+        let length_ns = until.since(since);
+        if length_ns < WORTH_TELLING_NS {
+            return;
+        }
+        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let queued = reason.kind == SpanKind::WaitRunqueue;
+        let span = Span {
+            object: reason.object,
+            waker_context: reason.context,
+            result: reason.result,
+            cpu_ns: Some(0),
+            runqueue_ns: Some(if queued { length_ns } else { 0 }),
+            ..bare(id, track, reason.kind, since, length_ns)
+        };
+        self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
+    }
+
+    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next look.
+    pub(super) fn tell_ended(&mut self) {
+        let mut all = std::mem::take(&mut self.ended);
+        for ended in &mut all {
+            let Ended { pid, tid, ender, .. } = *ended;
+            // Whoever was looked at before may have ended it since.
+            let waker = ended_by(ender, pid, tid, &self.acted).or_else(|| ended_by(ender, pid, tid, &self.acted_before));
+            ended.span.waker_track = waker;
+            ended.span.waker_context = ended.span.waker_context.or(waker.map(|_| WakerContext::Task));
+        }
+        let by: Vec<(TrackId, Time)> = all.iter().filter_map(|ended| Some((ended.span.waker_track?, ended.span.end()))).collect();
+        for mut ended in all {
+            let is_late = matches!(ended.ender, Ender::Child(_) | Ender::Thread(_)) && ended.span.waker_track.is_none();
+            if is_late && !ended.again {
+                self.ended.push(Ended { again: true, ..ended });
+                continue;
+            }
+            // Both ended between two looks; who ended the other's did so after its own.
+            let (start, end) = (ended.span.start, ended.span.end());
+            let woke = by.iter().filter(|(track, at)| *track == ended.span.track && *at > start && *at < end).map(|(_, at)| *at).min();
+            if let Some(at) = woke.filter(|at| end.since(*at) < LONGEST_PAUSE.as_nanos() as u64) {
+                ended.span.duration_ns = at.since(start);
+            }
+            self.batch.push(Event::Span(ended.span));
+        }
+    }
+}
