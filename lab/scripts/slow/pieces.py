@@ -1,4 +1,9 @@
-"""pieces.py make N [work]: N blocks of 64 KiB on standard output, the work before each; pieces.py tree DIRECTORY N: N empty files."""
+"""pieces.py KIND ...: what comes in pieces.
+
+    make N               N blocks of 64 KiB on standard output, the work before each
+    eat                  reads standard input in blocks of 64 KiB, the work after each
+    tree DIRECTORY N     N empty files, a hundred in a directory
+"""
 
 import argparse
 import os
@@ -11,14 +16,18 @@ IN_A_DIRECTORY = 100
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("make", "tree"))
-    parser.add_argument("words", nargs="+")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("eat", "make", "tree"))
+    parser.add_argument("words", nargs="*")
     add_options(parser)
     options = parser.parse_args()
     if options.kind == "tree":
         return tree(options.words[0], int(options.words[1]))
     work = Work(options)
+    if options.kind == "eat":
+        while sys.stdin.buffer.read(BLOCK_BYTES):
+            work()
+        return
     for number in range(int(options.words[0])):
         work()
         os.write(sys.stdout.fileno(), bytes([number % 256]) * BLOCK_BYTES)

@@ -4,11 +4,12 @@
                          --thread-each: a thread for each question)
     pairs PORT           answers after every two pieces of 100 bytes
     udp PORT             answers datagrams; of each --lose N the first is not answered
-    names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one
+    names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
     stall PORT           reads all it gets, but does its work once, after --after bytes
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
+    sqlite PATH          has a database locked from the time that PATH.go is there until its work is done
     lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
 """
 
@@ -16,6 +17,7 @@ import argparse
 import fcntl
 import os
 import socket
+import sqlite3
 import struct
 import sys
 import threading
@@ -117,8 +119,12 @@ def names(options, work):
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind((options.place, 53))
     ready()
+    asked = 0
     while True:
         query, who = server.recvfrom(2048)
+        asked += 1
+        if options.lose and asked % options.lose == 1:
+            continue
         end = query.index(b"\0", 12) + 5
         is_address = struct.unpack("!H", query[end - 4 : end - 2])[0] == 1
         work()
@@ -201,8 +207,22 @@ def lock(options, work):
         time.sleep(60)
 
 
+def sqlite(options, work):
+    """Somebody else's transaction."""
+    database = sqlite3.connect(options.place, isolation_level=None)
+    database.execute("create table if not exists one (number)")
+    database.execute("begin exclusive")
+    ready()
+    while not os.path.exists(f"{options.place}.go"):
+        time.sleep(0.001)
+    work()
+    os.unlink(f"{options.place}.go")
+    database.execute("commit")
+    time.sleep(60)
+
+
 KINDS = {
-    "backlog": backlog, "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "stall": stall,
+    "backlog": backlog, "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }
 

@@ -74,6 +74,7 @@ def main():
     parser.add_argument("--sql", metavar="STATEMENT")
     parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL, once, before anybody asks; a session that stays open has the last")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
+    parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
     parser.add_argument("--ssh-config", metavar="PATH", help="where clients find how to reach sshd")
     add_options(parser)
     options = parser.parse_args()
@@ -182,6 +183,9 @@ class Stack:
         words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir", self.options.data or self.directory]
         words += ["--pidfile", f"{self.directory}/redis.pid", "--enable-debug-command", "yes", "--logfile", f"{self.directory}/redis.log"]
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self.options.data else []
+        words += ["--unixsocket", self.options.unix] if self.options.unix else []
+        if self.options.data:
+            os.makedirs(self.options.data, exist_ok=True)
         subprocess.run(["redis-server", *words], check=True, stdout=subprocess.DEVNULL)
         self.by_pid_file("redis.pid")
         wait_for(port)
