@@ -17,6 +17,7 @@ from lab.harness.servers import Files, Mounted, Program, Store
 from testbed import files, shell
 from testbed.errors import Broken, NotRun
 from testbed.links import Pair
+from testbed.packages import missing
 from testbed.paths import PROGRAMS, REPOSITORY
 from testbed.servers import SERVERS
 
@@ -93,9 +94,9 @@ class Fixture:
 
     def _set_up(self):
         scenario = self.scenario
-        for program in scenario.needs:
-            if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
-                raise NotRun(f"not installed: {program}")
+        absent = missing({program: program for program in scenario.needs})
+        if absent:
+            raise NotRun(f"not installed: {' '.join(absent)}")
         for who in ("client", "server"):
             if self._needs_group(who):
                 self.groups[who] = self.resources.group(who)

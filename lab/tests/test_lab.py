@@ -34,6 +34,20 @@ class Scenarios(unittest.TestCase):
         wanted += " network.sndbuf network.cwnd recorder"
         self.assertEqual(set(wanted.split()) - injected, set())
 
+    def test_what_a_scenario_needs_is_what_setup_installs(self):
+        with open(os.path.join(os.path.dirname(LAB), "tools", "packages")) as source:
+            lines = [[word.strip() for word in line.split("|")] for line in source if not line.startswith("#")]
+        installed = {words[1] for words in lines if words[0] == "lab"} | {"/usr/lib/postgresql/*/bin/initdb"}
+        # Essential on Debian, or (psql) what PostgreSQL itself brings.
+        installed |= {"gzip", "unshare", "flock", "psql"}
+        for one in scenario.load_all(SCENARIOS):
+            self.assertEqual(set(one.needs) - installed, set(), one.name)
+
+    def test_most_scenarios_blame_a_place_and_some_have_no_fault_at_all(self):
+        every = scenario.load_all(SCENARIOS)
+        self.assertGreaterEqual(sum(1 for one in every if one.expect.get("where")), 40)
+        self.assertGreaterEqual(sum(1 for one in every if not one.faults), 2)
+
     def test_a_misspelt_key_is_an_error_that_names_the_file(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "wrong.toml")

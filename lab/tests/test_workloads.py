@@ -133,6 +133,19 @@ class Copy(Workload):
         self.assertGreater(holder.result["holds"], 0)
         self.same()
 
+    def test_who_wants_a_mutex_waits_as_long_as_its_holder_works(self):
+        for ways in (["sleep"], ["compute"]):
+            injected = run("guarded", "--times", 5, "--hold", *ways, "--for", "10ms")["injected_s"]
+            self.assertEqual(injected["lock_times"], 5)
+            self.assertGreater(injected["lock"], 0.8 * 5 * 0.01)
+        self.assertEqual(run("guarded", "--times", 3, "--hold", "sync", "--path", self.sink)["injected_s"]["lock_times"], 3)
+        self.assertEqual(os.path.getsize(self.sink), 3 * 4096)
+
+    def test_of_two_threads_in_rounds_one_computes(self):
+        injected = run("rounds", "--rounds", 4, "--compute", "5ms")["injected_s"]
+        self.assertEqual(injected["spin_times"], 4)
+        self.assertGreater(injected["spin"], 0.02 * 0.9)
+
     def test_a_full_disk_and_a_missing_source_are_errors(self):
         for source, sink, what in [(self.source, "/dev/full", "No space"), (self.path("none"), self.sink, "none")]:
             done = subprocess.run(command("copy", source, sink), capture_output=True, text=True)

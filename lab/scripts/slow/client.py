@@ -6,6 +6,9 @@
     udp PORT N           N datagrams, each asked again after --timeout seconds
     send PORT N          N blocks of 64 KiB, then the end, then one byte back
     pool N               N tasks in a pool of --threads threads; --hash BYTES or --sleep of each
+    queue N              N things from another thread, which does its work before each
+    processes N          N tasks in a pool of --threads processes
+    memory N             N MiB of memory, touched
     timers N             N waits by --how asyncio, poll, semaphore or condition
     locked PATH N        N times a record lock (fcntl), and 1 ms of work
     mapped PATH          the sum of a mapped file's pages (--how forward or scattered)
@@ -18,7 +21,9 @@ import concurrent.futures
 import fcntl
 import hashlib
 import mmap
+import multiprocessing
 import os
+import queue
 import select
 import socket
 import sys
@@ -122,6 +127,43 @@ def pool(options, work):
         list(threads.map(task, range(options.times)))
 
 
+def queued(options, work):
+    """A queue between threads."""
+    between = queue.Queue()
+
+    def fill():
+        for number in range(options.times):
+            work()
+            between.put(number)
+
+    threading.Thread(target=fill).start()
+    for _ in range(options.times):
+        between.get()
+        compute(0.0002)
+
+
+def processes(options, work):
+    """Tasks for other processes."""
+    global TASK
+    TASK = work
+    with multiprocessing.get_context("fork").Pool(options.threads) as workers:
+        workers.map(one_task, range(options.times), chunksize=1)
+
+
+def one_task(_):
+    """What a process of the pool does."""
+    TASK()
+
+
+def memory(options, _work):
+    """Memory that was never used."""
+    pages = mmap.mmap(-1, options.times << 20)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    block = bytes([1]) * PAGE_BYTES
+    for offset in range(0, len(pages), PAGE_BYTES):
+        pages[offset : offset + 1] = block[:1]
+
+
 def timers(options, _work):
     """Waits for nothing but time."""
     TIMERS[options.how](options.times, options.sleep)
@@ -202,7 +244,11 @@ def each(options, work):
             thread.join()
 
 
-KINDS = {"ask": ask, "each": each, "locked": locked, "mapped": mapped, "pairs": pairs, "pool": pool, "send": send, "timers": timers, "udp": udp}
+KINDS = {
+    "ask": ask, "memory": memory, "processes": processes, "queue": queued,
+    "each": each, "locked": locked, "mapped": mapped, "pairs": pairs, "pool": pool, "send": send, "timers": timers, "udp": udp,
+}
+TASK = None
 TIMERS = {"asyncio": by_asyncio, "condition": by_condition, "poll": by_poll, "semaphore": by_semaphore}
 
 if __name__ == "__main__":

@@ -10,12 +10,17 @@
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
     sqlite PATH          has a database locked from the time that PATH.go is there until its work is done
+    push PORT            pushes an element onto the list `jobs` of the redis there whenever somebody waits for one, after its work
+    append PATH          appends a line to a file whenever PATH.go is there, after its work
+    late PORT            answers HTTP, but listens only after its work, which begins when the file of --begin is there
+    busy PORT            as echo, with another client in its queue that always has a question (its work is for each)
     lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
 """
 
 import argparse
 import fcntl
 import os
+import select
 import socket
 import sqlite3
 import struct
@@ -39,6 +44,7 @@ def main():
     parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--begin", metavar="PATH")
     add_options(parser)
     options = parser.parse_args()
     KINDS[options.kind](options, Work(options))
@@ -221,8 +227,79 @@ def sqlite(options, work):
     time.sleep(60)
 
 
+def push(options, work):
+    """Jobs for whoever waits for one."""
+    redis = socket.create_connection(("127.0.0.1", int(options.place)))
+
+    def asked(*words):
+        redis.sendall(f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words))
+        return redis.recv(65536)
+
+    ready()
+    while True:
+        if b"blocked_clients:1" in asked("INFO", "clients"):
+            work()
+            asked("RPUSH", "jobs", "one")
+        time.sleep(0.001)
+
+
+def append(options, work):
+    """A log that somebody follows."""
+    with open(options.place, "a") as out:
+        ready()
+        while True:
+            while not os.path.exists(f"{options.place}.go"):
+                time.sleep(0.001)
+            os.unlink(f"{options.place}.go")
+            work()
+            print("a line", file=out, flush=True)
+
+
+def late(options, work):
+    """A server that is not there yet."""
+    ready()
+    while not os.path.exists(options.begin):
+        time.sleep(0.001)
+    os.unlink(options.begin)
+    work()
+    server = listening(options.place)
+    while True:
+        client = server.accept()[0]
+        client.recv(1024)
+        client.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+        client.close()
+
+
+def busy(options, work):
+    """A queue in which one is not alone."""
+
+    def other():
+        with socket.create_connection(("127.0.0.1", int(options.place))) as asking:
+            while True:
+                asking.sendall(b"o")
+                asking.recv(1)
+
+    server = listening(options.place)
+    clients = []
+    threading.Thread(target=other, daemon=True).start()
+    ready()
+    while True:
+        for readable in select.select([server, *clients], [], [])[0]:
+            if readable is server:
+                clients.append(server.accept()[0])
+                continue
+            question = readable.recv(1)
+            if not question:
+                clients.remove(readable)
+                continue
+            if question == b"o":
+                work()
+            readable.sendall(b"!")
+
+
 KINDS = {
-    "backlog": backlog, "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
+    "append": append, "backlog": backlog, "busy": busy, "late": late, "push": push,
+    "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }
 

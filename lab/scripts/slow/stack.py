@@ -53,6 +53,7 @@ AuthorizedKeysFile {directory}/user.pub
 StrictModes no
 UsePAM no
 PermitRootLogin yes
+Subsystem sftp /usr/lib/openssh/sftp-server
 """
 SSH = """Host *
 HostName 127.0.0.1
@@ -74,6 +75,7 @@ def main():
     parser.add_argument("--sql", metavar="STATEMENT")
     parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL, once, before anybody asks; a session that stays open has the last")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
+    parser.add_argument("--pusher", action="store_true", help="with redis: a program that pushes jobs, its work before each")
     parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
     parser.add_argument("--ssh-config", metavar="PATH", help="where clients find how to reach sshd")
     add_options(parser)
@@ -189,6 +191,9 @@ class Stack:
         subprocess.run(["redis-server", *words], check=True, stdout=subprocess.DEVNULL)
         self.by_pid_file("redis.pid")
         wait_for(port)
+        if self.options.pusher:
+            serve = os.path.join(os.path.dirname(__file__), "serve.py")
+            self.started([sys.executable, serve, "push", str(port), "--sleep", str(self.options.sleep), "--compute", str(self.options.compute)])
         return port
 
     def postgres(self, port):
