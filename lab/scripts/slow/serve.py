@@ -11,7 +11,6 @@
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
     sqlite PATH          has a database locked from the time that PATH.go is there until its work is done
     push PORT            pushes an element onto the list `jobs` of the redis there whenever somebody waits for one, after its work
-    append PATH          appends a line to a file whenever PATH.go is there, after its work
     late PORT            answers HTTP, but listens only after its work, which begins when the file of --begin is there
     busy PORT            as echo, with another client in its queue that always has a question (its work is for each)
     lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
@@ -243,18 +242,6 @@ def push(options, work):
         time.sleep(0.001)
 
 
-def append(options, work):
-    """A log that somebody follows."""
-    with open(options.place, "a") as out:
-        ready()
-        while True:
-            while not os.path.exists(f"{options.place}.go"):
-                time.sleep(0.001)
-            os.unlink(f"{options.place}.go")
-            work()
-            print("a line", file=out, flush=True)
-
-
 def late(options, work):
     """A server that is not there yet."""
     ready()
@@ -275,9 +262,10 @@ def busy(options, work):
 
     def other():
         with socket.create_connection(("127.0.0.1", int(options.place))) as asking:
-            while True:
+            # Three are on their way at any time, so that one is always in the queue.
+            asking.sendall(b"ooo")
+            while asking.recv(1):
                 asking.sendall(b"o")
-                asking.recv(1)
 
     server = listening(options.place)
     clients = []
@@ -298,7 +286,7 @@ def busy(options, work):
 
 
 KINDS = {
-    "append": append, "backlog": backlog, "busy": busy, "late": late, "push": push,
+    "backlog": backlog, "busy": busy, "late": late, "push": push,
     "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }

@@ -3,7 +3,7 @@
     --front haproxy|nginx|socat     before the rest; may be given more than once, the outermost first
     --only redis|postgres|sshd      that daemon alone, on PORT, as it makes itself one (in a session of its own)
 
-Behind the fronts answers a small HTTP server in Python, one request at a time: it does its work (--sleep, --compute, --sync,
+Behind the fronts answers a small HTTP server in Python, with a thread for each connection: it does its work (--sleep, --compute, --sync,
 --redis COMMAND, --sql STATEMENT) for each. What is started is ended at SIGTERM, by its own number.
 """
 
@@ -14,6 +14,7 @@ import pwd
 import shutil
 import signal
 import socket
+import socketserver
 import struct
 import subprocess
 import sys
@@ -75,8 +76,11 @@ def main():
     parser.add_argument("--sql", metavar="STATEMENT")
     parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL, once, before anybody asks; a session that stays open has the last")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
+    parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
+    parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
     parser.add_argument("--pusher", action="store_true", help="with redis: a program that pushes jobs, its work before each")
     parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
+    parser.add_argument("--cold", action="store_true", help="with postgres: start anew, with nothing of the data in memory")
     parser.add_argument("--ssh-config", metavar="PATH", help="where clients find how to reach sshd")
     add_options(parser)
     options = parser.parse_args()
@@ -129,7 +133,7 @@ class Stack:
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            serve_http(port, Work(self.options), below)
+            serve_http(port, Work(self.options), below, self.options.forking)
             os._exit(0)
         self.ends.append(lambda: os.kill(pid, signal.SIGTERM))
         wait_for(port)
@@ -206,16 +210,32 @@ class Stack:
         os.chown(data, owner.pw_uid, owner.pw_gid)
         as_owner = {"user": "postgres", "group": "postgres", "extra_groups": [], "cwd": data, "check": True, "stdout": subprocess.DEVNULL}
         subprocess.run([f"{programs}/initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], **as_owner)
-        flags = f"-p {port} -k {data} -c listen_addresses=127.0.0.1 -c autovacuum=off"
+        with open(os.path.join(data, "pg_hba.conf"), "a") as rules:
+            rules.write("host all all 10.0.0.0/8 trust\n")
+        flags = f"-p {port} -k {data} -c listen_addresses=127.0.0.1,{self.options.address} -c autovacuum=off"
         subprocess.run([f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log", "start"], **as_owner)
         self.ends.append(lambda: subprocess.run([f"{programs}/pg_ctl", "-D", data, "-m", "immediate", "stop"], **as_owner))
+        self.ask_before(port, [f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log"], as_owner, data)
+        return port
+
+    def ask_before(self, port, control, as_owner, data):
+        """The statements that come before all others, and (--cold) nothing of what they wrote in memory."""
         for statement in self.options.before:
             session = Postgres(port, statement)
-            if statement == self.options.before[-1]:
+            if statement == self.options.before[-1] and not self.options.cold:
                 threading.Thread(target=session, daemon=True).start()
             else:
                 session()
-        return port
+        if not self.options.cold:
+            return
+        subprocess.run([*control, "stop"], **as_owner)
+        os.sync()
+        for parent, _, names in os.walk(data):
+            for name in names:
+                file = os.open(os.path.join(parent, name), os.O_RDONLY)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(file)
+        subprocess.run([*control, "start"], **as_owner)
 
     def sshd(self, port):
         """sshd, which makes itself a daemon, and forks twice for each session."""
@@ -272,7 +292,7 @@ class Postgres:
                 return
 
 
-def serve_http(port, work, below):
+def serve_http(port, work, below, forking):
     """Answer requests one after another."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -288,8 +308,11 @@ def serve_http(port, work, below):
         def log_message(self, *_):
             pass
 
+    class Forking(socketserver.ForkingMixIn, http.server.HTTPServer):
+        pass
+
     http.server.ThreadingHTTPServer.daemon_threads = True
-    http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    (Forking if forking else http.server.ThreadingHTTPServer)(("127.0.0.1", port), Handler).serve_forever()
 
 
 def free_port():
