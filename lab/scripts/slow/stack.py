@@ -78,6 +78,7 @@ def main():
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
     parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
     parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
+    parser.add_argument("--others", metavar="COMMAND", help="with redis: what another client asks all the time")
     parser.add_argument("--pusher", action="store_true", help="with redis: a program that pushes jobs, its work before each")
     parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
     parser.add_argument("--cold", action="store_true", help="with postgres: start anew, with nothing of the data in memory")
@@ -195,6 +196,8 @@ class Stack:
         subprocess.run(["redis-server", *words], check=True, stdout=subprocess.DEVNULL)
         self.by_pid_file("redis.pid")
         wait_for(port)
+        if self.options.others:
+            threading.Thread(target=again_and_again, args=(Redis(port, self.options.others),), daemon=True).start()
         if self.options.pusher:
             serve = os.path.join(os.path.dirname(__file__), "serve.py")
             self.started([sys.executable, serve, "push", str(port), "--sleep", str(self.options.sleep), "--compute", str(self.options.compute)])
@@ -204,6 +207,7 @@ class Stack:
         """PostgreSQL: a process for each connection, below a postmaster in a session of its own."""
         programs = os.path.join(POSTGRES, max(os.listdir(POSTGRES)), "bin")
         data = os.path.join(self.options.data or self.directory, "data")
+        os.makedirs(os.path.dirname(data), exist_ok=True)
         os.mkdir(data, 0o700)
         self.ends.append(lambda: shutil.rmtree(data))
         owner = pwd.getpwnam("postgres")
@@ -249,11 +253,20 @@ class Stack:
         shutil.copy(self.configured("ssh_config", SSH, port=port), self.options.ssh_config)
 
 
+def again_and_again(one):
+    """Ask until the server goes."""
+    try:
+        while True:
+            one()
+    except OSError:
+        pass
+
+
 class Redis:
     """One command, asked again and again on one connection."""
 
     def __init__(self, port, command):
-        words = command.split(" ", 1) if not command.startswith("EVAL ") else ["EVAL", command[5:], "0"]
+        words = command.split() if not command.startswith("EVAL ") else ["EVAL", command[5:], "0"]
         self.question = f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
         self.connection = socket.create_connection(("127.0.0.1", port))
 
