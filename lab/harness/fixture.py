@@ -292,7 +292,9 @@ class Fixture:
         # Who serves a mounted store the recorder finds by itself.
         if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted):
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
-        if "tier" in record:
+        if self.resources.method:
+            words += ["--method", self.resources.method]
+        if "tier" in record and self.resources.method in (None, "bpf"):
             words += ["--tier", record["tier"]]
         if record.get("ceilings"):
             words += ["--ceilings", self._ceilings(record["ceilings"])]

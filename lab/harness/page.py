@@ -23,9 +23,11 @@ HEADER = """# The lab: faults with known causes, and what `thalweg explain` name
 
 STATES = {"passed": "passed ", "failed": "FAILED ", "not run": "NOT RUN"}
 LABELS = {
-    "named": "the injected cause is named first, in every repetition",
-    "share": "its share within 5 points of the truth, where it is serial",
+    "named": "the injected cause is named first and surely, in every repetition, in ≥ 98 % of the scenarios",
+    "share": "its share within 5 points of the truth, where it is serial, in ≥ 95 %",
     "unknown": "unknown ≤ 2 %, with both ends recorded",
+    "confidence": "no other cause is named without doubt",
+    "unsure": "unsure in ≤ 3 % of the explanations",
     "dropped": "no events dropped",
     "predictions made": "predictions, in ≥ 90 % of the scenarios",
     "predictions, median error": "predictions, median error ≤ 5 %",
@@ -125,7 +127,7 @@ def _row(document):
 def _named(told):
     names = {}
     for named in told["named"]:
-        word = named["cause"] if named["status"] != "healthy" else "healthy"
+        word = {"healthy": "healthy", "unsure": f"{named['cause']}?"}.get(named["status"], named["cause"])
         names[word] = names.get(word, 0) + 1
     return ", ".join(f"{name} ({count})" for name, count in sorted(names.items(), key=lambda item: -item[1]))
 

@@ -15,8 +15,9 @@ DISKS = ("source", "sink", "server", "server-1", "server-2", "server-3")
 class Resources:
     """Entered once. Disks and groups are made when first asked for."""
 
-    def __init__(self, thalweg, relay):
+    def __init__(self, thalweg, relay, method=None):
         self.thalweg = thalweg
+        self.method = method
         self.relay = relay
         self.scratch = Scratch(PREFIX)
         self.name = self.scratch.name

@@ -2,13 +2,16 @@
 
 The truth of a fault is how much of the time with it is gone without it: (T_fault − T_baseline) / T_fault, of medians. With several
 faults, each one's truth is held against the run without that one. Where the truth is 30 % or more, the cause must be *named
-first*; where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
+first*, and surely (`unsure` is no answer); a wrong one that is said without doubt is *wrong with confidence*. Where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
 than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made.
 """
 
 from statistics import median
 
 NAMED_FROM = 0.30
+NAMED_SCENARIOS = 0.98
+SHARE_SCENARIOS = 0.95
+UNSURE_RUNS = 0.03
 SHARE_POINTS = 0.05
 UNKNOWN = 0.02
 PREDICTION_MEDIAN = 0.05
@@ -37,7 +40,7 @@ def checks(scenario, told, short=False):
     """The scenario's verdict: a list of (what, met, in words); short: of one run, which shares and predictions are too noisy for."""
     if "named" not in told:
         return []
-    found = [_check_named(scenario, told)]
+    found = [_check_named(scenario, told), _check_confidence(scenario, told)]
     found += _check_where(scenario, told)
     if not short and scenario.expect.get("serial", False):
         for at, (share, truth) in enumerate(zip(told["share"], told["truths"], strict=True)):
@@ -59,10 +62,13 @@ def overall(documents):
     if not ran:
         return []
     made = []
-    for what in ("named", "share", "unknown", "dropped"):
+    for what, least in (("named", NAMED_SCENARIOS), ("share", SHARE_SCENARIOS), ("unknown", 1.0), ("confidence", 1.0), ("dropped", 1.0)):
         of = [check for document in ran for check in document["checks"] if check[0] == what]
         met = sum(1 for check in of if check[1])
-        made.append((what, met == len(of), f"{met} of {len(of)}"))
+        made.append((what, met >= least * len(of), f"{met} of {len(of)}"))
+    said = [named for document in ran for named in document["figures"]["named"]]
+    unsure = sum(named["status"] == "unsure" for named in said)
+    made.append(("unsure", unsure <= UNSURE_RUNS * len(said), f"{unsure} of {len(said)} explanations"))
     owed = [document for document in ran if document["predicts"]]
     errors = [document["figures"]["prediction"]["error"] for document in owed]
     given = [error for error in errors if error is not None]
@@ -95,16 +101,36 @@ def _check_named(scenario, told):
     if scenario.expect.get("status") == "healthy":
         met = [named["status"] == "healthy" for named in told["named"]]
         return "named", all(met), f"healthy in {sum(met)} of {len(met)}"
+    first, truth = _expected(scenario, told)
+    met = [named["cause"] in first and named["status"] != "unsure" for named in told["named"]]
+    words = f"{_words(first)} named in {sum(met)} of {len(met)}"
+    if truth < NAMED_FROM:
+        return "injected", False, f"the fault is {truth:.0%} of the time, too little to be scored; {words}"
+    return "named", all(met), words
+
+
+def _expected(scenario, told):
+    """Which causes may be named first, and how much of the time the largest of them is."""
     truths, causes = told["truths"] or [1.0], scenario.causes
     order = sorted(range(len(causes)), key=lambda at: -truths[at])
     first = set(causes[order[0]])
     if len(order) > 1 and truths[order[0]] - truths[order[1]] < CLEAR_LEAD:
         first |= causes[order[1]]
-    met = [named["cause"] in first for named in told["named"]]
-    words = f"{_words(first)} named in {sum(met)} of {len(met)}"
-    if truths[order[0]] < NAMED_FROM:
-        return "injected", False, f"the fault is {truths[order[0]]:.0%} of the time, too little to be scored; {words}"
-    return "named", all(met), words
+    return first, truths[order[0]]
+
+
+def _check_confidence(scenario, told):
+    """Nothing false is said without doubt: another cause first, at the status of an answer; what is said to be unknown is not false."""
+    if scenario.expect.get("status") == "healthy":
+        return "confidence", True, ""
+    first, truth = _expected(scenario, told)
+    allowed = first | {"unknown", "server.unknown"}
+
+    def is_wrong(named):
+        return named["cause"] not in allowed and named["status"] != "unsure" and named["second"] not in first
+
+    wrong = [named["cause"] for named in told["named"] if truth >= NAMED_FROM and is_wrong(named)]
+    return "confidence", not wrong, f"{', '.join(sorted(set(wrong)))} said without doubt in {len(wrong)} of {len(told['named'])}"
 
 
 def _check_where(scenario, told):

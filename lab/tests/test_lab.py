@@ -62,10 +62,10 @@ class Scores(unittest.TestCase):
         self.scenario = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
         self.walls = {"fault": [2.0, 2.1, 1.9], "baseline": [0.2, 0.2, 0.2], "change": [1.1]}
 
-    def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1):
+    def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1, status="limited"):
         path = [{"cause": cause, "share": share}, {"cause": "unknown", "share": unknown}]
         change = [{"id": "device.read.x2", "predicted_wall_s": predicted}] if predicted else []
-        verdict = {"status": "limited", "cause": cause, "where": "/x on loop0"}
+        verdict = {"status": status, "cause": cause, "where": "/x on loop0"}
         return {"verdict": verdict, "critical_path": path, "what_if": change, "dropped_events": 0, "model": {}}
 
     def judged(self, **fields):
@@ -83,6 +83,12 @@ class Scores(unittest.TestCase):
         self.assertFalse(self.judged(share=0.84)["share"])
         self.assertFalse(self.judged(unknown=0.021)["unknown"])
         self.assertFalse(self.judged(predicted=1.3)["prediction"])
+
+    def test_a_right_answer_in_doubt_is_not_named_and_a_wrong_one_in_doubt_is_not_confident(self):
+        self.assertFalse(self.judged(status="unsure")["named"])
+        self.assertFalse(self.judged(cause="client.write")["confidence"])
+        self.assertTrue(self.judged(cause="client.write", status="unsure")["confidence"])
+        self.assertTrue(self.judged(cause="unknown", status="unsure")["confidence"])
 
     def test_no_prediction_is_a_miss_over_all_scenarios(self):
         told = score.figures(self.scenario, self.walls, [self.document(predicted=None)])

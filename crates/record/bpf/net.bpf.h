@@ -259,12 +259,9 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	__u64 end;
 	if (direction) {
 		end = received_position(tcp);
-		if (result == -EAGAIN) {
+		if (result == -EAGAIN)
 			which = RUN_FRUITLESS;
-			thread->polled_connection = connection->cookie;
-		} else {
-			thread->polled_connection = 0;
-		}
+		thread->polled_connection = which == RUN_FRUITLESS ? connection->cookie : 0;
 	} else {
 		end = sent_position(tcp);
 	}

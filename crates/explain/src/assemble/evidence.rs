@@ -60,8 +60,11 @@ pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<
 fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]) -> Vec<String> {
     let mut said = Vec::new();
     if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
-        said.extend(holder(parts, entries));
+        said.extend(holder(parts, entries, "the processor"));
         said.extend(quota(parts, cause));
+    }
+    if matches!(cause, Cause::ClientLock | Cause::ServerLock) {
+        said.extend(holder(parts, entries, "it"));
     }
     if matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
         said.extend(sampled_as(parts, members, entries));
@@ -164,15 +167,15 @@ fn doing(class: &str) -> String {
     }
 }
 
-/// Who held the processor for most of the time that others queued for it.
-fn holder(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+/// Who held the processor, or the lock, for most of the time that others waited for it.
+fn holder(parts: &Parts<'_>, entries: &[&Entry], what: &str) -> Option<String> {
     let mut held: HashMap<&str, u64> = HashMap::new();
     for &(label, ns) in entries.iter().flat_map(|e| &e.holders) {
         *held.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
     }
     let all: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
     let (name, most) = held.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
-    (most * 4 >= all).then(|| format!("the processor was held by `{name}` in {} of it", whole_percent((most as f64 / all as f64).min(1.0))))
+    (most * 4 >= all).then(|| format!("{what} was held by `{name}` in {} of it", whole_percent((most as f64 / all as f64).min(1.0))))
 }
 
 /// How busy the device was that threads were blocked on.

@@ -215,7 +215,7 @@ impl Ledger {
         }
         let entry = self.entry(cause, place);
         match &mut self.current {
-            Some(run) if run.entry == entry && run.start == end => run.start = start,
+            Some(run) if run.entry == entry && run.start == end && run.track == track => run.start = start,
             _ => {
                 self.finish_run();
                 self.current = Some(Run { start, end, entry, track });

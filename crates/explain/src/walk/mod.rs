@@ -322,7 +322,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         }
         let of_lock = |h: &Held| h.holder == self.track && !h.helper && matches!(activity, Activity::Cpu | Activity::Think);
         if let Some(held) = self.held.filter(of_lock) {
-            let from = from.max(self.start).max(held.since).min(self.at);
+            let from = self.within_life(from.max(self.start).max(held.since)).min(self.at);
             let waiter = self.ledger.label(held.waiter);
             let place = Place::Held { waiter, holder: held.holder, what, object };
             if activity == Activity::Think {
@@ -334,7 +334,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             return;
         }
         if let Some((place, since)) = self.holds_for_another(activity, what, object) {
-            let from = from.max(self.start).max(since).min(self.at);
+            let from = self.within_life(from.max(self.start).max(since)).min(self.at);
             self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
             self.at = from;
             return;

@@ -247,7 +247,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether an object is a lock on a file: its holder works for itself, not for who waits.
+    /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
+    fn is_another_program(&self, track: u32) -> bool {
+        let other = self.cast.actors.get(track as usize);
+        other.is_some_and(|a| a.reached && a.end == End::Client && !a.mount && a.role == Role::Client && !self.actor().reached)
+    }
+
+    /// Whether an object is a lock on a file.
     fn is_file_lock(&self, object: u32) -> bool {
         self.cast.things.get(object as usize).is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("flock "))
     }
@@ -263,14 +269,17 @@ impl Walk<'_, '_> {
     pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let span = blocked.span;
         let (in_vain, waker) = (span.timed_out(), span.waker);
-        if self.is_stranger(waker) {
+        let stranger = self.is_stranger(waker);
+        if self.is_file_lock(span.object) && (stranger || self.is_another_program(waker)) {
+            // Whatever its holder did: the lock is what was waited for.
+            let (from, until) = (self.piece_start(&span), self.at);
+            self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            self.ledger.note_holder(waker, until - self.at);
+            return Ok(());
+        }
+        if stranger {
             let from = self.piece_start(&span);
-            if self.is_file_lock(span.object) {
-                // Whatever its holder did: the lock is what was waited for.
-                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
-            } else {
-                self.charge_unseen(waker, from);
-            }
+            self.charge_unseen(waker, from);
             return Ok(());
         }
         if !self.is_walkable(waker) || self.circling() {

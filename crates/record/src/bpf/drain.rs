@@ -265,9 +265,8 @@ impl Work {
             self.programs.watch_disk(disk);
         }
         self.snapshots.fresh(translator, system);
-        let reached = std::mem::take(&mut translator.threads.reached);
         if self.watched.follow {
-            self.peers.round(&self.programs, reached)?;
+            self.peers.round(&self.programs, translator)?;
         }
         Ok(more)
     }

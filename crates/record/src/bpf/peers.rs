@@ -6,7 +6,7 @@
 
 use super::load::Programs;
 use super::raw::{self, Control};
-use super::translate::Reached;
+use super::translate::{Reached, Translator};
 use crate::RecordError;
 use crate::proc::listeners::{listening, socket_inode};
 use crate::proc::processes::{Process, numbers_in};
@@ -34,8 +34,9 @@ impl Peers {
         self.walk(programs)
     }
 
-    /// Once in each of the reader's rounds, with the processes that are new.
-    pub(crate) fn round(&mut self, programs: &Programs, reached: Vec<Reached>) -> Result<(), RecordError> {
+    /// Once in each of the reader's rounds, for the processes that are new.
+    pub(crate) fn round(&mut self, programs: &Programs, translator: &mut Translator) -> Result<(), RecordError> {
+        let reached = std::mem::take(&mut translator.threads.reached);
         let mut take_hold = false;
         for process in reached {
             if self.known.contains_key(&process.pid) {
@@ -47,6 +48,9 @@ impl Peers {
                 || is_made_by_a_server(&process);
             let role = if serves { raw::ROLE_SERVER } else { process.role };
             self.known.insert(process.pid, role);
+            if role != process.role {
+                translator.threads.serves(process.pid, &mut translator.output);
+            }
             programs.watch(process.pid, role | process.depth << 8)?;
             take_hold = true;
         }

@@ -412,8 +412,10 @@ impl Translator {
     /// A pipe, a unix socket, a terminal or an eventfd.
     fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
-            raw::MODE_FIFO => (ObjectKind::Pipe, format!("pipe:[{}]", fd.id)),
-            raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => (ObjectKind::Socket, format!("unix:[{}]", fd.id)),
+            raw::MODE_FIFO => return Some(self.things.numbered(ObjectKind::Pipe, "pipe", fd.id, &mut self.output)),
+            raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
+                return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));
+            }
             raw::MODE_CHARACTER => {
                 let path = self.files.path_of(fd)?;
                 let is_terminal = ["/dev/pts/", "/dev/tty", "/dev/console", "/dev/ptmx"].iter().any(|start| path.starts_with(start));

@@ -14,6 +14,8 @@ const MOST_THINGS: usize = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct Things {
     known: HashMap<(ObjectKind, String), ObjectId>,
+    /// Those that an inode names, by that.
+    numbered: HashMap<(ObjectKind, u64), ObjectId>,
     /// To whom datagram sockets send, by the socket's inode.
     peers: HashMap<u64, SocketAddr>,
 }
@@ -31,6 +33,19 @@ impl Things {
         let object = output.object_id();
         output.object(object, kind, name, &[]);
         self.known.insert(key, object);
+        object
+    }
+
+    /// The object of a thing that its inode names, `NAME:[INODE]`.
+    pub(crate) fn numbered(&mut self, kind: ObjectKind, name: &str, inode: u64, output: &mut Output) -> ObjectId {
+        if let Some(known) = self.numbered.get(&(kind, inode)) {
+            return *known;
+        }
+        if self.numbered.len() >= MOST_THINGS {
+            self.numbered.clear();
+        }
+        let object = self.object(kind, &format!("{name}:[{inode}]"), output);
+        self.numbered.insert((kind, inode), object);
         object
     }
 

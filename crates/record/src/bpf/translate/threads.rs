@@ -294,6 +294,15 @@ impl Threads {
         self.known.len()
     }
 
+    /// A process is a server: also those of its threads that have ended were one's.
+    pub(crate) fn serves(&mut self, pid: u32, output: &mut Output) {
+        let own = |(serial, thread): (&u32, &Thread)| (thread.process.0 == pid && thread.role == raw::ROLE_CLIENT).then_some(*serial);
+        for serial in self.known.iter().filter_map(own).collect::<Vec<_>>() {
+            self.get(serial, output).role = raw::ROLE_SERVER;
+            self.tell(serial, output);
+        }
+    }
+
     /// Its end has begun; it may wait yet.
     pub(crate) fn ending(&mut self, serial: u32, at_ns: u64) {
         if let Some(thread) = self.known.get_mut(&serial) {
