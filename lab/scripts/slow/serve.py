@@ -6,7 +6,7 @@
     udp PORT             answers datagrams; of each --lose N the first is not answered
     names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
-    stall PORT           reads all it gets, but does its work once, after --after bytes
+    stall PORT           reads all it gets, but does its work once, after --after bytes (--each: after every block)
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
     sqlite PATH          has a database locked from the time that PATH.go is there until its work is done
@@ -43,6 +43,7 @@ def main():
     parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--each", action="store_true")
     parser.add_argument("--begin", metavar="PATH")
     add_options(parser)
     options = parser.parse_args()
@@ -163,7 +164,7 @@ def stall(options, work):
         client, got, done = server.accept()[0], 0, False
         while piece := client.recv(BLOCK_BYTES):
             got += len(piece)
-            if got >= options.after and not done:
+            if got >= options.after and (options.each or not done):
                 done = True
                 work()
         client.sendall(b"!")

@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--only", choices=("redis", "postgres", "sshd"))
     parser.add_argument("--redis", metavar="COMMAND")
     parser.add_argument("--sql", metavar="STATEMENT")
-    parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL, once, before anybody asks; a session that stays open has the last")
+    parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL that comes first")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
     parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
     parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
@@ -187,7 +187,8 @@ class Stack:
 
     def redis(self, port):
         """redis-server, which makes itself a daemon."""
-        words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir", self.options.data or self.directory]
+        words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir"]
+        words.append(self.options.data or self.directory)
         words += ["--pidfile", f"{self.directory}/redis.pid", "--enable-debug-command", "yes", "--logfile", f"{self.directory}/redis.log"]
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self.options.data else []
         words += ["--unixsocket", self.options.unix] if self.options.unix else []
@@ -200,7 +201,8 @@ class Stack:
             threading.Thread(target=again_and_again, args=(Redis(port, self.options.others),), daemon=True).start()
         if self.options.pusher:
             serve = os.path.join(os.path.dirname(__file__), "serve.py")
-            self.started([sys.executable, serve, "push", str(port), "--sleep", str(self.options.sleep), "--compute", str(self.options.compute)])
+            work = ["--sleep", str(self.options.sleep), "--compute", str(self.options.compute)]
+            self.started([sys.executable, serve, "push", str(port), *work])
         return port
 
     def postgres(self, port):
