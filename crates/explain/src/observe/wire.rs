@@ -235,7 +235,10 @@ impl Said {
             Some(Cause::NetworkRwnd)
         } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
             Some(Cause::NetworkLoss)
-        } else if reaches(at(&self.cwnd, end), 8) || self.restarted(start, end) || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer) {
+        } else if reaches(at(&self.cwnd, end), 8)
+            || self.restarted(start, end)
+            || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer)
+        {
             // All of TCP's windows grow together until the path is full.
             Some(Cause::NetworkCwnd)
         } else {

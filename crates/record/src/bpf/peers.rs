@@ -10,6 +10,7 @@ use super::translate::{Reached, Translator};
 use crate::RecordError;
 use crate::proc::listeners::{listening, socket_inode};
 use crate::proc::processes::{Process, children, numbers_in};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -55,8 +56,8 @@ impl Peers {
             take_hold = true;
             // What one of a server's processes waits for, another may have: a lock of their own, shared memory.
             for kin in made.then_some(process.parent).or(listens.then_some(process.pid)).map(kin).unwrap_or_default() {
-                if !self.known.contains_key(&kin) {
-                    self.known.insert(kin, raw::ROLE_SERVER);
+                if let Entry::Vacant(new) = self.known.entry(kin) {
+                    new.insert(raw::ROLE_SERVER);
                     programs.watch(kin, raw::ROLE_SERVER | process.depth << 8)?;
                 }
             }
