@@ -10,7 +10,7 @@ from lab.harness.fixture import Fixture
 from testbed import machine, paths
 from testbed.errors import Broken, NotRun
 
-SCHEMA = "thalweg.lab/2"
+SCHEMA = "thalweg.lab/3"
 # The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
 RE_RUNS = 3
 # For how long to look at how busy the machine is with other work before a scenario.

@@ -17,6 +17,8 @@ HEADER = """# The lab: faults with known causes, and what `thalweg explain` name
   *baseline* is the same run without the fault.
 - *Share*: what the explanation charged to that cause. It must be within 5 points of the truth where the fault is serial with everything
   else (marked =).
+- *Named*: an answer that says it is *unsure* is not counted as named, and not as wrong. A wrong one that does not say so, and one at the
+  wrong place, is *wrong with confidence*.
 - *Unknown*: the most that any repetition left unexplained.
 - *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
 """
@@ -26,8 +28,8 @@ LABELS = {
     "named": "the injected cause is named first and surely, in every repetition, in ≥ 98 % of the scenarios",
     "share": "its share within 5 points of the truth, where it is serial, in ≥ 95 %",
     "unknown": "unknown ≤ 2 %, with both ends recorded",
-    "confidence": "no other cause is named without doubt",
-    "unsure": "unsure in ≤ 3 % of the explanations",
+    "confidence": "wrong with confidence: 0 answers",
+    "unsure": "answers that say they are unsure: ≤ 3 %",
     "dropped": "no events dropped",
     "predictions made": "predictions, in ≥ 90 % of the scenarios",
     "predictions, median error": "predictions, median error ≤ 5 %",
@@ -93,11 +95,11 @@ def _overall(documents):
 
 
 def _table(documents):
-    lines = ["| scenario | injected | named (of repetitions) | truth | share | unknown | baseline → fault | predicted | achieved | |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    lines = ["| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for scenario, document in documents:
         if document is None:
-            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | not measured |")
+            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | | not measured |")
         else:
             lines.append(_row(document))
     return "\n".join(lines) + "\n"
@@ -108,9 +110,9 @@ def _row(document):
     injected = ", ".join(document["causes"])
     head = f"| [{document['scenario']}](../lab/scenarios/{document['scenario']}.toml) | {injected} |"
     if document["state"] == "not run":
-        return f"{head} | | | | | | | **NOT RUN** |"
+        return f"{head} | | | | | | | | **NOT RUN** |"
     if "named" not in told:
-        return f"{head} | | | | | | | **failed** |"
+        return f"{head} | | | | | | | | **failed** |"
     walls = told["wall_s"]
     equal = "=" if document["serial"] else ""
     truth = " + ".join(f"{value:.0%}" for value in told["truths"]) or "–"
@@ -121,7 +123,8 @@ def _row(document):
     times = f"{walls.get('baseline', walls['fault']):.3f} → {walls['fault']:.3f} s"
     state = "passed" if document["state"] == "passed" else "**failed**"
     state += f" ({document['retries']} retried)" if document.get("retries") else ""
-    return f"{head} {_named(told)} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
+    counted = "/".join(str(told["outcomes"].count(what)) for what in ("right", "unsure", "wrong"))
+    return f"{head} {_named(told)} | {counted} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
 
 
 def _named(told):

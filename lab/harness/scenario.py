@@ -12,7 +12,8 @@
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
-    [expect]                       causes, one for each fault (alternatives with |), where, serial, status
+    [expect]                       causes, one for each fault (alternatives with |), where (what the place of the first cause's largest charge, and the
+                                   sentence, must hold: one text, or a list of alternatives), serial, status
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
                                    then it is the baseline
 
@@ -71,6 +72,12 @@ class Scenario:
     def size(self):
         """How many bytes are moved."""
         return size_bytes(self.copy["size"])
+
+    @property
+    def places(self):
+        """What of the place must be named: alternatives, or none."""
+        where = self.expect.get("where", [])
+        return [where] if isinstance(where, str) else where
 
     def variants(self):
         """The runs of one repetition, by name: `fault`, `baseline`, one `without-N` for each of several faults, and `change`."""
