@@ -3,7 +3,7 @@
 import os
 from statistics import median
 
-from lab.harness import score
+from lab.harness import rules, score
 from lab.harness.experiment import SCHEMA
 from testbed import results
 from testbed.paths import REPOSITORY
@@ -59,7 +59,7 @@ def write(path, directory, scenarios):
     """The page from the results there are."""
     documents = [(one, results.read(directory, one.name, SCHEMA)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [HEADER, _machine(there), _overall(there), _table(documents), _reasons(documents), _known()]
+    parts = [HEADER, _machine(there), _overall(there), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
@@ -92,6 +92,29 @@ def _overall(documents):
     lines += ["| bar | | |", "|---|---|---|"]
     lines += [f"| {LABELS[what]} | {words} | {'met' if met else '**missed**'} |" for what, met, words in rows]
     return "\n".join(lines) + "\n"
+
+
+def _recorders(documents):
+    rows = score.by_recorder(documents)
+    if not rows:
+        return ""
+    lines = ["## Other recorders\n", "Once on each fault; right in ≥ 75 % of what they could record, and wrong with confidence in none.\n"]
+    lines += ["| recorder | right | unsure | wrong with confidence | could not record | |", "|---|---|---|---|---|---|"]
+    for recorder, met, counts in rows:
+        cells = " | ".join(str(counts[what]) for what in ("right", "unsure", "wrong", None))
+        lines.append(f"| {recorder} | {cells} | {'met' if met else '**missed**'} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rules(documents):
+    rows = rules.scores(documents)
+    if not rows[0][2]:
+        return ""
+    shares = {name: right / of for name, right, of in rows}
+    met = shares["ours"] - shares["best"] >= score.ABOVE_RULES
+    lines = ["## Trivial rules on the same faults\n", f"Ours is to be {score.ABOVE_RULES} above the best: {'met' if met else '**missed**'}.\n"]
+    lines += ["| rule | right | of |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {name.replace('_', ' ')} | {right / of:.2f} | {of} |" for name, right, of in rows]) + "\n"
 
 
 def _table(documents):
