@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 import traceback
 from dataclasses import replace
@@ -90,11 +91,12 @@ class Experiment:
                 if name:
                     fixture.explain(run)
                     raw["others"][name] = {"wall_s": run.wall_s, "named": score.named(run.explanation)}
-                raw.setdefault("readings", (watch.readings, run.wall_s))
-            except (Broken, NotRun) as reason:
-                if name is None:
-                    raise
-                raw["others"][name] = {"reason": str(reason)}
+                    shutil.rmtree(run.recording, ignore_errors=True)
+                if watch.readings:
+                    raw.setdefault("readings", (watch.readings, run.wall_s))
+            except (Broken, NotRun, subprocess.TimeoutExpired) as reason:
+                # What another recorder cannot do is its own miss, not the scenario's.
+                raw["others"].update({name: {"reason": str(reason)}} if name else {})
 
     @staticmethod
     def _judged(scenario, raw, told):

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(LAB))
 from lab.harness import page, rules, scenario  # noqa: E402
 from lab.harness.experiment import SCHEMA, Experiment  # noqa: E402
 from testbed import results  # noqa: E402
+from testbed.errors import Broken  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
 
@@ -93,6 +94,26 @@ class Recorders(unittest.TestCase):
         self.assertIn("| preload | 0 | 0 | 1 | 0 | **missed** |", text)
         self.assertIn("| proc | 1 | 0 | 0 | 0 | met |", text)
         self.assertIn("| proc-unprivileged | 0 | 0 | 0 | 1 | **missed** |", text)
+
+
+    def test_a_recorder_that_fails_is_its_own_miss_and_leaves_no_recording(self):
+        one = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
+        explanation = {"verdict": {"status": "limited", "cause": "client.read", "where": "w", "sentence": "s"}, "critical_path": []}
+        with tempfile.TemporaryDirectory() as directory:
+
+            def run(variant, recorded):
+                if variant.recorder == "preload":
+                    raise Broken("a static program")
+                variant.faults[-1].readings = readings()
+                made = tempfile.mkdtemp(dir=directory)
+                return SimpleNamespace(wall_s=1.0, recording=made, explanation=explanation)
+
+            fixture, raw = SimpleNamespace(run=run, explain=lambda _: None), {}
+            Experiment._try_others(None, fixture, one, raw)
+            self.assertEqual(os.listdir(directory), [])
+        self.assertEqual(raw["others"]["preload"], {"reason": "a static program"})
+        self.assertEqual(raw["others"]["proc"]["named"]["cause"], "client.read")
+        self.assertEqual(raw["readings"], (readings(), 1.0))
 
 
 class Orders(unittest.TestCase):
