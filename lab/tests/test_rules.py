@@ -1,7 +1,9 @@
 """The trivial rules, the other recorders and the order of a run: what each says of readings and results made for it."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import sys
 import tempfile
@@ -123,7 +125,9 @@ class Orders(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             for state in ("passed", "failed"):
                 results.write(directory, state, {"schema": SCHEMA, "state": state, "took_s": 1})
-            found = command().in_order(running, chosen, directory, True)
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                found = command().in_order(running, chosen, directory, True)
+        self.assertIn("2 of 3 scenarios", said.getvalue())
         self.assertEqual([one.name for one in found], ["new", "failed", "passed"])
 
     def test_only_a_result_of_the_same_program_and_as_many_repetitions_is_kept(self):
