@@ -6,7 +6,8 @@ first*; where the fault is serial with the rest, its *share* must be within 5 po
 than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made.
 
 An answer is right, *unsure*, or *wrong with confidence*: one that says it is not sure is neither of the others, whatever it names, and
-`unknown` named without saying so is wrong. Right is the cause and, where the scenario says it, the place: in the largest charge of that cause and in the sentence.
+`unknown` named without saying so is wrong. Right is the cause and, where the scenario says it, the place: in the largest charge of that
+cause and in the sentence.
 """
 
 from statistics import median
