@@ -8,6 +8,7 @@
     pool N               N tasks in a pool of --threads threads; --hash BYTES or --sleep of each
     queue N              N things from another thread, which does its work before each
     processes N          N tasks in a pool of --threads processes
+    written PATH N       N MiB of a mapped file, each written and then synced (msync)
     memory N             N MiB of memory, touched
     timers N             N waits by --how asyncio, poll, semaphore or condition
     locked PATH N        N times a record lock (fcntl), and 1 ms of work
@@ -164,6 +165,16 @@ def memory(options, _work):
         pages[offset : offset + 1] = block[:1]
 
 
+def written(options, _work):
+    """A mapping that goes to its disk."""
+    with open(options.place, "wb+") as file:
+        file.truncate(options.times << 20)
+        with mmap.mmap(file.fileno(), 0) as pages:
+            for number in range(options.times):
+                pages[number << 20 : (number + 1) << 20] = bytes([number % 255 + 1]) * (1 << 20)
+                pages.flush(number << 20, 1 << 20)
+
+
 def timers(options, _work):
     """Waits for nothing but time."""
     TIMERS[options.how](options.times, options.sleep)
@@ -247,6 +258,7 @@ def each(options, work):
 KINDS = {
     "ask": ask, "memory": memory, "processes": processes, "queue": queued,
     "each": each, "locked": locked, "mapped": mapped, "pairs": pairs, "pool": pool, "send": send, "timers": timers, "udp": udp,
+    "written": written,
 }
 TASK = None
 TIMERS = {"asyncio": by_asyncio, "condition": by_condition, "poll": by_poll, "semaphore": by_semaphore}

@@ -6,12 +6,11 @@
     udp PORT             answers datagrams; of each --lose N the first is not answered
     names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
-    stall PORT           reads all it gets, but does its work once, after --after bytes
+    stall PORT           reads all it gets, but does its work once, after --after bytes (--each: after every block)
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
     sqlite PATH          has a database locked from the time that PATH.go is there until its work is done
     push PORT            pushes an element onto the list `jobs` of the redis there whenever somebody waits for one, after its work
-    append PATH          appends a line to a file whenever PATH.go is there, after its work
     late PORT            answers HTTP, but listens only after its work, which begins when the file of --begin is there
     busy PORT            as echo, with another client in its queue that always has a question (its work is for each)
     lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
@@ -44,6 +43,7 @@ def main():
     parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--each", action="store_true")
     parser.add_argument("--begin", metavar="PATH")
     add_options(parser)
     options = parser.parse_args()
@@ -164,7 +164,7 @@ def stall(options, work):
         client, got, done = server.accept()[0], 0, False
         while piece := client.recv(BLOCK_BYTES):
             got += len(piece)
-            if got >= options.after and not done:
+            if got >= options.after and (options.each or not done):
                 done = True
                 work()
         client.sendall(b"!")
@@ -243,18 +243,6 @@ def push(options, work):
         time.sleep(0.001)
 
 
-def append(options, work):
-    """A log that somebody follows."""
-    with open(options.place, "a") as out:
-        ready()
-        while True:
-            while not os.path.exists(f"{options.place}.go"):
-                time.sleep(0.001)
-            os.unlink(f"{options.place}.go")
-            work()
-            print("a line", file=out, flush=True)
-
-
 def late(options, work):
     """A server that is not there yet."""
     ready()
@@ -275,9 +263,10 @@ def busy(options, work):
 
     def other():
         with socket.create_connection(("127.0.0.1", int(options.place))) as asking:
-            while True:
+            # Three are on their way at any time, so that one is always in the queue.
+            asking.sendall(b"ooo")
+            while asking.recv(1):
                 asking.sendall(b"o")
-                asking.recv(1)
 
     server = listening(options.place)
     clients = []
@@ -298,7 +287,7 @@ def busy(options, work):
 
 
 KINDS = {
-    "append": append, "backlog": backlog, "busy": busy, "late": late, "push": push,
+    "backlog": backlog, "busy": busy, "late": late, "push": push,
     "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }

@@ -3,7 +3,7 @@
     --front haproxy|nginx|socat     before the rest; may be given more than once, the outermost first
     --only redis|postgres|sshd      that daemon alone, on PORT, as it makes itself one (in a session of its own)
 
-Behind the fronts answers a small HTTP server in Python, one request at a time: it does its work (--sleep, --compute, --sync,
+Behind the fronts answers a small HTTP server in Python, with a thread for each connection: it does its work (--sleep, --compute, --sync,
 --redis COMMAND, --sql STATEMENT) for each. What is started is ended at SIGTERM, by its own number.
 """
 
@@ -14,6 +14,7 @@ import pwd
 import shutil
 import signal
 import socket
+import socketserver
 import struct
 import subprocess
 import sys
@@ -73,10 +74,14 @@ def main():
     parser.add_argument("--only", choices=("redis", "postgres", "sshd"))
     parser.add_argument("--redis", metavar="COMMAND")
     parser.add_argument("--sql", metavar="STATEMENT")
-    parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL, once, before anybody asks; a session that stays open has the last")
+    parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL that comes first")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
+    parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
+    parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
+    parser.add_argument("--others", metavar="COMMAND", help="with redis: what another client asks all the time")
     parser.add_argument("--pusher", action="store_true", help="with redis: a program that pushes jobs, its work before each")
     parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
+    parser.add_argument("--cold", action="store_true", help="with postgres: start anew, with nothing of the data in memory")
     parser.add_argument("--ssh-config", metavar="PATH", help="where clients find how to reach sshd")
     add_options(parser)
     options = parser.parse_args()
@@ -129,7 +134,7 @@ class Stack:
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            serve_http(port, Work(self.options), below)
+            serve_http(port, Work(self.options), below, self.options.forking)
             os._exit(0)
         self.ends.append(lambda: os.kill(pid, signal.SIGTERM))
         wait_for(port)
@@ -182,7 +187,8 @@ class Stack:
 
     def redis(self, port):
         """redis-server, which makes itself a daemon."""
-        words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir", self.options.data or self.directory]
+        words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir"]
+        words.append(self.options.data or self.directory)
         words += ["--pidfile", f"{self.directory}/redis.pid", "--enable-debug-command", "yes", "--logfile", f"{self.directory}/redis.log"]
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self.options.data else []
         words += ["--unixsocket", self.options.unix] if self.options.unix else []
@@ -191,31 +197,51 @@ class Stack:
         subprocess.run(["redis-server", *words], check=True, stdout=subprocess.DEVNULL)
         self.by_pid_file("redis.pid")
         wait_for(port)
+        if self.options.others:
+            threading.Thread(target=again_and_again, args=(Redis(port, self.options.others),), daemon=True).start()
         if self.options.pusher:
             serve = os.path.join(os.path.dirname(__file__), "serve.py")
-            self.started([sys.executable, serve, "push", str(port), "--sleep", str(self.options.sleep), "--compute", str(self.options.compute)])
+            work = ["--sleep", str(self.options.sleep), "--compute", str(self.options.compute)]
+            self.started([sys.executable, serve, "push", str(port), *work])
         return port
 
     def postgres(self, port):
         """PostgreSQL: a process for each connection, below a postmaster in a session of its own."""
         programs = os.path.join(POSTGRES, max(os.listdir(POSTGRES)), "bin")
         data = os.path.join(self.options.data or self.directory, "data")
+        os.makedirs(os.path.dirname(data), exist_ok=True)
         os.mkdir(data, 0o700)
         self.ends.append(lambda: shutil.rmtree(data))
         owner = pwd.getpwnam("postgres")
         os.chown(data, owner.pw_uid, owner.pw_gid)
         as_owner = {"user": "postgres", "group": "postgres", "extra_groups": [], "cwd": data, "check": True, "stdout": subprocess.DEVNULL}
         subprocess.run([f"{programs}/initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], **as_owner)
-        flags = f"-p {port} -k {data} -c listen_addresses=127.0.0.1 -c autovacuum=off"
+        with open(os.path.join(data, "pg_hba.conf"), "a") as rules:
+            rules.write("host all all 10.0.0.0/8 trust\n")
+        flags = f"-p {port} -k {data} -c listen_addresses=127.0.0.1,{self.options.address} -c autovacuum=off"
         subprocess.run([f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log", "start"], **as_owner)
         self.ends.append(lambda: subprocess.run([f"{programs}/pg_ctl", "-D", data, "-m", "immediate", "stop"], **as_owner))
+        self.ask_before(port, [f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log"], as_owner, data)
+        return port
+
+    def ask_before(self, port, control, as_owner, data):
+        """The statements that come before all others, and (--cold) nothing of what they wrote in memory."""
         for statement in self.options.before:
             session = Postgres(port, statement)
-            if statement == self.options.before[-1]:
+            if statement == self.options.before[-1] and not self.options.cold:
                 threading.Thread(target=session, daemon=True).start()
             else:
                 session()
-        return port
+        if not self.options.cold:
+            return
+        subprocess.run([*control, "stop"], **as_owner)
+        os.sync()
+        for parent, _, names in os.walk(data):
+            for name in names:
+                file = os.open(os.path.join(parent, name), os.O_RDONLY)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(file)
+        subprocess.run([*control, "start"], **as_owner)
 
     def sshd(self, port):
         """sshd, which makes itself a daemon, and forks twice for each session."""
@@ -229,11 +255,20 @@ class Stack:
         shutil.copy(self.configured("ssh_config", SSH, port=port), self.options.ssh_config)
 
 
+def again_and_again(one):
+    """Ask until the server goes."""
+    try:
+        while True:
+            one()
+    except OSError:
+        pass
+
+
 class Redis:
     """One command, asked again and again on one connection."""
 
     def __init__(self, port, command):
-        words = command.split(" ", 1) if not command.startswith("EVAL ") else ["EVAL", command[5:], "0"]
+        words = command.split() if not command.startswith("EVAL ") else ["EVAL", command[5:], "0"]
         self.question = f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
         self.connection = socket.create_connection(("127.0.0.1", port))
 
@@ -272,7 +307,7 @@ class Postgres:
                 return
 
 
-def serve_http(port, work, below):
+def serve_http(port, work, below, forking):
     """Answer requests one after another."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -288,8 +323,11 @@ def serve_http(port, work, below):
         def log_message(self, *_):
             pass
 
+    class Forking(socketserver.ForkingMixIn, http.server.HTTPServer):
+        pass
+
     http.server.ThreadingHTTPServer.daemon_threads = True
-    http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    (Forking if forking else http.server.ThreadingHTTPServer)(("127.0.0.1", port), Handler).serve_forever()
 
 
 def free_port():

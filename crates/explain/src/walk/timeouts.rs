@@ -22,7 +22,7 @@ impl Walk<'_, '_> {
             return Ok(None);
         }
         let (_, connection, waker) = passed.wait;
-        let kind = if connection != NONE { SpanKind::WaitNetwork } else { span.kind };
+        let kind = if connection != NONE { SpanKind::WaitNetwork } else { SpanKind::WaitLock };
         Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
     }
 }

@@ -9,7 +9,7 @@ use super::raw::{self, Control};
 use super::translate::{Reached, Translator};
 use crate::RecordError;
 use crate::proc::listeners::{listening, socket_inode};
-use crate::proc::processes::{Process, numbers_in};
+use crate::proc::processes::{Process, children, numbers_in};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -42,10 +42,10 @@ impl Peers {
             if self.known.contains_key(&process.pid) {
                 continue;
             }
-            let serves = process.role == raw::ROLE_SERVER
-                || self.known.get(&process.parent) == Some(&raw::ROLE_SERVER)
-                || serves(process.pid)
-                || is_made_by_a_server(&process);
+            let listens = serves(process.pid);
+            let made = !listens && is_made_by_a_server(&process);
+            let of_server = self.known.get(&process.parent) == Some(&raw::ROLE_SERVER);
+            let serves = process.role == raw::ROLE_SERVER || of_server || listens || made;
             let role = if serves { raw::ROLE_SERVER } else { process.role };
             self.known.insert(process.pid, role);
             if role != process.role {
@@ -53,6 +53,13 @@ impl Peers {
             }
             programs.watch(process.pid, role | process.depth << 8)?;
             take_hold = true;
+            // What one of a server's processes waits for, another may have: a lock of their own, shared memory.
+            for kin in made.then_some(process.parent).or(listens.then_some(process.pid)).map(kin).unwrap_or_default() {
+                if !self.known.contains_key(&kin) {
+                    self.known.insert(kin, raw::ROLE_SERVER);
+                    programs.watch(kin, raw::ROLE_SERVER | process.depth << 8)?;
+                }
+            }
         }
         if take_hold {
             programs.walk("seed")?;
@@ -105,6 +112,15 @@ fn serves(pid: u32) -> bool {
 fn is_made_by_a_server(process: &Reached) -> bool {
     let name = |pid: u32| Process::read(pid).map(|process| process.name);
     process.parent > 1 && name(process.pid).is_some_and(|own| name(process.parent) == Some(own)) && serves(process.parent)
+}
+
+/// A server's processes: the one that listens, and those of the same program that it made.
+fn kin(listener: u32) -> Vec<u32> {
+    const MOST: usize = 64;
+    let name = |pid: u32| Process::read(pid).map(|process| process.name);
+    let own = name(listener);
+    let made = children(listener).into_iter().filter(|child| own.is_some() && name(*child) == own);
+    std::iter::once(listener).chain(made).take(MOST).collect()
 }
 
 /// The inode of a line of /proc/net/unix whose socket listens.

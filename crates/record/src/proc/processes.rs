@@ -83,6 +83,13 @@ pub(crate) fn numbers_in(directory: &str) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The processes that a process has made and that are still its own.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let threads = numbers_in(&format!("/proc/{pid}/task")).into_iter();
+    let lists = threads.map(|tid| std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
 /// `process` and everything that descends from it, as the table shows it now.
 pub(crate) fn with_descendants(table: &BTreeMap<u32, Process>, process: u32) -> Vec<u32> {
     let mut family = vec![process];

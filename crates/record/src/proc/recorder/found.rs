@@ -45,13 +45,10 @@ impl Sampler {
         }
         while let Some(pid) = next.pop() {
             let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
-            for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
-                let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
-                for child in text.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
-                    if known.insert(child) {
-                        self.consider(child, role);
-                        next.push(child);
-                    }
+            for child in processes::children(pid) {
+                if known.insert(child) {
+                    self.consider(child, role);
+                    next.push(child);
                 }
             }
         }
