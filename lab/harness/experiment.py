@@ -2,15 +2,17 @@
 
 import os
 import shutil
+import subprocess
 import time
 import traceback
+from dataclasses import replace
 
-from lab.harness import score
+from lab.harness import rules, score
 from lab.harness.fixture import Fixture
 from testbed import machine, paths
 from testbed.errors import Broken, NotRun
 
-SCHEMA = "thalweg.lab/2"
+SCHEMA = "thalweg.lab/3"
 # The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
 RE_RUNS = 3
 # For how long to look at how busy the machine is with other work before a scenario.
@@ -24,7 +26,10 @@ class Experiment:
         self.resources = resources
         self.recorded = not arguments.timing
         self.short = arguments.short
-        self.repeat = 1 if arguments.short else arguments.repeat
+        self.repeat = 1 if arguments.short else arguments.repetitions
+        self.budget_s = arguments.budget
+        # Only the full form tries the other recorders and the rules.
+        self.others = self.recorded and not (arguments.short or arguments.method)
         self.keep = arguments.keep
         self.keep_all = arguments.keep_all
         self.begun = time.monotonic()
@@ -35,8 +40,10 @@ class Experiment:
         return int(time.monotonic() - self.begun)
 
     def is_done(self, document):
-        """Whether a document is a whole result of this very program."""
-        return document.get("state") in ("passed", "failed") and document.get("build") == self._common()["build"]
+        """Whether a document is a whole result of this very program, as often as is asked. The revision may have gained results since."""
+        same = document.get("build", {}).get("thalweg_sha256") == self._common()["build"]["thalweg_sha256"]
+        alike = all(document.get(key) == self._common()[key] for key in ("recorded", "repeat"))
+        return document.get("state") in ("passed", "failed") and same and alike
 
     def of(self, scenario):
         """Run a scenario; its document, whatever happened to it."""
@@ -45,7 +52,9 @@ class Experiment:
         raw = {"walls": {}, "explanations": [], "runs": []}
         try:
             with Fixture(self.resources, scenario) as fixture:
-                self._repeat(fixture, scenario, raw)
+                self._repeat(fixture, scenario, raw, begun)
+                if self.others:
+                    self._try_others(fixture, scenario, raw)
             state = {}
         except NotRun as reason:
             state = {"state": "not run", "reason": str(reason)}
@@ -61,19 +70,56 @@ class Experiment:
             state = {"state": "failed", "reason": "; ".join(wrong)} if wrong else {"state": "passed"}
         self._keep(scenario, raw, state["state"])
         took = round(time.monotonic() - begun, 1)
-        return {**document, **state, "took_s": took, "figures": told, "checks": found, "runs": raw["runs"]}
+        others, trivial = self._judged(scenario, raw, told)
+        made = {**document, **state, "took_s": took, "repeated": len(raw["walls"].get("fault", [])), "figures": told, "checks": found}
+        return {**made, "others": others, "rules": trivial, "runs": raw["runs"]}
 
     def not_run(self, scenario, reason):
         """The document of a scenario that nothing was tried of."""
         return {**self._head(scenario), "state": "not run", "reason": reason, "figures": {}, "checks": [], "runs": []}
 
-    def _repeat(self, fixture, scenario, raw):
+    def _try_others(self, fixture, scenario, raw):
+        """Once with each other recorder, and in the same runs what the rules go by; without any, in a run of their own."""
+        variant = scenario.variants()[0]
+        raw["others"] = {}
+        for name in [*scenario.recorders, None]:
+            if name is None and "readings" in raw:
+                return
+            watch = rules.Watch()
+            try:
+                run = fixture.run(replace(variant, faults=[*variant.faults, watch], recorder=name), recorded=name is not None)
+                if name:
+                    fixture.explain(run)
+                    raw["others"][name] = {"wall_s": run.wall_s, "named": score.named(run.explanation)}
+                    shutil.rmtree(run.recording, ignore_errors=True)
+                if watch.readings:
+                    raw.setdefault("readings", (watch.readings, run.wall_s))
+            except (Broken, NotRun, subprocess.TimeoutExpired) as reason:
+                # What another recorder cannot do is its own miss, not the scenario's.
+                raw["others"].update({name: {"reason": str(reason)}} if name else {})
+
+    @staticmethod
+    def _judged(scenario, raw, told):
+        """The other recorders' answers and the rules', with their outcomes by the truth that was measured."""
+        if "truths" not in told:
+            return {}, {}
+
+        def judge(named):
+            return score.outcome(scenario, told["truths"], named)
+
+        others = {name: {**one, "outcome": judge(one["named"])} if "named" in one else one for name, one in raw.get("others", {}).items()}
+        return others, rules.answers(*raw["readings"], judge) if "readings" in raw else {}
+
+    def _repeat(self, fixture, scenario, raw, begun):
         variants = scenario.variants()
         if self.short:
             variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
         # The first run of all warms up servers, disks and memory, and is not counted.
         fixture.run(variants[-1], recorded=False)
         for number in range(self.repeat):
+            # Two repetitions are the least of which anything can be told.
+            if number >= 2 and time.monotonic() - begun > self.budget_s:
+                break
             if number == RE_RUNS:
                 variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
             for variant in variants if number % 2 == 0 else reversed(variants):

@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import ExitStack
 
+from lab.harness.scenario import RECORDERS
 from lab.harness.servers import Files, Mounted, Program, Store
 from testbed import files, shell
 from testbed.errors import Broken, NotRun
@@ -25,6 +26,7 @@ STORES = {"store": Store, "mount": Mounted}
 SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
 RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 class Run:
@@ -290,11 +292,12 @@ class Fixture:
         record = self.scenario.record
         words = [self.resources.thalweg, "record", "-o", os.path.join(self.resources.recordings, f"{run.name}.thw")]
         # Who serves a mounted store the recorder finds by itself.
-        if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted):
+        method, unprivileged = RECORDERS.get(variant.recorder, (self.resources.method, False))
+        if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted) and not unprivileged:
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
-        if self.resources.method:
-            words += ["--method", self.resources.method]
-        if "tier" in record and self.resources.method in (None, "bpf"):
+        if method:
+            words += ["--method", method]
+        if "tier" in record and method in (None, "bpf"):
             words += ["--tier", record["tier"]]
         if record.get("ceilings"):
             words += ["--ceilings", self._ceilings(record["ceilings"])]
@@ -303,7 +306,7 @@ class Fixture:
             words += fault.record_flags()
         if record.get("cpu") is not None:
             words = ["taskset", "-c", str(record["cpu"]), *words]
-        return words
+        return [*NOBODY, *words] if unprivileged else words
 
     def _ceilings(self, disks):
         """A file of what these disks can do, slowed as they are now, as `thalweg doctor --ceilings` measures it; measured once."""

@@ -3,7 +3,7 @@
 import os
 from statistics import median
 
-from lab.harness import score
+from lab.harness import rules, score
 from lab.harness.experiment import SCHEMA
 from testbed import results
 from testbed.paths import REPOSITORY
@@ -17,6 +17,8 @@ HEADER = """# The lab: faults with known causes, and what `thalweg explain` name
   *baseline* is the same run without the fault.
 - *Share*: what the explanation charged to that cause. It must be within 5 points of the truth where the fault is serial with everything
   else (marked =).
+- *Named*: an answer that says it is *unsure* is not counted as named, and not as wrong. A wrong one that does not say so, and one at the
+  wrong place, is *wrong with confidence*.
 - *Unknown*: the most that any repetition left unexplained.
 - *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
 """
@@ -26,8 +28,8 @@ LABELS = {
     "named": "the injected cause is named first and surely, in every repetition, in ≥ 98 % of the scenarios",
     "share": "its share within 5 points of the truth, where it is serial, in ≥ 95 %",
     "unknown": "unknown ≤ 2 %, with both ends recorded",
-    "confidence": "no other cause is named without doubt",
-    "unsure": "unsure in ≤ 3 % of the explanations",
+    "confidence": "wrong with confidence: 0 answers",
+    "unsure": "answers that say they are unsure: ≤ 3 %",
     "dropped": "no events dropped",
     "predictions made": "predictions, in ≥ 90 % of the scenarios",
     "predictions, median error": "predictions, median error ≤ 5 %",
@@ -57,7 +59,7 @@ def write(path, directory, scenarios):
     """The page from the results there are."""
     documents = [(one, results.read(directory, one.name, SCHEMA)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [HEADER, _machine(there), _overall(there), _table(documents), _reasons(documents), _known()]
+    parts = [HEADER, _machine(there), _overall(there), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
@@ -92,12 +94,35 @@ def _overall(documents):
     return "\n".join(lines) + "\n"
 
 
+def _recorders(documents):
+    rows = score.by_recorder(documents)
+    if not rows:
+        return ""
+    lines = ["## Other recorders\n", "Once on each fault; right in ≥ 75 % of what they could record, and wrong with confidence in none.\n"]
+    lines += ["| recorder | right | unsure | wrong with confidence | could not record | |", "|---|---|---|---|---|---|"]
+    for recorder, met, counts in rows:
+        cells = " | ".join(str(counts[what]) for what in ("right", "unsure", "wrong", None))
+        lines.append(f"| {recorder} | {cells} | {'met' if met else '**missed**'} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rules(documents):
+    rows = rules.scores(documents)
+    if not rows[0][2]:
+        return ""
+    shares = {name: right / of for name, right, of in rows}
+    met = shares["ours"] - shares["best"] >= score.ABOVE_RULES
+    lines = ["## Trivial rules on the same faults\n", f"Ours is to be {score.ABOVE_RULES} above the best: {'met' if met else '**missed**'}.\n"]
+    lines += ["| rule | right | of |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {name.replace('_', ' ')} | {right / of:.2f} | {of} |" for name, right, of in rows]) + "\n"
+
+
 def _table(documents):
-    lines = ["| scenario | injected | named (of repetitions) | truth | share | unknown | baseline → fault | predicted | achieved | |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    lines = ["| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for scenario, document in documents:
         if document is None:
-            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | not measured |")
+            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | | not measured |")
         else:
             lines.append(_row(document))
     return "\n".join(lines) + "\n"
@@ -108,9 +133,9 @@ def _row(document):
     injected = ", ".join(document["causes"])
     head = f"| [{document['scenario']}](../lab/scenarios/{document['scenario']}.toml) | {injected} |"
     if document["state"] == "not run":
-        return f"{head} | | | | | | | **NOT RUN** |"
+        return f"{head} | | | | | | | | **NOT RUN** |"
     if "named" not in told:
-        return f"{head} | | | | | | | **failed** |"
+        return f"{head} | | | | | | | | **failed** |"
     walls = told["wall_s"]
     equal = "=" if document["serial"] else ""
     truth = " + ".join(f"{value:.0%}" for value in told["truths"]) or "–"
@@ -121,7 +146,8 @@ def _row(document):
     times = f"{walls.get('baseline', walls['fault']):.3f} → {walls['fault']:.3f} s"
     state = "passed" if document["state"] == "passed" else "**failed**"
     state += f" ({document['retries']} retried)" if document.get("retries") else ""
-    return f"{head} {_named(told)} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
+    counted = "/".join(str(told["outcomes"].count(what)) for what in ("right", "unsure", "wrong"))
+    return f"{head} {_named(told)} | {counted} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
 
 
 def _named(told):

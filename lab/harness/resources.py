@@ -32,6 +32,8 @@ class Resources:
             raise NotRun("only root may make network namespaces, disks and control groups")
         self.undo.enter_context(self.scratch)
         os.mkdir(self.recordings)
+        # Recorders without privilege write there, too.
+        os.chmod(self.recordings, 0o1777)
         return self
 
     def __exit__(self, *_):

@@ -2,6 +2,7 @@
 
     title = "..."                  one line
     needs = [...]                  programs without which it cannot run
+    recorders = [...]              which other recorders are tried on it, of RECORDERS (all, but where the scenario is about a recorder)
     story = "..."                  what happens, and why the answer must be what it is
 
     [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
@@ -12,7 +13,8 @@
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
-    [expect]                       causes, one for each fault (alternatives with |), where, serial, status
+    [expect]                       causes, one for each fault (alternatives with |), where (what the place of the first cause's largest charge, and the
+                                   sentence, must hold: one text, or a list of alternatives), serial, status
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
                                    then it is the baseline
 
@@ -28,8 +30,10 @@ from testbed.units import size_bytes
 
 LINKS = ("none", "veth", "relay")
 DIRECTIONS = ("local", "to", "from")
+# The other recorders: what `--method` calls them, and whether they run without privilege.
+RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True)}
 KEYS = {
-    "": {"title", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
+    "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
     "hosts": {"link", "rate", "relay"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
@@ -47,6 +51,8 @@ class Variant:
     faults: list
     command: list
     server_command: list = None
+    # Another recorder than the best, by its name in RECORDERS.
+    recorder: str = None
 
 
 @dataclass
@@ -65,12 +71,19 @@ class Scenario:
     faults: list
     short: bool = False
     needs: list = field(default_factory=list)
+    recorders: list = field(default_factory=list)
     causes: list = field(default_factory=list)
 
     @property
     def size(self):
         """How many bytes are moved."""
         return size_bytes(self.copy["size"])
+
+    @property
+    def places(self):
+        """What of the place must be named: alternatives, or none."""
+        where = self.expect.get("where", [])
+        return [where] if isinstance(where, str) else where
 
     def variants(self):
         """The runs of one repetition, by name: `fault`, `baseline`, one `without-N` for each of several faults, and `change`."""
@@ -145,6 +158,11 @@ def _checked(name, told):
         raise ValueError("as many causes are expected as there are faults")
     if "id" not in made.predict and "none" not in made.predict:
         raise ValueError("[predict] needs an id, or `none` with the reason why nothing can be predicted")
+    # A command that records itself, and one whose fault is the recorder, say nothing of another recorder.
+    own = any("{recording}" in word for word in made.copy["command"]) or any("recorder" in causes for causes in made.causes)
+    made.recorders = told.get("recorders", [] if own else list(RECORDERS))
+    if set(made.recorders) - set(RECORDERS):
+        raise ValueError(f"recorders are {', '.join(RECORDERS)}")
     made.variants()
     return made
 

@@ -2,8 +2,12 @@
 
 The truth of a fault is how much of the time with it is gone without it: (T_fault − T_baseline) / T_fault, of medians. With several
 faults, each one's truth is held against the run without that one. Where the truth is 30 % or more, the cause must be *named
-first*, and surely (`unsure` is no answer); a wrong one that is said without doubt is *wrong with confidence*. Where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
+first*; where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
 than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made.
+
+An answer is right, *unsure*, or *wrong with confidence*: one that says it is not sure is neither of the others, whatever it names, and
+`unknown` named without saying so is wrong. Right is the cause and, where the scenario says it, the place: in the largest charge of that
+cause and in the sentence.
 """
 
 from statistics import median
@@ -11,7 +15,9 @@ from statistics import median
 NAMED_FROM = 0.30
 NAMED_SCENARIOS = 0.98
 SHARE_SCENARIOS = 0.95
-UNSURE_RUNS = 0.03
+UNSURE_ANSWERS = 0.03
+OTHERS_RIGHT = 0.75
+ABOVE_RULES = 0.3
 SHARE_POINTS = 0.05
 UNKNOWN = 0.02
 PREDICTION_MEDIAN = 0.05
@@ -27,7 +33,8 @@ def figures(scenario, walls, explanations):
     made["truth"] = sum(made["truths"]) if len(made["truths"]) > 1 else (made["truths"] or [0.0])[0]
     if not explanations:
         return made
-    made["named"] = [_named(document) for document in explanations]
+    made["named"] = [named(document) for document in explanations]
+    made["outcomes"] = [outcome(scenario, made["truths"], one) for one in made["named"]]
     made["shares"] = [[_share(document, causes) for causes in scenario.causes] for document in explanations]
     made["share"] = [median(column) for column in zip(*made["shares"], strict=True)]
     made["unknown"] = max(_share(document, {"unknown"}) for document in explanations)
@@ -40,8 +47,8 @@ def checks(scenario, told, short=False):
     """The scenario's verdict: a list of (what, met, in words); short: of one run, which shares and predictions are too noisy for."""
     if "named" not in told:
         return []
-    found = [_check_named(scenario, told), _check_confidence(scenario, told)]
-    found += _check_where(scenario, told)
+    wrong, every = told["outcomes"].count("wrong"), len(told["outcomes"])
+    found = [_check_named(scenario, told), ("confidence", wrong == 0, f"wrong with confidence in {wrong} of {every}")]
     if not short and scenario.expect.get("serial", False):
         for at, (share, truth) in enumerate(zip(told["share"], told["truths"], strict=True)):
             off = abs(share - truth)
@@ -62,13 +69,14 @@ def overall(documents):
     if not ran:
         return []
     made = []
-    for what, least in (("named", NAMED_SCENARIOS), ("share", SHARE_SCENARIOS), ("unknown", 1.0), ("confidence", 1.0), ("dropped", 1.0)):
+    for what, bar in (("named", NAMED_SCENARIOS), ("share", SHARE_SCENARIOS), ("unknown", 1.0), ("dropped", 1.0)):
         of = [check for document in ran for check in document["checks"] if check[0] == what]
         met = sum(1 for check in of if check[1])
-        made.append((what, met >= least * len(of), f"{met} of {len(of)}"))
-    said = [named for document in ran for named in document["figures"]["named"]]
-    unsure = sum(named["status"] == "unsure" for named in said)
-    made.append(("unsure", unsure <= UNSURE_RUNS * len(said), f"{unsure} of {len(said)} explanations"))
+        made.append((what, met >= bar * len(of), f"{met} of {len(of)}"))
+    answers = [one for document in ran for one in document["figures"]["outcomes"] if one]
+    unsure, wrong = answers.count("unsure"), answers.count("wrong")
+    made.append(("unsure", unsure <= UNSURE_ANSWERS * len(answers), f"{unsure} of {len(answers)}"))
+    made.append(("confidence", wrong == 0, f"{wrong} of {len(answers)}"))
     owed = [document for document in ran if document["predicts"]]
     errors = [document["figures"]["prediction"]["error"] for document in owed]
     given = [error for error in errors if error is not None]
@@ -80,6 +88,20 @@ def overall(documents):
     return made
 
 
+def by_recorder(documents):
+    """The other recorders' bars, each by itself: (recorder, met, how many answers were right, unsure, wrong, and not had)."""
+    outcomes = {}
+    for document in documents:
+        for recorder, told in document.get("others", {}).items():
+            outcomes.setdefault(recorder, []).append(told.get("outcome"))
+    made = []
+    for recorder, every in sorted(outcomes.items()):
+        counts = {what: every.count(what) for what in ("right", "unsure", "wrong", None)}
+        answers = len(every) - counts[None]
+        made.append((recorder, answers > 0 and counts["right"] >= OTHERS_RIGHT * answers and counts["wrong"] == 0, counts))
+    return made
+
+
 def _truths(scenario, walls):
     if not scenario.faults or "baseline" not in walls or "fault" not in walls:
         return []
@@ -87,10 +109,41 @@ def _truths(scenario, walls):
     return [(walls["fault"] - wall) / walls["fault"] for wall in without]
 
 
-def _named(document):
+def named(document):
+    """What an explanation names, and where: the place of the largest charge of its first cause."""
     verdict = document["verdict"]
     second = verdict.get("second") or {}
-    return {"status": verdict["status"], "cause": verdict["cause"], "where": verdict["where"], "second": second.get("cause")}
+    charges = [entry for entry in document["critical_path"] if entry["cause"] == verdict["cause"]]
+    largest = max(charges, key=lambda entry: entry["share"], default=verdict)
+    made = {"status": verdict["status"], "cause": verdict["cause"], "where": largest.get("where", verdict["where"])}
+    return {**made, "sentence": verdict["sentence"], "second": second.get("cause")}
+
+
+def outcome(scenario, truths, named):
+    """`right`, `wrong` (with confidence), `unsure`, or None where the fault is too small to be told apart."""
+    if truths and max(truths) < NAMED_FROM and scenario.expect.get("status") != "healthy":
+        return None
+    if named["status"] == "unsure":
+        return "unsure"
+    if scenario.expect.get("status") == "healthy":
+        return "right" if named["status"] == "healthy" else "wrong"
+    right = named["cause"] in _first(scenario, truths) and _is_there(scenario, named)
+    return "right" if right else "wrong"
+
+
+def _first(scenario, truths):
+    """The causes that may be named first: those of the largest fault, and of the next where it is almost as large."""
+    truths, causes = truths or [1.0], scenario.causes
+    order = sorted(range(min(len(causes), len(truths))), key=lambda at: -truths[at])
+    first = set(causes[order[0]])
+    if len(order) > 1 and truths[order[0]] - truths[order[1]] < CLEAR_LEAD:
+        first |= causes[order[1]]
+    return first
+
+
+def _is_there(scenario, named):
+    places = scenario.places
+    return not places or all(any(place in named[text] for place in places) for text in ("where", "sentence"))
 
 
 def _share(document, causes):
@@ -98,47 +151,17 @@ def _share(document, causes):
 
 
 def _check_named(scenario, told):
+    right, every = told["outcomes"].count("right"), len(told["outcomes"])
     if scenario.expect.get("status") == "healthy":
-        met = [named["status"] == "healthy" for named in told["named"]]
-        return "named", all(met), f"healthy in {sum(met)} of {len(met)}"
-    first, truth = _expected(scenario, told)
-    met = [named["cause"] in first and named["status"] != "unsure" for named in told["named"]]
-    words = f"{_words(first)} named in {sum(met)} of {len(met)}"
-    if truth < NAMED_FROM:
-        return "injected", False, f"the fault is {truth:.0%} of the time, too little to be scored; {words}"
-    return "named", all(met), words
-
-
-def _expected(scenario, told):
-    """Which causes may be named first, and how much of the time the largest of them is."""
-    truths, causes = told["truths"] or [1.0], scenario.causes
-    order = sorted(range(len(causes)), key=lambda at: -truths[at])
-    first = set(causes[order[0]])
-    if len(order) > 1 and truths[order[0]] - truths[order[1]] < CLEAR_LEAD:
-        first |= causes[order[1]]
-    return first, truths[order[0]]
-
-
-def _check_confidence(scenario, told):
-    """Nothing false is said without doubt: another cause first, at the status of an answer; what is said to be unknown is not false."""
-    if scenario.expect.get("status") == "healthy":
-        return "confidence", True, ""
-    first, truth = _expected(scenario, told)
-    allowed = first | {"unknown", "server.unknown"}
-
-    def is_wrong(named):
-        return named["cause"] not in allowed and named["status"] != "unsure" and named["second"] not in first
-
-    wrong = [named["cause"] for named in told["named"] if truth >= NAMED_FROM and is_wrong(named)]
-    return "confidence", not wrong, f"{', '.join(sorted(set(wrong)))} said without doubt in {len(wrong)} of {len(told['named'])}"
-
-
-def _check_where(scenario, told):
-    place = scenario.expect.get("where")
-    if not place:
-        return []
-    met = [place in named["where"] for named in told["named"]]
-    return [("where", all(met), f"at {place} in {sum(met)} of {len(met)}")]
+        return "named", right == every, f"healthy in {right} of {every}"
+    if None in told["outcomes"]:
+        return "injected", False, f"the fault is {max(told['truths']):.0%} of the time, too little to be scored"
+    words = f"{_words(_first(scenario, told['truths']))} named in {right} of {every}"
+    if scenario.places:
+        words += f", at {_words(scenario.places)}"
+    unsure = told["outcomes"].count("unsure")
+    words += f", unsure in {unsure}" if unsure else ""
+    return "named", right == every, words
 
 
 def _prediction(scenario, walls, explanations):

@@ -62,10 +62,11 @@ class Scores(unittest.TestCase):
         self.scenario = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
         self.walls = {"fault": [2.0, 2.1, 1.9], "baseline": [0.2, 0.2, 0.2], "change": [1.1]}
 
-    def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1, status="limited"):
-        path = [{"cause": cause, "share": share}, {"cause": "unknown", "share": unknown}]
+    def document(self, cause="client.read", share=0.9, unknown=0.0, predicted=1.1, status="limited", where="/x on loop0", said=None):
+        path = [{"cause": cause, "share": share / 4, "where": "elsewhere"}, {"cause": cause, "share": share * 3 / 4, "where": where}]
+        path.append({"cause": "unknown", "share": unknown, "where": ""})
         change = [{"id": "device.read.x2", "predicted_wall_s": predicted}] if predicted else []
-        verdict = {"status": status, "cause": cause, "where": "/x on loop0"}
+        verdict = {"status": status, "cause": cause, "where": where, "sentence": f"It was {said or where}."}
         return {"verdict": verdict, "critical_path": path, "what_if": change, "dropped_events": 0, "model": {}}
 
     def judged(self, **fields):
@@ -84,11 +85,54 @@ class Scores(unittest.TestCase):
         self.assertFalse(self.judged(unknown=0.021)["unknown"])
         self.assertFalse(self.judged(predicted=1.3)["prediction"])
 
-    def test_a_right_answer_in_doubt_is_not_named_and_a_wrong_one_in_doubt_is_not_confident(self):
-        self.assertFalse(self.judged(status="unsure")["named"])
-        self.assertFalse(self.judged(cause="client.write")["confidence"])
-        self.assertTrue(self.judged(cause="client.write", status="unsure")["confidence"])
-        self.assertTrue(self.judged(cause="unknown", status="unsure")["confidence"])
+    def outcomes(self, **fields):
+        return score.figures(self.scenario, self.walls, [self.document(**fields)])["outcomes"]
+
+    def test_an_answer_that_is_not_sure_is_neither_named_first_nor_wrong_with_confidence(self):
+        for cause in ("client.read", "client.write", "unknown"):
+            self.assertEqual(self.outcomes(cause=cause, status="unsure"), ["unsure"])
+            judged = self.judged(cause=cause, status="unsure")
+            self.assertEqual((judged["named"], judged["confidence"]), (False, True))
+
+    def test_a_wrong_or_unknown_cause_of_any_other_status_is_wrong_with_confidence(self):
+        for cause in ("client.write", "unknown"):
+            for status in ("limited", "inconclusive", "healthy"):
+                self.assertFalse(self.judged(cause=cause, status=status)["confidence"], (cause, status))
+
+    def test_the_right_cause_at_the_wrong_place_is_wrong(self):
+        for places in ("loop", ["nvme", "loop"]):
+            self.scenario.expect["where"] = places
+            self.assertEqual(self.outcomes(where="/x on loop0"), ["right"])
+            self.assertEqual(self.outcomes(where="/x on sda"), ["wrong"])
+            self.assertEqual(self.outcomes(where="/x on loop0", said="a disk"), ["wrong"], "the sentence must say it, too")
+
+    def test_healthy_is_right_only_where_nothing_is_injected(self):
+        self.scenario.expect = {"status": "healthy"}
+        found = [self.outcomes(status=status)[0] for status in ("healthy", "limited", "unsure")]
+        self.assertEqual(found, ["right", "wrong", "unsure"])
+
+    def test_the_bars_count_scenarios_named_and_answers_unsure_or_wrong(self):
+        def bars(right, unsure, wrong):
+            made = []
+            for fields in [{}] * right + [{"status": "unsure"}] * unsure + [{"cause": "client.write"}] * wrong:
+                told = score.figures(self.scenario, self.walls, [self.document(**fields)])
+                made.append({"state": "passed", "predicts": True, "figures": told, "checks": score.checks(self.scenario, told)})
+            found = {what: met for what, met, _ in score.overall(made)}
+            return found["named"], found["unsure"], found["confidence"]
+
+        self.assertEqual(bars(98, 2, 0), (True, True, True))
+        self.assertEqual(bars(97, 3, 0), (False, True, True))
+        self.assertEqual(bars(96, 4, 0), (False, False, True))
+        self.assertEqual(bars(99, 0, 1), (True, True, False))
+
+    def test_other_recorders_have_bars_of_their_own(self):
+        def bar(*outcomes):
+            return score.by_recorder([{"others": {"proc": {"outcome": one}}} for one in outcomes])[0][1]
+
+        self.assertTrue(bar("right", "right", "right", "unsure"))
+        self.assertFalse(bar("right", "right", "unsure", "unsure"))
+        self.assertFalse(bar("right", "right", "right", "wrong"))
+        self.assertFalse(bar(None), "no answer at all is none that is right")
 
     def test_no_prediction_is_a_miss_over_all_scenarios(self):
         told = score.figures(self.scenario, self.walls, [self.document(predicted=None)])
