@@ -13,6 +13,7 @@ cause and in the sentence.
 from statistics import median
 
 NAMED_FROM = 0.30
+NOT_KNOWN = ("unknown", "server.unknown")
 NAMED_SCENARIOS = 0.98
 SHARE_SCENARIOS = 0.95
 UNSURE_ANSWERS = 0.03
@@ -127,8 +128,10 @@ def outcome(scenario, truths, named):
         return "unsure"
     if scenario.expect.get("status") == "healthy":
         return "right" if named["status"] == "healthy" else "wrong"
-    right = named["cause"] in _first(scenario, truths) and _is_there(scenario, named)
-    return "right" if right else "wrong"
+    if named["cause"] in _first(scenario, truths) and _is_there(scenario, named):
+        return "right"
+    # What it says it does not know it does not say wrongly; it is no answer.
+    return "unsure" if named["cause"] in NOT_KNOWN else "wrong"
 
 
 def _first(scenario, truths):

@@ -90,10 +90,10 @@ class Recorders(unittest.TestCase):
         named = {"status": "limited", "cause": "client.read", "where": "loop0", "sentence": "loop0"}
         raw = {"others": {"proc": {"named": named}, "preload": {"named": {**named, "cause": "unknown"}}, "proc-unprivileged": {"reason": "no"}}}
         others, trivial = Experiment._judged(one, raw, {"truths": [0.9]})
-        self.assertEqual([others[name].get("outcome") for name in raw["others"]], ["right", "wrong", None])
+        self.assertEqual([others[name].get("outcome") for name in raw["others"]], ["right", "unsure", None])
         self.assertEqual(trivial, {})
         text = page._recorders([{"others": others}])
-        self.assertIn("| preload | 0 | 0 | 1 | 0 | **missed** |", text)
+        self.assertIn("| preload | 0 | 1 | 0 | 0 | **missed** |", text)
         self.assertIn("| proc | 1 | 0 | 0 | 0 | met |", text)
         self.assertIn("| proc-unprivileged | 0 | 0 | 0 | 1 | **missed** |", text)
 
