@@ -209,6 +209,8 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
 			return 0;
 		depth = thread->depth + 1;
+		/* Who works for a server serves, too. */
+		role = thread->role == ROLE_SERVER ? ROLE_SERVER : ROLE_CLIENT;
 	}
 	struct thread *found = follow(woken, role, depth);
 	if (found)
@@ -237,7 +239,7 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 	}
 	if (is_recorded(ender))
 		return ender;
-	__u32 role = processor->softirq ? ROLE_SERVER : ROLE_CLIENT;
+	__u32 role = processor->softirq || thread->role == ROLE_SERVER ? ROLE_SERVER : ROLE_CLIENT;
 	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
 	if (followed)
 		return followed;
