@@ -31,9 +31,9 @@ fn a_full_disk_costs_the_recording_and_not_the_command() {
         let here = scratch();
         let (small, witness) = (here.path().join("small"), here.path().join("witness"));
         std::fs::create_dir(&small).unwrap();
-        let work = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; echo done >\"$0\"; exit 6";
+        let work = "i=0; while [ $i -lt 600 ]; do /bin/true; i=$((i+1)); done; echo done >\"$0\"; exit 6";
         let script = format!(
-            "mount -t tmpfs -o size=24k tmpfs {0} || exit 99; \
+            "mount -t tmpfs -o size=64k tmpfs {0} || exit 99; \
              {THALWEG} record --method {method} -o {0}/a.thw -- sh -c '{work}' {1}; code=$?; \
              {THALWEG} explain {0}/a.thw >/dev/null && exit $code; exit 98",
             text(&small),
