@@ -1,15 +1,21 @@
 """Hosts: this machine, or a network namespace with an address, in which commands and servers are started.
 
+A host may have a clock of its own (a time namespace), and seem to be another machine's boot: so two hosts of one machine are as far apart as
+two machines' are.
+
 A namespace reaches no name service, and some programs look up the names of addresses: a host may have an /etc/hosts of its own. It
 may also have a control group, which every command that is started there joins, and a processor to which they are pinned.
 """
 
+import copy
 import subprocess
 
 from testbed import shell
 from testbed.errors import NotRun
 
 LISTEN_STATE = "0A"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+OTHER_BOOT = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
 ENTER = 'mount --bind "$0" /etc/hosts && hostname localhost && exec "$@"'
 
 
@@ -23,10 +29,26 @@ class Host:
         self.group = group
         self.hosts_file = hosts_file
         self.cpu = cpu
+        # What stands before a command so that it has this host's clock.
+        self.clock = []
 
     def pinned(self, cpu):
         """The same host, with everything on one processor."""
-        return Host(self.name, self.address, self.namespace, self.group, self.hosts_file, cpu)
+        made = copy.copy(self)
+        made.cpu = cpu
+        return made
+
+    def ahead(self, seconds, boot_file=None):
+        """The same host with a monotonic clock so far ahead of the machine's, as of the boot that `boot_file` names; `NotRun` where the
+        kernel has no time namespaces, or does not enter one when a program is started."""
+        offset = ["unshare", "--mount", "--time", "--monotonic", str(seconds), "--boottime", str(seconds)]
+        made = copy.copy(self)
+        made.clock = [*offset, "sh", "-c", OTHER_BOOT, boot_file] if boot_file else offset
+        here = float(shell.read("/proc/uptime").split()[0])
+        there = float(shell.run(*made.clock, "cat", "/proc/uptime").split()[0])
+        if abs(there - here - seconds) > 60:
+            raise NotRun("a program that is started does not enter the time namespace that was made for it")
+        return made
 
     def argv(self, argv):
         """The command as it is started on this host: in its control group, on its processor."""
@@ -35,7 +57,8 @@ class Host:
         return self.inside(self.group.joined(argv) if self.group else argv)
 
     def inside(self, argv):
-        """The command with this host's network and names, in no control group."""
+        """The command with this host's clock, network and names, in no control group."""
+        argv = [*self.clock, *argv]
         if not self.hosts_file:
             return self.raw(argv)
         return self.raw(["unshare", "--mount", "--uts", "sh", "-c", ENTER, self.hosts_file, *argv])

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from lab.harness.scenario import RECORDERS
 from lab.harness.servers import Files, Mounted, Program, Store
@@ -20,12 +20,15 @@ from testbed.errors import Broken, NotRun
 from testbed.links import Pair
 from testbed.packages import missing
 from testbed.paths import PROGRAMS, REPOSITORY
+from testbed.processes import Process
 from testbed.servers import SERVERS
 
 STORES = {"store": Store, "mount": Mounted}
 SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
 RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
+# The boot of a host that is to be another machine's.
+BOOT = "6d0f3c52-7a41-4c8e-9b1d-{:012x}"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
@@ -42,6 +45,7 @@ class Run:
         self.recording = None
         self.explanation = None
         self.explained_in_s = None
+        self.clock = None
 
     def progress_bytes(self):
         """How much of the sink there is."""
@@ -106,6 +110,7 @@ class Fixture:
         self.network = Pair(link, self.resources.name, self.groups, self.resources.relay, self.directory)
         self.undo.callback(self.network.remove)
         self.network.make()
+        self._set_clocks(scenario.hosts.get("clocks", {}))
         self.network.start_relay(scenario.hosts.get("relay", {}))
         if scenario.server.get("kind"):
             self.server = self._make_server(scenario.server)
@@ -119,6 +124,15 @@ class Fixture:
                 self.server.put_tree(tree, "tree")
         if scenario.copy["direction"] == "from" and isinstance(self.server, Store):
             self.server.put(self.client_source(), "source")
+
+    def _set_clocks(self, told):
+        for number, who in enumerate(("client", "server")):
+            if who not in told and "boots" not in told:
+                continue
+            boot = os.path.join(self.directory, f"boot-of-{who}")
+            with open(boot, "w") as out:
+                out.write(BOOT.format(number) + "\n")
+            setattr(self.network, who, self.host(who).ahead(told.get(who, 0), boot if "boots" in told else None))
 
     def _needs_group(self, who):
         return any(fault["kind"] == "cpu_quota" and fault.get("who") == who for fault in self.scenario.faults)
@@ -257,7 +271,7 @@ class Fixture:
         argv = self.network.client.inside(argv)
         log_path = os.path.join(self.directory, "client.log")
         acting = []
-        with open(log_path, "wb") as log:
+        with self._server_recorded(run, variant, recorded), open(log_path, "wb") as log:
             begun = time.perf_counter()
             run.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory)
             # Waiting with a timeout polls, and so rounds times up; killing it from a timer does not.
@@ -285,6 +299,8 @@ class Fixture:
         if recorded:
             run.recording = os.path.join(self.resources.recordings, f"{run.name}.thw")
             run.wall_s = _recorded_wall_s(run.recording)
+            if self._records_itself:
+                self._merge(run)
         else:
             run.wall_s = int(shell.read(timing)) / 1e9
 
@@ -301,12 +317,49 @@ class Fixture:
             words += ["--tier", record["tier"]]
         if record.get("ceilings"):
             words += ["--ceilings", self._ceilings(record["ceilings"])]
+        words += ["--only"] if self._records_itself else []
         words += record.get("flags", [])
         for fault in variant.faults:
             words += fault.record_flags()
         if record.get("cpu") is not None:
             words = ["taskset", "-c", str(record["cpu"]), *words]
         return [*NOBODY, *words] if unprivileged else words
+
+    @property
+    def _records_itself(self):
+        return self.scenario.server.get("recorded") == "itself"
+
+    @contextmanager
+    def _server_recorded(self, run, variant, recorded):
+        """Meanwhile the server is recorded on its own host, as on another machine."""
+        if not (recorded and self._records_itself):
+            yield
+            return
+        method, _ = RECORDERS.get(variant.recorder, (self.resources.method, False))
+        words = [self.resources.thalweg, "record", "-o", self._server_recording(run), "--only", "--server", "--port", str(self.server.port)]
+        log = os.path.join(self.directory, "server-recorder.log")
+        files.remove(log)
+        recorder = Process([*words, *(["--method", method] if method else [])], log, self.network.server)
+        try:
+            recorder.wait_for_word("the server's recorder", "recording", failure=Broken)
+            yield
+        finally:
+            recorder.stop()
+
+    def _server_recording(self, run):
+        return os.path.join(self.resources.recordings, f"{run.name}-server.thw")
+
+    def _merge(self, run):
+        """Have one recording of the client's and the server's, and see how far from the truth the server's clock was put."""
+        parts, merged = [run.recording, self._server_recording(run)], os.path.join(self.resources.recordings, f"{run.name}-merged.thw")
+        told = json.loads(shell.run(self.resources.thalweg, "merge", *parts, "-o", merged, "--json", failure=Broken))
+        for part in parts:
+            shutil.rmtree(part)
+        run.recording = merged
+        clocks, server = self.scenario.hosts.get("clocks", {}), told["parts"][1]
+        true_ns = (clocks.get("client", 0) - clocks.get("server", 0)) * 1_000_000_000
+        off_ns = abs(server["offset_ns"] - true_ns)
+        run.clock = {"from": server["clock_from"], "off_ns": off_ns, "error_ns": server["error_ns"]}
 
     def _ceilings(self, disks):
         """A file of what these disks can do, slowed as they are now, as `thalweg doctor --ceilings` measures it; measured once."""
@@ -326,6 +379,8 @@ class Fixture:
         if done.returncode != 0:
             raise Broken(f"thalweg explain: exit code {done.returncode}: {shell.last_line(done.stderr)}")
         run.explanation = json.loads(done.stdout)
+        if run.clock:
+            run.explanation["lab_clock"] = run.clock
         run.explained_in_s = time.perf_counter() - begun
 
     def _check(self, run):

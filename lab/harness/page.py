@@ -31,6 +31,7 @@ LABELS = {
     "confidence": "wrong with confidence: 0 answers",
     "unsure": "answers that say they are unsure: ≤ 3 %",
     "dropped": "no events dropped",
+    "clock": "merged clocks are as close as is said, in every run",
     "predictions made": "predictions, in ≥ 90 % of the scenarios",
     "predictions, median error": "predictions, median error ≤ 5 %",
     "predictions, worst error": "predictions, worst error ≤ 15 %",

@@ -5,11 +5,12 @@
     recorders = [...]              which other recorders are tried on it, of RECORDERS (all, but where the scenario is about a recorder)
     story = "..."                  what happens, and why the answer must be what it is
 
-    [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}
+    [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}; clocks = {client, server: so many
+                                   seconds ahead of the machine's; boots: 2 makes them two machines' clocks}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server), tree_in (so many to a
                                    directory, 100; the first is 0000)
     [server]                       kind (a name in testbed/servers, `store`, `mount` (a mounted store) or `program`); recorded (`reached`: by nobody's asking, since
-                                   it is on the client's machine); cpu;
+                                   it is on the client's machine; `itself`: in a recording of its own, which is merged with the client's); cpu;
                                    command (of a program); options (of a store: servers, disks; of a mount also flags, mounts)
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
@@ -34,7 +35,7 @@ DIRECTIONS = ("local", "to", "from")
 RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True)}
 KEYS = {
     "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
-    "hosts": {"link", "rate", "relay"},
+    "hosts": {"link", "rate", "relay", "clocks"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
@@ -152,6 +153,8 @@ def _checked(name, told):
     sections["server"].setdefault("recorded", True)
     if sections["hosts"]["link"] not in LINKS or sections["copy"]["direction"] not in DIRECTIONS:
         raise ValueError("hosts.link or copy.direction is none of those there are")
+    if set(sections["hosts"].get("clocks", {})) - {"client", "server", "boots"}:
+        raise ValueError("hosts.clocks has client, server and boots")
     made = Scenario(name, told["title"], told["story"], faults=told.get("faults", []), short=told.get("short", False), needs=told.get("needs", []), **sections)
     made.causes = [set(cause.split("|")) for cause in made.expect["causes"]]
     if made.faults and len(made.causes) != len(made.faults):
@@ -160,7 +163,9 @@ def _checked(name, told):
         raise ValueError("[predict] needs an id, or `none` with the reason why nothing can be predicted")
     # A command that records itself, and one whose fault is the recorder, say nothing of another recorder.
     own = any("{recording}" in word for word in made.copy["command"]) or any("recorder" in causes for causes in made.causes)
-    made.recorders = told.get("recorders", [] if own else list(RECORDERS))
+    # Only the kernel's recorder and /proc see a server that runs already, of whoever's it is.
+    able = ["proc"] if made.server["recorded"] == "itself" else list(RECORDERS)
+    made.recorders = told.get("recorders", [] if own else able)
     if set(made.recorders) - set(RECORDERS):
         raise ValueError(f"recorders are {', '.join(RECORDERS)}")
     made.variants()

@@ -41,6 +41,7 @@ def figures(scenario, walls, explanations):
     made["unknown"] = max(_share(document, {"unknown"}) for document in explanations)
     made["dropped"] = max(document["dropped_events"] for document in explanations)
     made["prediction"] = _prediction(scenario, made["wall_s"], explanations)
+    made["clocks"] = [document["lab_clock"] for document in explanations if "lab_clock" in document]
     return made
 
 
@@ -57,6 +58,10 @@ def checks(scenario, told, short=False):
     if scenario.server.get("recorded", True):
         found.append(("unknown", told["unknown"] <= UNKNOWN, f"{told['unknown']:.1%} unknown"))
     found.append(("dropped", told["dropped"] == 0, f"{told['dropped']} events dropped"))
+    # A clock's error is a promise: the true offset, which the lab knows, lies within.
+    for clock in told.get("clocks", []):
+        words = f"the server's clock is {clock['off_ns']} ns off, and said to be within {clock['error_ns']}"
+        found.append(("clock", clock["off_ns"] <= clock["error_ns"], words))
     prediction = told["prediction"]
     if not short and prediction.get("error") is not None:
         words = f"predicted {prediction['predicted_s']:.3f} s, achieved {prediction['achieved_s']:.3f} s"
@@ -70,8 +75,10 @@ def overall(documents):
     if not ran:
         return []
     made = []
-    for what, bar in (("named", NAMED_SCENARIOS), ("share", SHARE_SCENARIOS), ("unknown", 1.0), ("dropped", 1.0)):
+    for what, bar in (("named", NAMED_SCENARIOS), ("share", SHARE_SCENARIOS), ("unknown", 1.0), ("dropped", 1.0), ("clock", 1.0)):
         of = [check for document in ran for check in document["checks"] if check[0] == what]
+        if what == "clock" and not of:
+            continue
         met = sum(1 for check in of if check[1])
         made.append((what, met >= bar * len(of), f"{met} of {len(of)}"))
     answers = [one for document in ran for one in document["figures"]["outcomes"] if one]

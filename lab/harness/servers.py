@@ -30,6 +30,11 @@ class Files:
         """End what was started."""
         self.server.__exit__()
 
+    @property
+    def port(self):
+        """Where it listens."""
+        return self.server.port
+
     def pids(self):
         """The server's processes."""
         return self.server.process.group()

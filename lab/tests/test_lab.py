@@ -139,6 +139,16 @@ class Scores(unittest.TestCase):
         self.assertFalse(bar("right", "right", "right", "wrong"))
         self.assertFalse(bar(None), "no answer at all is none that is right")
 
+    def test_a_clock_further_off_than_is_said_fails_and_has_a_bar_of_its_own(self):
+        for off_ns, met in ((900, True), (1100, False)):
+            merged = {**self.document(), "lab_clock": {"from": "connections", "off_ns": off_ns, "error_ns": 1000}}
+            told = score.figures(self.scenario, self.walls, [merged])
+            checks = score.checks(self.scenario, told)
+            self.assertEqual([check[1] for check in checks if check[0] == "clock"], [met])
+            document = {"state": "failed", "figures": told, "checks": checks, "predicts": True}
+            self.assertEqual([row[1] for row in score.overall([document]) if row[0] == "clock"], [met])
+        self.assertNotIn("clock", self.judged())
+
     def test_no_prediction_is_a_miss_over_all_scenarios(self):
         told = score.figures(self.scenario, self.walls, [self.document(predicted=None)])
         document = {"state": "passed", "predicts": True, "figures": told, "checks": score.checks(self.scenario, told)}

@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from testbed import files, packages, processes, results, scratch, shell, units  # noqa: E402
+from testbed import files, hosts, packages, processes, results, scratch, shell, units  # noqa: E402
 from testbed.errors import Broken, NotRun  # noqa: E402
 from testbed.paths import REPOSITORY  # noqa: E402
 from testbed.servers import SERVERS  # noqa: E402
@@ -33,6 +33,22 @@ class ScratchDirectories(unittest.TestCase):
             with open(os.path.join(mine, scratch.MARKER), "w") as out:
                 out.write("mine\n")
             self.assertFalse(scratch.is_abandoned(mine, "thalweg-lab"), "its marker says otherwise")
+
+
+class Clocks(unittest.TestCase):
+    def test_a_host_ahead_has_another_clock_and_boot_and_leaves_this_machine_its_own(self):
+        here = shell.read(hosts.BOOT_ID)
+        with tempfile.TemporaryDirectory() as directory:
+            boot = os.path.join(directory, "boot")
+            shell.write(boot, "another\n")
+            try:
+                there = hosts.LOOPBACK.ahead(5000, boot)
+            except NotRun as reason:
+                self.skipTest(str(reason))
+            told = shell.run(*there.inside(["cat", "/proc/uptime", hosts.BOOT_ID])).split()
+        self.assertGreaterEqual(float(told[0]), 5000 + float(shell.read("/proc/uptime").split()[0]) - 60)
+        self.assertEqual((told[2], shell.read(hosts.BOOT_ID)), ("another", here))
+        self.assertEqual(hosts.LOOPBACK.inside(["true"]), ["true"])
 
 
 class Files(unittest.TestCase):
