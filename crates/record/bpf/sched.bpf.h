@@ -591,6 +591,8 @@ int sweep(struct bpf_iter__task *ctx)
 		thread->off.head.thread = thread->serial;
 		thread->off.head.at_ns = now;
 		tell(&thread->off.head, sizeof(thread->off));
+		/* By the name that it has by now: threads name themselves after they were made. */
+		tell_thread(task, thread, 0);
 	} else if (thread->in_ns) {
 		tell_exit(task, thread, OFF_OPEN, now);
 	}
