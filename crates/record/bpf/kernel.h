@@ -90,8 +90,13 @@ struct task_io_accounting {
 	__u64 syscw;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	unsigned int __state;
+	struct sched_entity se;
 	unsigned int flags;
 	int on_cpu;
 	unsigned long jobctl;

@@ -14,6 +14,7 @@
 #include "follow.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
+#include "walks.bpf.h"
 #include "block.bpf.h"
 #include "samples.bpf.h"
 #include "calls.bpf.h"

@@ -1,7 +1,67 @@
 /* The scheduler: when threads did not run, what they were in, who woke them, who ran instead. */
 
+/* It runs again, from `now` on. `seen`: on this processor, just now. */
+static __noinline int come_back(struct thread *thread, int seen, __u64 now)
+{
+	if (!thread)
+		return 0;
+	struct record_off *off = &thread->off;
+	__u64 runnable_ns = off->out_ns;
+	if (!off->out_ns) {
+		/* Watched since it slept or was made: nothing is known of how that began. */
+		thread->in_ns = now;
+		return 0;
+	}
+	off->wake_ns = 0;
+	off->waker = 0;
+	off->context = 0;
+	off->wake_device = 0;
+	off->wake_connection = 0;
+	/* A wake-up can be stamped before the switch away that it ends: by a little as a rule, by more where the processor was
+	 * taken away in between. One from before that was for nothing would have been replaced by this one. */
+	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns) {
+		off->wake_ns = thread->wake_ns;
+		off->waker = thread->waker;
+		off->context = thread->wake_context;
+		off->wake_device = thread->wake_device;
+		off->wake_connection = thread->wake_connection;
+		runnable_ns = off->wake_ns > off->out_ns ? off->wake_ns : off->out_ns;
+	}
+	off->holder = 0;
+	if (seen && (__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
+		off->holder = holder_of(runnable_ns);
+	off->head.kind = RECORD_OFF;
+	off->head.cpu = bpf_get_smp_processor_id();
+	off->head.thread = thread->serial;
+	off->head.at_ns = now;
+	tell(&off->head, sizeof(*off));
+	thread->in_ns = now;
+	return 0;
+}
+
+/* A virtual machine's agent has threads that leave a processor without a word: no switch from them is told, nor whom they wake. A thread
+ * that is still away as far as is known, and runs, came back unseen: so long ago as it has run since, which the kernel counts itself. */
+static __noinline int make_up(struct task_struct *task, struct thread *thread, __u64 now)
+{
+	if (!task || !thread)
+		return 0;
+	struct record_off *off = &thread->off;
+	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->exec_ns;
+	if (!off->out_ns || off->out_ns < thread->in_ns || now <= off->out_ns)
+		return 0;
+	__u64 since_ns = off->out_ns;
+	int woken = (off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns;
+	if (woken && thread->wake_ns > since_ns)
+		since_ns = thread->wake_ns;
+	if (now > since_ns && ran_ns < now - since_ns)
+		since_ns = now - ran_ns;
+	come_back(thread, 0, since_ns);
+	return 1;
+}
+
 static __always_inline void tell_exit(struct task_struct *task, struct thread *thread, __u32 flags, __u64 now)
 {
+	make_up(task, thread, now);
 	tell_net_runs(thread);
 	if (settings.trace_calls)
 		tell_calls(thread);
@@ -64,6 +124,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		tell_calls(thread);
 	off->run_ns = thread->in_ns;
 	off->out_ns = now;
+	thread->exec_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	off->state = state;
 	off->flags = thread->flags;
 	thread->flags = 0;
@@ -111,41 +172,6 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		off->stop_signal = task->jobctl & 0xffff;
 }
 
-static __always_inline void switch_in(struct thread *thread, struct processor *processor, __u64 now)
-{
-	struct record_off *off = &thread->off;
-	__u64 runnable_ns = off->out_ns;
-	if (!off->out_ns) {
-		/* Watched since it slept or was made: nothing is known of how that began. */
-		thread->in_ns = now;
-		return;
-	}
-	off->wake_ns = 0;
-	off->waker = 0;
-	off->context = 0;
-	off->wake_device = 0;
-	off->wake_connection = 0;
-	/* A wake-up can be stamped before the switch away that it ends: by a little as a rule, by more where the processor was
-	 * taken away in between. One from before that was for nothing would have been replaced by this one. */
-	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns) {
-		off->wake_ns = thread->wake_ns;
-		off->waker = thread->waker;
-		off->context = thread->wake_context;
-		off->wake_device = thread->wake_device;
-		off->wake_connection = thread->wake_connection;
-		runnable_ns = off->wake_ns > off->out_ns ? off->wake_ns : off->out_ns;
-	}
-	off->holder = 0;
-	if ((__s64)(now - runnable_ns) > 20000 && (off->wake_ns || !off->state))
-		off->holder = holder_of(runnable_ns);
-	off->head.kind = RECORD_OFF;
-	off->head.cpu = bpf_get_smp_processor_id();
-	off->head.thread = thread->serial;
-	off->head.at_ns = now;
-	tell(&off->head, sizeof(*off));
-	thread->in_ns = now;
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
 {
@@ -157,11 +183,13 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 		left = thread_of_anybody(before);
 	struct thread *entered = thread_of_anybody(after);
 	__u64 now = bpf_ktime_get_ns();
+	if (left && is_recorded(left) && make_up(before, left, now))
+		processor->since_ns = left->in_ns;
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left))
 		switch_out(before, left, preempted, now);
 	if (entered && is_recorded(entered))
-		switch_in(entered, processor, now);
+		come_back(entered, 1, now);
 	return 0;
 }
 
@@ -506,95 +534,5 @@ int BPF_PROG(on_timer_exit)
 	struct processor *processor = this_processor();
 	if (processor)
 		processor->timer = 0;
-	return 0;
-}
-
-/* Walks all threads once: takes hold of those of the processes to watch. What they wait in is known from their registers. */
-SEC("iter/task")
-int seed(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	if (!task)
-		return 0;
-	/* The reader runs this. */
-	control.level = level_of(bpf_get_current_task_btf());
-	__u32 pid = number_here(task, 1, task->tgid);
-	__u32 *role = bpf_map_lookup_elem(&seeds, &pid);
-	if (!role)
-		return 0;
-	struct thread *thread = make_thread(task, *role & 0xff, 0, *role >> 8);
-	if (thread)
-		take_hold(task, thread);
-	return 0;
-}
-
-/* Walks all open files: those of the command's, as it is started, whose other ends matter. */
-SEC("iter/task_file")
-int inherited(struct bpf_iter__task_file *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
-	if (!task || !file || number_here(task, 1, task->tgid) != settings.command_pid)
-		return 0;
-	/* A socket can be both: what stands where output does is output. */
-	__u32 fd = ctx->fd;
-	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
-	want((__u64)file_of(task, fd), 0, output);
-	return 0;
-}
-
-/* Walks all open files: takes hold of who has the other end of what is wanted. */
-SEC("iter/task_file")
-int peers(struct bpf_iter__task_file *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
-	if (!task || !file)
-		return 0;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	__u32 mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-	if (mode != S_IFIFO && mode != S_IFSOCK)
-		return 0;
-	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = BPF_CORE_READ(inode, i_sb, s_dev) };
-	__u32 *asked = bpf_map_lookup_elem(&wanted, &key);
-	if (!asked || !(*asked & WANT_ANY & BPF_CORE_READ(file, f_mode)))
-		return 0;
-	struct thread *thread = thread_of(task);
-	if (is_recorded(thread))
-		return 0;
-	thread = follow(task, ROLE_CLIENT, *asked >> 8);
-	if (thread)
-		take_hold(task, thread);
-	return 0;
-}
-
-/* Walks all threads once: tells what had not ended, and lets go of them. */
-SEC("iter/task")
-int sweep(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	if (!task)
-		return 0;
-	struct thread *thread = thread_of(task);
-	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
-		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	if (thread->off.out_ns >= thread->in_ns && thread->off.out_ns && !task->on_cpu) {
-		thread->off.flags |= OFF_OPEN;
-		thread->off.wake_ns = 0;
-		thread->off.waker = 0;
-		thread->off.context = 0;
-		thread->off.wake_device = 0;
-		thread->off.wake_connection = 0;
-		thread->off.holder = 0;
-		thread->off.head.kind = RECORD_OFF;
-		thread->off.head.thread = thread->serial;
-		thread->off.head.at_ns = now;
-		tell(&thread->off.head, sizeof(thread->off));
-		/* By the name that it has by now: threads name themselves after they were made. */
-		tell_thread(task, thread, 0);
-	} else if (thread->in_ns) {
-		tell_exit(task, thread, OFF_OPEN, now);
-	}
 	return 0;
 }

@@ -65,6 +65,7 @@ struct thread {
 	__u32 told;
 	__u32 depth;		/* as record_thread has it */
 	__u64 in_ns;
+	__u64 exec_ns;		/* how long it had run when it was switched away */
 	__u64 wake_ns;
 	__u64 wake_connection;
 	__u32 waker;

@@ -473,3 +473,49 @@ finally: os.kill(os.getppid(), signal.SIGCONT)"
     assert!(told > 0, "200,000 intervals of 264 bytes do not fit into the ring");
     assert!(recording.meta().dropped_events >= u64::try_from(told).expect("a count"));
 }
+
+/// Threads that sleep for a millisecond again and again, and say at the end how long each ran.
+const SLEEPERS: &str = r#"
+import threading, time
+ran = {}
+def sleep_often():
+    began = time.thread_time()
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        time.sleep(0.001)
+    ran[threading.get_native_id()] = time.thread_time() - began
+threads = [threading.Thread(target=sleep_often) for _ in range(8)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+for tid, seconds in ran.items():
+    print(tid, int(seconds * 1e9))
+"#;
+
+/// What leaves a processor without a word (a virtual machine's agent does) would leave waits out, and then what lies between two others
+/// would count as running: far more than the kernel counts itself.
+#[test]
+fn no_wait_is_missing_of_threads_that_sleep_often() {
+    let Some(_alone) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let ran = record(directory.path(), &[], &[PYTHON, "-c", SLEEPERS]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.said());
+    let recording = ran.recording();
+    let all: Vec<Span> = spans(&recording).into_iter().map(|s| s.1).collect();
+    let mut looked_at = 0;
+    for line in ran.out().lines() {
+        let Some((tid, counted_ns)) = line.split_once(' ').and_then(|(a, b)| Some((a.parse::<u32>().ok()?, b.parse::<u64>().ok()?))) else {
+            continue;
+        };
+        let track = recording.tracks().iter().find(|t| t.tid == Some(tid)).expect("a track of each thread").track;
+        let own = |wait: bool| all.iter().filter(move |s| s.track == track && is_wait(s) == wait).map(|s| s.duration_ns).sum::<u64>();
+        let (first, last) = all.iter().filter(|s| s.track == track).fold((u64::MAX, 0), |(first, last), s| {
+            let start = s.start.ns().cast_unsigned();
+            (first.min(start), last.max(start + s.duration_ns))
+        });
+        let running = (last - first).saturating_sub(own(true));
+        println!("{tid}: {running} ns running, {counted_ns} counted");
+        assert!(running < counted_ns * 2 + 150_000_000, "thread {tid}: {running} ns not in any wait, the kernel counted {counted_ns}");
+        looked_at += 1;
+    }
+    assert_eq!(looked_at, 8, "{}", ran.said());
+}
