@@ -23,7 +23,7 @@ pub use cause::Cause;
 pub use document::Explanation;
 
 use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
-use observe::{cast, feed, index, lives, observation, on_wire, sample, wire};
+use observe::{cast, feed, holes, index, lives, observation, on_wire, sample, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -64,7 +64,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (start, end) = interval(source)?;
     let sample = if options.what_if { sample::Sample::default() } else { sample::Sample::off() };
     let mut seen = observation::Observation::new(&cast, start, end, sample);
-    let facts = walk::Facts { wire: wire::WireFacts::read(source, &mut cast)?, lives: lives::read(source, &mut cast)? };
+    let wire = wire::WireFacts::read(source, &mut cast)?;
+    let facts = walk::Facts { wire, lives: lives::read(source, &mut cast)?, holes: holes::Holes::read(source, &mut cast)? };
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, facts, &mut seen, start, end);
     walk.run()?;

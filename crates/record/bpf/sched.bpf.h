@@ -105,6 +105,10 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
 }
 
+/* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; their conditions, semaphores and joins by this. */
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_COMMAND 0x7f
+
 /* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
 struct task_struct___quota {
 	_Bool throttled;
@@ -160,6 +164,8 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			flags |= CALL_FD0;
 		}
 		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
+		if (flags & CALL_FUTEX && (CALL_ARGUMENT1(regs) & FUTEX_COMMAND) == FUTEX_WAIT_BITSET)
+			off->flags |= OFF_CONDITION;
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
 		if (off->file[0].mode)

@@ -26,6 +26,7 @@ const volatile struct settings settings = {};
 #define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
 #define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
 #define CALL_POLLS 1024 /* waits for any of several descriptors */
+#define CALL_FUTEX 2048
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 struct net_run {

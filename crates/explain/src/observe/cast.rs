@@ -32,6 +32,13 @@ pub(crate) struct Actor {
     tid: u32,
 }
 
+impl Actor {
+    /// Whether it is its process's first thread.
+    pub(crate) fn leads(&self) -> bool {
+        self.tid != 0 && self.tid == self.pid
+    }
+}
+
 /// An object, as the rules see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Thing {

@@ -76,6 +76,8 @@ pub(crate) struct Passed {
     pub pause: bool,
     /// When it next blocked at all.
     pub next_wait: i64,
+    /// When it next slept by the clock, or waited for anything until its time limit.
+    pub next_pause: i64,
     /// When it next did anything to a file or a connection.
     pub acted: i64,
     /// When the last thing it ever did ended.
@@ -90,6 +92,7 @@ impl Default for Passed {
             wait: (i64::MAX, NONE, NONE),
             pause: false,
             next_wait: i64::MAX,
+            next_pause: i64::MAX,
             acted: i64::MAX,
             last_end: i64::MIN,
         }
@@ -121,6 +124,9 @@ impl Passed {
             self.pause = timed_out;
         }
         self.next_wait = self.next_wait.min(span.start);
+        if timed_out || span.kind == SpanKind::WaitTimer {
+            self.next_pause = self.next_pause.min(span.start);
+        }
     }
 
     /// Whether a thread whose wait timed out then did nothing but wait again: it looked in vain, and both are one wait. One that did something, or

@@ -52,6 +52,11 @@ pub(crate) enum Place {
         /// Its label.
         label: u32,
     },
+    /// A thread that was in no wait, and that no sample found running.
+    Hole {
+        /// Its label.
+        label: u32,
+    },
     /// A lock that a thread (a track, no label) holds.
     Held {
         /// The label of those who wait for it.
@@ -301,7 +306,8 @@ impl Ledger {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
             Place::Unseen { label } if serves(label) => Whereabouts::Server,
-            Place::Unseen { .. } => Whereabouts::Client,
+            Place::Hole { label } if serves(label) => Whereabouts::Server,
+            Place::Unseen { .. } | Place::Hole { .. } => Whereabouts::Client,
             Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk
@@ -338,6 +344,7 @@ impl Ledger {
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
             Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
             Place::Unseen { label } => unseen_name(cast, label),
+            Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(cast, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
                 let client = cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(cast, waiter))

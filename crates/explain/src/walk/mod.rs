@@ -12,6 +12,7 @@ mod connections;
 mod handed;
 pub(crate) mod ledger;
 mod lives;
+mod polling;
 mod pool;
 mod ranks;
 pub(crate) mod rules;
@@ -22,6 +23,7 @@ use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
 use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
+use crate::observe::holes::Holes;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
@@ -43,6 +45,7 @@ pub(crate) struct Walk<'a, 'o> {
     pub wire: WireFacts,
     /// When each thread lived, as far as the recording says.
     lives: Vec<Life>,
+    holes: Holes,
     observer: &'o mut dyn Observer,
     start: i64,
     track: u32,
@@ -79,6 +82,8 @@ pub(crate) struct Facts {
     pub wire: WireFacts,
     /// When threads lived, by actor.
     pub lives: Vec<Life>,
+    /// Where nothing is known of threads.
+    pub holes: Holes,
 }
 
 /// A thread's blocked interval that is to be followed elsewhere.
@@ -106,7 +111,7 @@ struct Held {
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
     pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
-        let Facts { wire, lives } = facts;
+        let Facts { wire, lives, holes } = facts;
         let ledger = Ledger::new(cast, end - start);
         let track = cast.main;
         let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
@@ -118,6 +123,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             ledger,
             wire,
             lives,
+            holes,
             observer,
             start,
             track,
@@ -207,6 +213,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling() => {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
             }
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
             Rule::Wait(activity) => {
                 let from = self.piece_start(&span);
                 self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
@@ -320,7 +327,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.actor().role == Role::Recorder {
             return self.charge_thread_as(Cause::Recorder, what, object, from);
         }
-        let of_lock = |h: &Held| h.holder == self.track && !h.helper && matches!(activity, Activity::Cpu | Activity::Think);
+        // Who waits for whatever comes, for so long at most, has no lock meanwhile.
+        let in_vain = activity == Activity::Think && matches!(what, What::Blocked(SpanKind::WaitLock | SpanKind::WaitNetwork));
+        let of_lock = |h: &Held| h.holder == self.track && !h.helper && !in_vain && matches!(activity, Activity::Cpu | Activity::Think);
         if let Some(held) = self.held.filter(of_lock) {
             let from = self.within_life(from.max(self.start).max(held.since)).min(self.at);
             let waiter = self.ledger.label(held.waiter);
@@ -365,6 +374,8 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// Work: running, runnable and blocked in proportion to the span's own totals.
     fn work(&mut self, span: &LiveSpan, running: Activity, blocked: Activity) -> Result<(), ExplainError> {
         let from = self.piece_start(span).max(self.start);
+        let ran = span.division().is_some_and(|(_, runqueue, waited)| runqueue + waited == 0);
+        let Some(from) = (if ran { self.outside_holes(from) } else { Some(from) }) else { return Ok(()) };
         let Some((cpu, runqueue, waited)) = span.division() else {
             // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
             let ran = span.count > 1 || running == blocked;
@@ -452,6 +463,22 @@ impl<'a, 'o> Walk<'a, 'o> {
             acted |= spans.any(|s| within.contains(&s.start) || within.contains(&s.end));
         }
         Ok(alive && !acted)
+    }
+
+    /// Of a stretch from `from` on that is in no wait: since when the thread was found running, up to the walk's instant. `None`: it was not; that
+    /// is not known, and charged so.
+    fn outside_holes(&mut self, from: i64) -> Option<i64> {
+        let machine = self.actor().machine;
+        let from = self.within_life(from.max(self.start));
+        match self.holes.last(self.track, machine, from, self.at) {
+            Ok(since) => Some(since),
+            Err(since) => {
+                let hole = Place::Hole { label: self.ledger.label(self.track) };
+                self.ledger.charge(Cause::Unknown, hole, since, self.at, self.track);
+                self.at = since;
+                None
+            }
+        }
     }
 
     /// What a container's parts leave over is running, but not longer than the container ran at all.

@@ -25,7 +25,9 @@ impl Walk<'_, '_> {
             self.infer(from);
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
-        self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
+        if let Some(from) = self.outside_holes(from) {
+            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
+        }
         Ok(())
     }
 
@@ -168,6 +170,9 @@ impl Walk<'_, '_> {
         let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
         if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                if self.polled(&span)? {
+                    return Ok(());
+                }
                 // Or a lock that a thread which ran meanwhile had, and gave back just then.
                 if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
                     self.infer(earliest);
@@ -377,7 +382,10 @@ impl Walk<'_, '_> {
         let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
+        let on = self.cast.things.get(span.object as usize);
+        let condition = on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("condition"));
+        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !condition;
+        let may_be_lock = may_be_lock && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;
         self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
     }

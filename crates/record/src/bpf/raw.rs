@@ -132,6 +132,7 @@ pub(crate) const OFF_NEW: u32 = 32;
 pub(crate) const OFF_FAULT_FILE: u32 = 64;
 pub(crate) const OFF_EXITING: u32 = 128;
 pub(crate) const OFF_QUOTA: u32 = 2048;
+pub(crate) const OFF_CONDITION: u32 = 4096;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 

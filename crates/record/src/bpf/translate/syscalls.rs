@@ -62,6 +62,8 @@ pub(crate) const POSITIONED: u16 = 256;
 pub(crate) const POLLS_ONE: u16 = 512;
 /// It waits for any of several descriptors.
 pub(crate) const POLLS: u16 = 1024;
+/// futex(2): its second argument says what for.
+pub(crate) const FUTEX: u16 = 2048;
 
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
@@ -153,7 +155,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_clock_nanosleep, Call::Sleep, SLEEPS),
     (c::SYS_restart_syscall, Call::Sleep, SLEEPS),
     (c::SYS_rt_sigtimedwait, Call::Sleep, 0),
-    (c::SYS_futex, Call::Lock, 0),
+    (c::SYS_futex, Call::Lock, FUTEX),
     (c::SYS_futex_waitv, Call::Lock, 0),
     (c::SYS_wait4, Call::Lock, 0),
     (c::SYS_waitid, Call::Lock, 0),

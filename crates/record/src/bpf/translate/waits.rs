@@ -93,6 +93,7 @@ fn poll(off: &Off) -> Wait {
 fn lock(off: &Off) -> On {
     let call = i64::from(off.call);
     match call {
+        libc::SYS_futex if off.flags & raw::OFF_CONDITION != 0 => On::Named(ObjectKind::Lock, "condition or semaphore"),
         libc::SYS_futex | libc::SYS_futex_waitv => On::Named(ObjectKind::Lock, "futex"),
         libc::SYS_flock | libc::SYS_fcntl => On::FileLock(0),
         libc::SYS_semop | libc::SYS_semtimedop => On::Named(ObjectKind::Lock, "semaphore"),

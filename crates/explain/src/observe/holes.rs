@@ -1,0 +1,82 @@
+//! Stretches that are in no wait, and in which no sample found the thread running: the recording does not say what it did then.
+
+use crate::ExplainError;
+use crate::observe::cast::Cast;
+use crate::observe::index::NONE;
+use std::collections::HashMap;
+use thalweg_trace::Source;
+
+/// A thread that runs is found by a sample about every millisecond: one that is not for so long did not run, or its machine stood still.
+pub(crate) const LEAST_NS: i64 = 20_000_000;
+
+/// When samples found threads running.
+#[derive(Debug, Default)]
+pub(crate) struct Holes {
+    /// By actor, in order of time.
+    found: HashMap<u32, Vec<i64>>,
+    /// Machines on which samples were taken.
+    machines: Vec<u32>,
+}
+
+impl Holes {
+    /// From the samples of a recording; nothing is known where some were lost.
+    pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Holes, ExplainError> {
+        let mut holes = Holes::default();
+        if source.meta().dropped_events > 0 {
+            return Ok(holes);
+        }
+        for sample in source.samples()? {
+            let actor = sample.track.map_or(NONE, |track| cast.tracks.get(track.number()));
+            let Some(machine) = cast.actors.get(actor as usize).map(|a| a.machine) else { continue };
+            if !holes.machines.contains(&machine) {
+                holes.machines.push(machine);
+            }
+            holes.found.entry(actor).or_default().push(sample.at.ns());
+        }
+        Ok(holes)
+    }
+
+    /// Of a stretch from `from` to `at` in which a thread seems to run: from where on it is no hole (`Ok`), or is one (`Err`), up to its end.
+    pub(crate) fn last(&self, actor: u32, machine: u32, from: i64, at: i64) -> Result<i64, i64> {
+        if at - from < LEAST_NS || !self.machines.contains(&machine) {
+            return Ok(from);
+        }
+        let found = self.found.get(&actor).map_or(&[][..], Vec::as_slice);
+        let before = &found[..found.partition_point(|&t| t <= at)];
+        let mut since = at;
+        for &sample in before.iter().rev() {
+            if since - sample >= LEAST_NS || sample <= from {
+                break;
+            }
+            since = sample;
+        }
+        let earlier = before[..before.partition_point(|&t| t < since)].last().copied().unwrap_or(i64::MIN).max(from);
+        match (since - earlier >= LEAST_NS, since == at) {
+            (true, true) => Err(earlier),
+            (true, false) => Ok(since),
+            (false, _) => Ok(from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn a_stretch_without_samples_is_a_hole_and_what_lies_beside_it_is_not() {
+        let found = (100..200).chain(260..300).map(|t| t * MS).collect();
+        let holes = Holes { found: HashMap::from([(1, found)]), machines: vec![0] };
+        // Running up to 300 since 260; then nothing was found back to 199.
+        assert_eq!(holes.last(1, 0, 100 * MS, 300 * MS), Ok(260 * MS));
+        assert_eq!(holes.last(1, 0, 100 * MS, 260 * MS - 1), Err(199 * MS));
+        assert_eq!(holes.last(1, 0, 100 * MS, 199 * MS), Ok(100 * MS));
+        assert_eq!(holes.last(1, 0, 0, 100 * MS), Err(0), "nothing was found before the first");
+        // Of a machine without samples, and of a short stretch, nothing is said.
+        assert_eq!(holes.last(1, 1, 0, 300 * MS), Ok(0));
+        assert_eq!(holes.last(1, 0, 210 * MS, 229 * MS), Ok(210 * MS));
+        assert_eq!(holes.last(2, 0, 0, 50 * MS), Err(0));
+    }
+}

@@ -1,0 +1,170 @@
+//! Programs that look at intervals whether something has come about: a thread or a process that was to end, a job that a server was to have
+//! done. Nobody wakes them, so no wait says whom they wait for. But the looks stop when it has come about: whoever ended, or was done,
+//! since the last look in vain is what was waited for.
+
+use super::*;
+use crate::observe::lives::Beginning;
+use std::collections::BTreeSet;
+
+/// A look may do so much and be no more than one.
+const LOOK_BYTES: u64 = 64 << 10;
+
+/// The shortest pause between looks, and the longest idle moment of who is busy.
+const SHORTEST_NS: i64 = 300_000;
+
+/// The last pauses of who looks at intervals.
+struct Looks {
+    /// Who looks.
+    track: u32,
+    /// The end of the pause before the last look in vain: what is looked for came about since.
+    since: i64,
+    /// Since when it had looked at least.
+    from: i64,
+}
+
+/// A process: machine and number.
+type Process = (u32, u32);
+
+impl Walk<'_, '_> {
+    /// Stands in a pause: whether the thread looked at intervals for the end of something, and the walk has gone there.
+    pub(super) fn polled(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
+        if self.circling() || self.held.is_some() || self.at - pause.start < SHORTEST_NS {
+            return Ok(false);
+        }
+        let Some(looks) = self.looks(pause)? else { return Ok(false) };
+        let Some((done, at)) = self.looked_for(&looks)? else { return Ok(false) };
+        self.charge_thread(Activity::Think, What::Blocked(pause.kind), NONE, at);
+        if self.at > at {
+            // It had ended by the last look already.
+            self.jump(looks.track);
+            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, at);
+        }
+        self.came_from.insert(done, looks.track);
+        self.jump(done);
+        Ok(true)
+    }
+
+    /// The pauses before this one, where they are like it, little was done in between, and this is the last.
+    fn looks(&mut self, pause: &LiveSpan) -> Result<Option<Looks>, ExplainError> {
+        let own = self.pauses(self.track, pause.start, &|_, s| s.kind == SpanKind::WaitTimer || s.may_be_in_vain())?;
+        if let Some((since, from)) = own {
+            let next = self.feed.lanes[self.track as usize].passed.next_pause;
+            let again = next != i64::MAX && next - pause.end <= pause.end - pause.start;
+            return Ok((!again).then_some(Looks { track: self.track, since, from }));
+        }
+        // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
+        let life = self.lives[self.track as usize];
+        let Some((made, Beginning::Made(by))) = life.from else { return Ok(None) };
+        let (own, maker) = (self.actor(), self.cast.actors.get(by as usize));
+        let brief = pause.start - made <= (pause.end - pause.start).max(20_000_000);
+        if !brief || maker.is_none_or(|maker| !maker.thread || maker.pid == own.pid) {
+            return Ok(None);
+        }
+        let name = own.name.clone();
+        self.settle(by);
+        let Some(waits) = self.feed.lanes[by as usize].innermost().copied().filter(|s| s.kind == SpanKind::WaitLock) else {
+            return Ok(None);
+        };
+        let alike = |cast: &Cast, s: &LiveSpan| cast.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
+        let Some((since, from)) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
+        let soon = pause.end + 2 * (pause.end - pause.start);
+        let again = self.cast.actors.iter().zip(&self.lives).any(|(actor, life)| {
+            actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
+        });
+        Ok((!again).then_some(Looks { track: by, since, from }))
+    }
+
+    /// Of a thread's two latest pauses before `before`: the end of the later one, and the start of the earlier. `None` if they are not like each
+    /// other, or more lay in between than a look.
+    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<(i64, i64)>, ExplainError> {
+        const FURTHEST_NS: i64 = 4_000_000_000;
+        let length = self.at - before;
+        self.settle(track);
+        loop {
+            let lane = &self.feed.lanes[track as usize];
+            let found: Vec<&LiveSpan> = lane.ahead.iter().filter(|s| s.end <= before && is_pause(self.cast, s)).take(2).collect();
+            if let [later, earlier] = found[..] {
+                let alike = |a: i64, b: i64| a <= 3 * b + SHORTEST_NS && b <= 3 * a + SHORTEST_NS;
+                let (one, other) = (later.end - later.start, earlier.end - earlier.start);
+                let between = [(later.end, before), (earlier.end, later.start)];
+                let looks = between.iter().all(|&(from, until)| {
+                    let bytes = lane.ahead.iter().filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
+                    until - from <= one.max(other) && bytes <= LOOK_BYTES
+                });
+                let steady = alike(length, one) && alike(one, other) && one >= SHORTEST_NS;
+                return Ok((looks && steady).then_some((later.end, earlier.start)));
+            }
+            if self.feed.position < before - FURTHEST_NS || self.feed.position < before - 16 * length || self.cannot_look_further() {
+                return Ok(None);
+            }
+            self.feed.read(self.cast, self.at, self.observer)?;
+        }
+    }
+
+    /// Who came to an end while it was looked for, and when: a thread or a process that this one, or a server that it asked, had made; else
+    /// one of theirs that had been at work all the while, and has nothing to do any more.
+    fn looked_for(&mut self, looks: &Looks) -> Result<Option<(u32, i64)>, ExplainError> {
+        self.ensure(looks.from)?;
+        let (processes, answering) = self.asked(looks.track);
+        let mut best: Option<(bool, i64, bool, u32)> = None;
+        for track in 0..self.cast.actors.len() as u32 {
+            let actor = &self.cast.actors[track as usize];
+            let of_them =
+                actor.thread && matches!(actor.role, Role::Client | Role::Server) && processes.contains(&(actor.machine, actor.pid));
+            if !of_them || track == looks.track || track == self.track {
+                continue;
+            }
+            let leads = actor.leads();
+            let life = self.lives[track as usize];
+            let there = life.from.is_none_or(|(from, _)| from < looks.from);
+            let ended = life.until.filter(|&until| there && until > looks.since && until <= self.at);
+            let done = match ended {
+                Some(until) => Some((true, until)),
+                None if there && !answering.contains(&track) && life.until.is_none_or(|until| until > self.at) => {
+                    self.idle_since(track, looks).map(|at| (false, at))
+                }
+                None => None,
+            };
+            best = best.max(done.map(|(ended, at)| (ended, at, leads, track)));
+        }
+        Ok(best.map(|(_, at, _, track)| (track, at)))
+    }
+
+    /// Since when a thread waits for something to do that was at work before, from one look to the next at least.
+    fn idle_since(&mut self, track: u32, looks: &Looks) -> Option<i64> {
+        let idle = |s: &LiveSpan| matches!(rule(s.kind), Rule::Thread | Rule::Receive) && s.cpu_ns == 0;
+        self.settle(track);
+        let lane = &self.feed.lanes[track as usize];
+        let since = lane.innermost().filter(|s| idle(s)).map(|s| s.start).filter(|&at| at > looks.since && at < self.at)?;
+        let before = lane.ahead.iter().filter(|s| idle(s) && s.end - s.start > SHORTEST_NS).map(|s| s.end).next();
+        let worked = lane.ahead.front().is_some_and(|s| since - s.end <= SHORTEST_NS);
+        (worked && before.is_none_or(|end| end <= looks.from)).then_some(since)
+    }
+
+    /// The processes that a thread looks at: its own, those that it asks over connections, and all that these made; and who answers it.
+    fn asked(&self, track: u32) -> (BTreeSet<Process>, BTreeSet<u32>) {
+        let process = |track: u32| self.cast.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let mut processes: BTreeSet<Process> = process(track).into_iter().collect();
+        let mut answering = BTreeSet::new();
+        loop {
+            let before = processes.len();
+            for parties in &self.feed.parties {
+                let asks = parties[End::Client as usize].iter().any(|&t| process(t).is_some_and(|p| processes.contains(&p)));
+                if asks {
+                    answering.extend(&parties[End::Server as usize]);
+                    processes.extend(parties[End::Server as usize].iter().filter_map(|&t| process(t)));
+                }
+            }
+            for (child, life) in self.lives.iter().enumerate() {
+                if let Some((_, Beginning::Made(by))) = life.from
+                    && process(by).is_some_and(|p| processes.contains(&p))
+                {
+                    processes.extend(process(child as u32));
+                }
+            }
+            if processes.len() == before {
+                return (processes, answering);
+            }
+        }
+    }
+}
