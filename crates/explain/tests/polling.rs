@@ -51,6 +51,7 @@ fn a_shells_loop_of_sleeps_waits_for_the_process_that_it_looks_for() {
         tale.wait(sleep, K::WaitTimer, at + 500, at + 9_000).by_timer().end();
         tale.span(sleep, K::CpuRun, at + 9_000, at + 9_100).end();
         tale.ended(sleep, at + 9_100);
+        tale.wait(shell, K::WaitLock, at, at + 50).woken_by(sleep).end();
         tale.wait(shell, K::WaitLock, at + 100, at + 9_100).woken_by(sleep).end();
     }
     let e = tale.explain();

@@ -21,6 +21,16 @@ fn terminal(line: &str) -> Command {
     command
 }
 
+/// A terminal that goes with the test, however that ends: whatever still runs in it would keep the suite's output open.
+struct Terminal(std::process::Child);
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Collects what a process says while it runs.
 fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let heard = Arc::new(Mutex::new(String::new()));
@@ -47,12 +57,12 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
         text(&servers.store),
         text(&source)
     );
-    let mut terminal = terminal(&line).stdin(Stdio::null()).spawn().unwrap();
-    let heard = listen(terminal.stdout.take().unwrap());
+    let mut terminal = Terminal(terminal(&line).stdin(Stdio::null()).spawn().unwrap());
+    let heard = listen(terminal.0.stdout.take().unwrap());
     wait_until("the bar is there", || heard.lock().unwrap().contains("ETA"));
     assert!(heard.lock().unwrap().contains("MiB/s") || heard.lock().unwrap().contains("B/s"));
     servers.process("io1").signal(libc::SIGCONT);
-    assert!(terminal.wait().unwrap().success());
+    assert!(terminal.0.wait().unwrap().success());
 }
 
 #[test]
@@ -120,9 +130,9 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
     );
     let recording = here.path().join("a.thw");
     let line = format!("{THALWEG} record -o {} -- bash {}", text(&recording), text(&program));
-    let mut terminal = terminal(&line).stdin(Stdio::piped()).env("NO_COLOR", "1").spawn().unwrap();
-    let mut keys = terminal.stdin.take().unwrap();
-    let heard = listen(terminal.stdout.take().unwrap());
+    let mut terminal = Terminal(terminal(&line).stdin(Stdio::piped()).env("NO_COLOR", "1").spawn().unwrap());
+    let mut keys = terminal.0.stdin.take().unwrap();
+    let heard = listen(terminal.0.stdout.take().unwrap());
     let says = |what: &str| heard.lock().unwrap().contains(what);
     let mut press = |bytes: &[u8]| std::io::Write::write_all(&mut keys, bytes).unwrap();
     wait_until("the command is ready", || says("ready"));
@@ -131,7 +141,7 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
     press(b"still here\n");
     wait_until("it went on", || says("line: still here"));
     press(b"\n");
-    assert_eq!(terminal.wait().unwrap().code(), Some(3), "{}", heard.lock().unwrap());
+    assert_eq!(terminal.0.wait().unwrap().code(), Some(3), "{}", heard.lock().unwrap());
     wait_until("all is said", || says("where the time went"));
     assert_eq!(heard.lock().unwrap().matches("heard").count(), 1, "{}", heard.lock().unwrap());
     run(["explain", text(&recording)]).done();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// A look may do so much and be no more than one.
 const LOOK_BYTES: u64 = 64 << 10;
 
-/// The shortest pause between looks, and the longest idle moment of who is busy.
+/// The shortest pause between looks (a shell waits that long for who it makes to begin), and the longest idle moment of who is busy.
 const SHORTEST_NS: i64 = 300_000;
 
 /// The last pauses of who looks at intervals.
@@ -82,7 +82,8 @@ impl Walk<'_, '_> {
         self.settle(track);
         loop {
             let lane = &self.feed.lanes[track as usize];
-            let found: Vec<&LiveSpan> = lane.ahead.iter().filter(|s| s.end <= before && is_pause(self.cast, s)).take(2).collect();
+            let found: Vec<&LiveSpan> =
+                lane.ahead.iter().filter(|s| s.end <= before && s.end - s.start >= SHORTEST_NS && is_pause(self.cast, s)).take(2).collect();
             if let [later, earlier] = found[..] {
                 let alike = |a: i64, b: i64| a <= 3 * b + SHORTEST_NS && b <= 3 * a + SHORTEST_NS;
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
@@ -91,7 +92,7 @@ impl Walk<'_, '_> {
                     let bytes = lane.ahead.iter().filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
                     until - from <= one.max(other) && bytes <= LOOK_BYTES
                 });
-                let steady = alike(length, one) && alike(one, other) && one >= SHORTEST_NS;
+                let steady = alike(length, one) && alike(one, other);
                 return Ok((looks && steady).then_some((later.end, earlier.start)));
             }
             if self.feed.position < before - FURTHEST_NS || self.feed.position < before - 16 * length || self.cannot_look_further() {
