@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use thalweg_explain::{Explanation, document::Status};
-use thalweg_trace::{CounterName, Event, Role, SpanKind as K, Time, TrackId};
+use thalweg_trace::{CounterName, Event, ObjectKind, Role, SpanKind as K, Time, TrackId};
 
 const CONNECTION: &str = "10.0.0.1:5000 > 10.0.0.2:2049";
 
@@ -363,10 +363,11 @@ fn locked(hold: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
     let copier = tale.thread(Role::Client, "copy", 100, 100);
     let holder = tale.thread(Role::Client, "copy/holder", 100, 101);
     let sink = tale.file("/scratch/out");
+    let mutex = tale.object(ObjectKind::Lock, "futex", &[]);
     for n in 0..10_u64 {
         let t = n * 10_000;
         tale.span(copier, K::FileWrite, t, t + 2_000).on(sink).bytes(1 << 20).end();
-        tale.wait(copier, K::WaitLock, t + 2_000, t + 10_000).woken_by(holder).end();
+        tale.wait(copier, K::WaitLock, t + 2_000, t + 10_000).on(mutex).woken_by(holder).end();
         hold(&mut tale, holder, t);
     }
     tale.wait(holder, K::WaitTimer, 100_000, 120_000).by_timer().end();

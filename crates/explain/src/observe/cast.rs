@@ -86,6 +86,8 @@ pub(crate) struct Cast {
     pub looked_at: bool,
     /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are told by spans of their own.
     pub wakers_inferred: bool,
+    /// Whether the recording tells what locks threads wait for: then no other wait is for one.
+    pub tells_locks: bool,
     /// Track number → actor.
     pub tracks: DenseIndex,
     /// Object number → thing.
@@ -125,7 +127,7 @@ impl Cast {
         let device_things = device_things(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
-        let things = source
+        let things: Vec<Thing> = source
             .objects()
             .iter()
             .map(|o| {
@@ -147,6 +149,7 @@ impl Cast {
             })
             .collect();
         Cast {
+            tells_locks: things.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
             looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
             wakers_inferred: source.meta().attributes.iter().any(|(name, value)| name == "wakers" && value == "inferred"),

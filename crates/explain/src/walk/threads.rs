@@ -350,6 +350,9 @@ impl Walk<'_, '_> {
                 self.charge_thread_as(Cause::Unknown, what, span.object, from);
             }
             _ => {
+                if self.circling() {
+                    self.infer(from);
+                }
                 let activity = match rule(span.kind) {
                     _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
                     Rule::Work { blocked, .. } => blocked,
@@ -383,8 +386,8 @@ impl Walk<'_, '_> {
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         let on = self.cast.things.get(span.object as usize);
-        let condition = on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("condition"));
-        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !condition;
+        let mutex = !self.cast.tells_locks || on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name == "futex");
+        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && mutex;
         let may_be_lock = may_be_lock && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;
         self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });

@@ -22,7 +22,18 @@ impl Walk<'_, '_> {
             return Ok(None);
         }
         let (_, connection, waker) = passed.wait;
+        if connection == NONE && waker != NONE && self.had_nothing_to_do(waker, span) {
+            return Ok(None);
+        }
         let kind = if connection != NONE { SpanKind::WaitNetwork } else { SpanKind::WaitLock };
         Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
+    }
+
+    /// Whether a thread waited for somebody to give it work through all of another's pause: then it was not what that one waited for.
+    fn had_nothing_to_do(&mut self, track: u32, pause: &LiveSpan) -> bool {
+        self.settle(track);
+        let inner = self.feed.lanes[track as usize].innermost();
+        let early = pause.start + (pause.end - pause.start) / 8;
+        inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at)
     }
 }
