@@ -382,7 +382,10 @@ impl Translator {
     fn waker(&mut self, off: &Off, facts: &mut dyn Facts) -> Option<TrackId> {
         match self.devices.track(off.wake_device, facts, &mut self.output) {
             Some(device) => Some(device),
-            None if off.context == raw::CONTEXT_TASK => self.threads.track(off.waker, &mut self.output),
+            None if off.context == raw::CONTEXT_TASK => {
+                self.threads.woke(off.waker, off.wake_ns);
+                self.threads.track(off.waker, &mut self.output)
+            }
             None => None,
         }
     }

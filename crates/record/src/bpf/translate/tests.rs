@@ -315,6 +315,20 @@ fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_tol
     assert_eq!(marks, [MarkKind::ThreadStart, MarkKind::ThreadExit]);
 }
 
+#[test]
+fn whose_end_has_begun_lives_as_long_as_it_wakes_others() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 11, raw::ROLE_CLIENT, "pool");
+    bench.thread(6, 10, 10, raw::ROLE_CLIENT, "main");
+    bench.tell(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
+    bench.tell(&Off { waker: 5, context: raw::CONTEXT_TASK, ..off(6, libc::SYS_futex, 900, 905) });
+    bench.translator.end();
+    bench.events.append(&mut bench.translator.output.events);
+    let ends = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m) } else { None });
+    let ends: Vec<i64> = ends.filter(|m| m.kind == MarkKind::ThreadExit).map(|m| m.at.ns()).collect();
+    assert_eq!(ends, [i64::try_from(ZERO).unwrap() + 900_000]);
+}
+
 proptest! {
     #[test]
     fn no_record_however_wrong_ends_the_reader(kind in 0_u16..16, rest in proptest::collection::vec(any::<u8>(), 0..1_400)) {

@@ -49,6 +49,8 @@ pub(crate) struct Thread {
     exited: bool,
     /// Its end has begun, at this instant, and was not told of.
     ending_ns: Option<u64>,
+    /// When it last woke another.
+    seen_ns: u64,
     /// Sampled time of the run under way, by kind of work.
     pub sampled_ns: [u64; 4],
     /// What its work costs.
@@ -175,6 +177,7 @@ impl Threads {
             writes: None,
             exited: false,
             ending_ns: None,
+            seen_ns: 0,
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
@@ -203,6 +206,7 @@ impl Threads {
             writes: None,
             exited: false,
             ending_ns: None,
+            seen_ns: 0,
             sampled_ns: [0; 4],
             prices: Prices::default(),
             call: None,
@@ -303,6 +307,13 @@ impl Threads {
         }
     }
 
+    /// It woke another then.
+    pub(crate) fn woke(&mut self, serial: u32, at_ns: u64) {
+        if let Some(thread) = self.known.get_mut(&serial) {
+            thread.seen_ns = thread.seen_ns.max(at_ns);
+        }
+    }
+
     /// Its end has begun; it may wait yet.
     pub(crate) fn ending(&mut self, serial: u32, at_ns: u64) {
         if let Some(thread) = self.known.get_mut(&serial) {
@@ -323,7 +334,7 @@ impl Threads {
         let mut last: Vec<(u64, TrackId)> = Vec::new();
         for thread in self.known.values_mut().filter(|thread| !thread.exited) {
             let ending_ns = thread.ending_ns.take();
-            last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns), thread.track)));
+            last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns).max(thread.seen_ns), thread.track)));
         }
         last.sort_unstable_by_key(|(at_ns, track)| (*at_ns, track.number()));
         last.into_iter().for_each(|(at_ns, track)| output.mark(track, MarkKind::ThreadExit, at_ns, None, None));
