@@ -21,8 +21,8 @@ const MOST_ELSEWHERE: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Unaccepted {
     pending: Vec<Unanswered>,
-    /// Connections with a process that was to accept them, which has to be met before that can be told.
-    found: Vec<(u64, u32)>,
+    /// Calls with a process that was to accept them, which has to be met before that can be told.
+    found: Vec<(Unanswered, u32)>,
     /// Who is called on other machines, from which network namespace.
     elsewhere: HashSet<(u32, SocketAddr)>,
     next_look: Option<Instant>,
@@ -53,7 +53,7 @@ impl Unaccepted {
                 Callee::Elsewhere if self.elsewhere.len() >= MOST_ELSEWHERE => {}
                 Callee::Elsewhere => drop(self.elsewhere.insert((call.namespace, call.remote))),
                 Callee::Waiting(by) => {
-                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| (call.id, *pid)));
+                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| (call.clone(), *pid)));
                     processes.extend(by);
                 }
             }
@@ -67,9 +67,9 @@ impl Unaccepted {
     /// Tells of each process that was met by now.
     fn tell(&mut self, translator: &mut Translator) {
         let Translator { threads, connections, output, .. } = translator;
-        self.found.retain(|(connection, pid)| {
+        self.found.retain(|(call, pid)| {
             let Some(track) = threads.recorded_main_track(*pid, output) else { return true };
-            connections.not_accepted(*connection, track, now_ns(), output);
+            connections.not_accepted(call, track, now_ns(), output);
             false
         });
         self.found.truncate(MOST_CALLS);

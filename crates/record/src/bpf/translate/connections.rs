@@ -175,10 +175,11 @@ impl Connections {
         !self.unanswered.is_empty()
     }
 
-    /// Nobody has accepted the connection with this number, and this thread's process is who listens there.
-    pub(crate) fn not_accepted(&mut self, id: u64, by: TrackId, at_ns: u64, output: &mut Output) {
-        if let Some(object) = self.object(id, output) {
-            output.mark(by, MarkKind::TcpNotAccepted, at_ns, Some(object), None);
+    /// Nobody has accepted a connection, and this thread's process is who listens there.
+    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, at_ns: u64, output: &mut Output) {
+        if let Some(object) = self.object(call.id, output) {
+            let since_ns = i64::try_from(at_ns.saturating_sub(call.asked_ns)).ok();
+            output.mark(by, MarkKind::TcpNotAccepted, at_ns, Some(object), since_ns);
         }
     }
 
