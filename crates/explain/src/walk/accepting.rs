@@ -35,10 +35,23 @@ impl Walk<'_, '_> {
             self.charge_unseen(acceptor, ended.map_or(from, |until| until.max(from)));
             return true;
         }
+        if let Some(since) = self.accepts_meanwhile(acceptor, span) {
+            let from = self.piece_start(span).max(since);
+            self.charge_wire(Cause::NetworkLoss, acceptor, true, from);
+            return true;
+        }
         self.came_from.insert(acceptor, self.track);
         self.call_from(span.start);
         self.jump(acceptor);
         true
+    }
+
+    /// Since when the acceptor waits for calls, while this one is not let in: it was dropped before, and will be sent again.
+    fn accepts_meanwhile(&mut self, acceptor: u32, span: &LiveSpan) -> Option<i64> {
+        self.settle(acceptor);
+        let theirs = self.feed.lanes[acceptor as usize].innermost().filter(|_| span.kind == SpanKind::NetConnect)?;
+        let for_calls = theirs.kind == SpanKind::WaitNetwork && (theirs.connection == NONE || theirs.connection == span.connection);
+        (for_calls && theirs.start < self.at).then_some(theirs.start)
     }
 
     /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
