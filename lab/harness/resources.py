@@ -45,9 +45,12 @@ class Resources:
             if name not in DISKS:
                 raise ValueError(f"{name}: the disks are {', '.join(DISKS)}")
             disk = Disk(name, self.directory, self.groups.values())
+            # One that could not be made is none: what is done to all disks would fail on it, and hide why.
+            with ExitStack() as undo:
+                undo.callback(disk.remove)
+                disk.make()
+                self.undo.push(undo.pop_all())
             self.disks[name] = disk
-            self.undo.callback(disk.remove)
-            disk.make()
         return self.disks[name]
 
     def empty_disks(self):

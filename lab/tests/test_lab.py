@@ -4,13 +4,15 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import page, scenario, score  # noqa: E402
+from lab.harness import page, resources, scenario, score  # noqa: E402
 from lab.harness.experiment import SCHEMA  # noqa: E402
-from testbed import results  # noqa: E402
+from testbed import disks, results  # noqa: E402
+from testbed.errors import NotRun  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
 
@@ -55,6 +57,26 @@ class Scenarios(unittest.TestCase):
                 out.write('title = "t"\nstory = "s"\n[copy]\nsise = "1Mi"\n')
             with self.assertRaisesRegex(ValueError, "wrong.toml.*sise"):
                 scenario.load(path)
+
+
+class Disks(unittest.TestCase):
+    def test_why_a_disk_cannot_be_made_is_not_hidden_by_what_is_done_to_all_disks(self):
+        class Unmade(disks.Disk):
+            removed = 0
+
+            def make(self):
+                raise NotRun("the disk is not built")
+
+            def remove(self):
+                Unmade.removed += 1
+
+        shared = resources.Resources("thalweg", "relay")
+        with mock.patch.object(resources, "Disk", Unmade):
+            for _ in range(2):
+                with self.assertRaisesRegex(NotRun, "not built"):
+                    shared.disk("sink")
+        shared.empty_disks()
+        self.assertEqual((shared.disks, Unmade.removed), ({}, 2))
 
 
 class Scores(unittest.TestCase):

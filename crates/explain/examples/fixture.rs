@@ -61,7 +61,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..host.clone()
     };
     batch.extend(recording.hosts().iter().map(|row| Event::Host(host(row))));
-    batch.extend(recording.clocks().iter().copied().map(Event::Clock));
+    // What was read is on the reference host's axis already: only how far it may be off is still to be said.
+    let clocks = recording.clocks().iter().map(|clock| thalweg_trace::Clock {
+        from_ns: clock.from_ns.saturating_add(clock.offset_ns),
+        offset_ns: 0,
+        drift_ppb: 0,
+        ..*clock
+    });
+    batch.extend(clocks.map(Event::Clock));
     writer.take(&mut batch);
     let end = meta.end.ok_or("the recording was never finished")?;
     writer.finish(Ending { exit_code: meta.exit_code, attributes: Vec::new(), dropped_events: meta.dropped_events, ..Ending::at(end) })?;

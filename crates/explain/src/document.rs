@@ -39,8 +39,11 @@ pub struct Explanation {
     /// The critical path in order of time, for pictures: segments touch, and cover the wall time. At most
     /// [`MAX_SEGMENTS`]; where there were more, a segment stands for its neighbours, so that shares over many are right.
     pub path: Vec<Segment>,
-    /// What was moved from where to where.
+    /// What was moved from where to where: at most [`MAX_TRANSFERS`], those that moved most, in order of time.
     pub transfers: Vec<Transfer>,
+    /// The transfers besides; absent where all are listed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unlisted_transfers: Option<Unlisted>,
     /// The phases of the transfer, in order of time.
     pub phases: Vec<Phase>,
     /// The tracks whose bytes are the transfer; first the sum of each direction (`aggregate`), then, at
@@ -77,7 +80,7 @@ pub(crate) const MAX_WHAT_IFS: usize = 5;
 /// At most this many servers or disks in [`RoundTrips::to`].
 pub(crate) const MAX_ANSWERERS: usize = 16;
 /// At most this many transfers in [`Explanation::transfers`].
-pub(crate) const MAX_TRANSFERS: usize = 1000;
+pub const MAX_TRANSFERS: usize = 1000;
 /// At most this many bins in [`Throughput`].
 pub(crate) const MAX_BINS: usize = 1024;
 
@@ -149,6 +152,9 @@ pub struct Charge {
     /// Who waited for this at once, in the same process, where that was so for most of it: a lock that was held meanwhile, or a queue that was filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// Whether a processor quota is what was waited for.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub quota: bool,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
 }
@@ -162,6 +168,11 @@ pub enum Basis {
     Recorded,
     /// Some of it, a rule inferred from what the recording says.
     Inferred,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_not(value: &bool) -> bool {
+    !*value
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -201,6 +212,15 @@ pub struct Transfer {
     pub start_s: f64,
     /// How long until its last ended.
     pub wall_s: f64,
+}
+
+/// Transfers that are counted and not listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlisted {
+    /// How many.
+    pub count: u64,
+    /// How many bytes, all together.
+    pub size_bytes: u64,
 }
 
 /// A phase of the transfer.

@@ -97,9 +97,10 @@ fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
 fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
-    let transfers = transfers::transfers(parts, meta);
+    let (transfers, unlisted_transfers) = transfers::transfers(parts, meta);
     let wall_s = parts.wall_s();
-    let size_bytes = Some(transfers.iter().map(|t| t.size_bytes).sum()).filter(|&b: &u64| b > 0);
+    let size_bytes =
+        Some(transfers.iter().map(|t| t.size_bytes).chain(unlisted_transfers.map(|rest| rest.size_bytes)).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
     let prediction = if options.what_if { model::predict(source, parts, meta, round_trips.as_ref()) } else { model::not_asked() };
@@ -118,6 +119,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         verdict: verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause)),
         path: parts.path(&charges),
         transfers,
+        unlisted_transfers,
         phases: parts.phases(),
         channels: parts.channels(&charges),
         throughput: parts.throughput(),

@@ -30,13 +30,41 @@ fn full() -> Tale {
     tale
 }
 
+/// So many files are copied, one after the other; the last are the smallest.
+fn many_files(count: u64) -> Tale {
+    let mut tale = Tale::new(count * 20, 2);
+    let main = tale.client("cp");
+    for n in 0..count {
+        let (from, to) = (tale.file(&format!("/from/{n}")), tale.file(&format!("/to/{n}")));
+        let bytes = (1 << 20) - n;
+        tale.span(main, K::FileRead, n * 20, n * 20 + 10).on(from).bytes(bytes).end();
+        tale.span(main, K::FileWrite, n * 20 + 10, n * 20 + 20).on(to).bytes(bytes).end();
+    }
+    tale
+}
+
+#[test]
+fn what_is_not_listed_is_counted() {
+    let e = many_files(1_000).explain();
+    assert_eq!((e.transfers.len(), e.unlisted_transfers), (1_000, None));
+    let e = many_files(1_200).explain();
+    let rest = e.unlisted_transfers.expect("more than are listed");
+    assert_eq!((e.transfers.len(), rest.count), (1_000, 200));
+    let listed: u64 = e.transfers.iter().map(|t| t.size_bytes).sum();
+    let all: u64 = (0..1_200).map(|n| (1 << 20) - n).sum();
+    assert_eq!((e.size_bytes, listed + rest.size_bytes), (Some(all), all));
+    assert!(e.rate_bytes_per_s.is_some_and(|rate| (rate - all as f64 / e.wall_s).abs() < 1.0));
+}
+
 #[test]
 fn documents_hold_against_the_schema() {
     let validator = jsonschema::validator_for(&schema()).expect("a schema");
     let mut unknown = Tale::new(10, 1);
     let lone = unknown.client("main");
     unknown.span(lone, K::WaitOther, 0, 10).blocked().end();
-    for explanation in [full().explain(), unknown.explain(), {
+    let many = many_files(1_001).explain();
+    assert!(many.unlisted_transfers.is_some());
+    for explanation in [full().explain(), unknown.explain(), many, {
         let mut empty = Tale::new(10, 1);
         empty.client("main");
         empty.explain()

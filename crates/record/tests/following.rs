@@ -203,6 +203,50 @@ fn servers_are_recorded_from_the_first_request_on_however_many_tiers_there_are()
     }
 }
 
+/// Listens, with room for one caller, and does something else for ever.
+const NEVER_ACCEPTS: &str = "
+import socket, time
+s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(0)
+print(s.getsockname()[1], flush=True)
+while True: time.sleep(0.02)
+";
+
+/// Calls, asks if somebody is there, and waits for so many seconds.
+const WAITS_IN_VAIN: &str = "
+import socket, struct, sys
+c = socket.socket()
+for limit in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+    c.setsockopt(socket.SOL_SOCKET, limit, struct.pack('ll', 2, 0))
+try:
+    c.connect(('127.0.0.1', int(sys.argv[1]))); c.sendall(b'x'); c.recv(1); sys.exit(3)
+except BlockingIOError: pass
+";
+
+#[test]
+fn who_listens_and_does_not_accept_is_recorded_too() {
+    let Some(_alone) = alone() else { return };
+    for full in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Stranger::start(NEVER_ACCEPTS, &[]);
+        let address = format!("127.0.0.1:{}", server.said);
+        // Where there is no room in its queue not even the connection comes about.
+        let before = full.then(|| std::net::TcpStream::connect(&address).expect("let in"));
+        let recording = record(directory.path(), &[], &[PYTHON, "-c", WAITS_IN_VAIN, &server.said]).recording();
+        let threads = threads_of(&recording, server.pid());
+        assert!(!threads.is_empty() && threads.iter().all(|track| track.role == Role::Server), "full: {full}: {threads:?}");
+        let slept = slept_ns(&recording, server.pid());
+        assert!(slept >= 200_000_000, "full: {full}: of two seconds, it slept for {slept} ns");
+        let marks = recording.marks().expect("read");
+        let mark = marks.iter().find(|mark| mark.kind == MarkKind::TcpNotAccepted).expect("told that it did not accept");
+        assert_eq!(mark.track, threads[0].track);
+        let called = recording.objects().iter().find(|row| Some(row.object) == mark.object).expect("an object");
+        assert!(called.name.ends_with(&format!(" > {address}")), "{called:?}");
+        assert!(called.attributes.contains(&("end".to_owned(), "client".to_owned())), "{called:?}");
+        nothing_lies_outside_of_a_life(&recording);
+        drop(before);
+    }
+}
+
 #[test]
 fn who_writes_what_the_command_reads_is_recorded_before_it_first_does() {
     let Some(_alone) = alone() else { return };

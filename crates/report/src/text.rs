@@ -79,6 +79,9 @@ impl Page {
         }
         // The sentence has said how fast that was.
         let mut said = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", size(bytes)));
+        if let Some(rest) = e.unlisted_transfers {
+            let _ = write!(said, "{} transfers, in ", count(e.transfers.len() as u64 + rest.count));
+        }
         said += &duration(e.wall_s);
         let _ = write!(said, "; recorder: {}", e.recorder);
         if e.dropped_events > 0 {

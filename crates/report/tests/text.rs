@@ -53,6 +53,7 @@ fn crowded() -> Explanation {
             basis: Basis::Recorded,
             inferred_s: 0.0,
             via: None,
+            quota: false,
             evidence: "seen".into(),
         });
     }

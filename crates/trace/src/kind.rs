@@ -138,6 +138,9 @@ closed_set! {
         TcpIdleRestart = "tcp.idle_restart",
         /// The connection was accepted after its listener's queue had been full. `value`: requests dropped since the one before.
         TcpAcceptQueue = "tcp.accept_queue",
+        /// Nobody had accepted the connection a while after it was asked for. On a thread of the process that listens there. `value`: how long
+        /// after, in nanoseconds.
+        TcpNotAccepted = "tcp.not_accepted",
     }
 }
 

@@ -6,6 +6,7 @@
     udp PORT             answers datagrams; of each --lose N the first is not answered
     names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
+    bursts PORT          answers every --after bytes with one
     stall PORT           reads all it gets, but does its work once, after --after bytes (--each: after every block)
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
@@ -13,6 +14,8 @@
     push PORT            pushes an element onto the list `jobs` of the redis there whenever somebody waits for one, after its work
     late PORT            answers HTTP, but listens only after its work, which begins when the file of --begin is there
     busy PORT            as echo, with another client in its queue that always has a question (its work is for each)
+    jobs PORT            answers HTTP: `/start` begins its work in a thread, `/` says whether that is done
+    halves PORT          answers every question of one byte in two pieces of 100 bytes (--whole: in one)
     lock PATH            holds a record lock (fcntl) of a file for its work, again and again with a pause of 1 ms, --times
 """
 
@@ -45,6 +48,7 @@ def main():
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--each", action="store_true")
     parser.add_argument("--begin", metavar="PATH")
+    parser.add_argument("--whole", action="store_true")
     add_options(parser)
     options = parser.parse_args()
     KINDS[options.kind](options, Work(options))
@@ -171,6 +175,21 @@ def stall(options, work):
         client.close()
 
 
+def bursts(options, work):
+    """A reader that says when it has all."""
+    server = listening(options.place)
+    ready()
+    while True:
+        client, left = server.accept()[0], options.after
+        while piece := client.recv(min(left, 1 << 20)):
+            left -= len(piece)
+            if not left:
+                work()
+                client.sendall(b"!")
+                left = options.after
+        client.close()
+
+
 def terminal(options, work):
     """Somebody who types."""
     ours, theirs = os.openpty()
@@ -258,6 +277,40 @@ def late(options, work):
         client.close()
 
 
+def jobs(options, work):
+    """A job that somebody asks after."""
+
+    def job():
+        done.clear()
+        work()
+        done.set()
+
+    done = threading.Event()
+    server = listening(options.place)
+    ready()
+    while True:
+        client = server.accept()[0]
+        if client.recv(1024).startswith(b"GET /start"):
+            done.clear()
+            threading.Thread(target=job, daemon=True).start()
+        said = b"done" if done.is_set() else b"busy"
+        client.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\n" + said)
+        client.close()
+
+
+def halves(options, work):
+    """Answers in two pieces."""
+    server = listening(options.place)
+    ready()
+    while True:
+        client = server.accept()[0]
+        while client.recv(1):
+            work()
+            for piece in (2,) if options.whole else (1, 1):
+                client.sendall(bytes(piece * PIECE_BYTES))
+        client.close()
+
+
 def busy(options, work):
     """A queue in which one is not alone."""
 
@@ -287,7 +340,7 @@ def busy(options, work):
 
 
 KINDS = {
-    "backlog": backlog, "busy": busy, "late": late, "push": push,
+    "backlog": backlog, "bursts": bursts, "busy": busy, "halves": halves, "jobs": jobs, "late": late, "push": push,
     "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }

@@ -10,6 +10,7 @@ def add_options(parser):
     parser.add_argument("--sleep", type=float, default=0.0, metavar="S")
     parser.add_argument("--compute", type=float, default=0.0, metavar="S", help="processor time, whatever it takes on the wall")
     parser.add_argument("--sync", metavar="PATH", help="append 4 KiB to a file and have it on its disk")
+    parser.add_argument("--read", metavar="PATH", help="read a whole file, in pieces of 256 KiB")
     parser.add_argument("--ask", metavar="PORT", type=int, help="ask a server on loopback: one byte each way")
 
 
@@ -24,6 +25,8 @@ class Work:
     def __call__(self):
         if self.options.compute:
             compute(self.options.compute)
+        if self.options.read:
+            read_whole(self.options.read)
         if self.file is not None:
             os.write(self.file, bytes(4096))
             os.fdatasync(self.file)
@@ -33,6 +36,13 @@ class Work:
             self.asked.recv(1)
         if self.options.sleep:
             time.sleep(self.options.sleep)
+
+
+def read_whole(path):
+    """All of a file."""
+    with open(path, "rb", buffering=0) as source:
+        while source.read(256 << 10):
+            pass
 
 
 def compute(seconds):

@@ -77,6 +77,7 @@ impl Parts<'_> {
                 basis: if inferred_ns > 0.0 { Basis::Inferred } else { Basis::Recorded },
                 inferred_s: inferred_ns / 1e9,
                 via: evidence::via(self, cause, members),
+                quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.cast)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
             }
         };

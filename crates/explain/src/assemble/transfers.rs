@@ -7,7 +7,7 @@
 
 use crate::assemble::parts::Parts;
 use crate::cause::End;
-use crate::document::{MAX_TRANSFERS, Transfer};
+use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
 use crate::observe::observation::Moved;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, ObjectKind};
@@ -20,14 +20,21 @@ struct Pile {
     file: bool,
 }
 
-/// The transfers of a recording, in order of time.
-pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
-    let mut transfers = asked_for(parts, meta);
+/// The largest transfers of a recording, in order of time, and what the others are together.
+pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
+    let (mut transfers, mut unlisted) = asked_for(parts, meta);
     if transfers.is_empty() {
-        transfers = by_bytes(parts, meta);
+        (transfers, unlisted) = by_bytes(parts, meta);
     }
     transfers.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then_with(|| a.from.cmp(&b.from)));
-    transfers
+    (transfers, unlisted)
+}
+
+/// What is past the end of the list, of these sizes, largest first.
+fn beyond(sizes: impl Iterator<Item = u64>) -> Option<Unlisted> {
+    let add = |all: Unlisted, size_bytes: u64| Unlisted { count: all.count + 1, size_bytes: all.size_bytes.saturating_add(size_bytes) };
+    let rest = sizes.skip(MAX_TRANSFERS).fold(Unlisted { count: 0, size_bytes: 0 }, add);
+    (rest.count > 0).then_some(rest)
 }
 
 fn attribute<'m>(meta: &'m Meta, name: &str) -> Option<&'m str> {
@@ -35,7 +42,7 @@ fn attribute<'m>(meta: &'m Meta, name: &str) -> Option<&'m str> {
 }
 
 /// As the program's own requests say.
-fn asked_for(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+fn asked_for(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
     let mut asked: Vec<_> = parts.seen.asked.values().collect();
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
     let transfer = |a: &&crate::observe::observation::Asked| {
@@ -51,11 +58,11 @@ fn asked_for(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
             wall_s: (a.end - a.start) as f64 / 1e9,
         }
     };
-    asked.iter().take(MAX_TRANSFERS).map(transfer).collect()
+    (asked.iter().take(MAX_TRANSFERS).map(transfer).collect(), beyond(asked.iter().map(|a| a.bytes)))
 }
 
 /// As the bytes say that went in and out of the client's processes; where no client was recorded, the servers'.
-fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
+fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
     let (mut sources, mut sinks) = (piles(parts, End::Client, 0), piles(parts, End::Client, 1));
     let alone = sources.is_empty() && sinks.is_empty();
     if alone {
@@ -85,7 +92,8 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> Vec<Transfer> {
         (_, _) => pairs.extend(sinks.into_iter().map(|p| (None, Some(p)))),
     }
     pairs.sort_by_key(|(from, to)| std::cmp::Reverse(size(from, to)));
-    pairs.iter().take(MAX_TRANSFERS).map(|(from, to)| transfer(parts, meta, from.as_ref(), to.as_ref())).collect()
+    let listed = pairs.iter().take(MAX_TRANSFERS).map(|(from, to)| transfer(parts, meta, from.as_ref(), to.as_ref()));
+    (listed.collect(), beyond(pairs.iter().map(|(from, to)| size(from, to))))
 }
 
 /// How many bytes a transfer is: of two ends that differ (compression, headers, one source of many) the smaller.

@@ -69,7 +69,7 @@ fn quota_of<'a>(charges: &[Charge], sums: &'a [Sum<'a>]) -> Option<&'a Sum<'a>> 
         (Cause::ClientRunqueue, Cause::ClientCpu) | (Cause::ServerRunqueue, Cause::ServerCpu) => (&two[1], &two[0]),
         _ => return None,
     };
-    let by_quota: f64 = charges.iter().filter(|c| c.cause == queue.cause && c.place.contains("processor quota")).map(|c| c.share).sum();
+    let by_quota: f64 = charges.iter().filter(|c| c.cause == queue.cause && c.quota).map(|c| c.share).sum();
     (by_quota * 2.0 > queue.share && cpu.share - queue.share < LEAD).then_some(queue)
 }
 

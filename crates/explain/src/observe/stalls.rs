@@ -12,6 +12,8 @@ pub(crate) enum Stall {
     LostRequest,
     /// The listener dropped requests, because its queue was full.
     AcceptQueue,
+    /// The connection lay in the listener's queue, and was not accepted.
+    NotAccepted,
     /// Nagle's algorithm held a small segment back, and the peer its acknowledgement.
     Nagle,
     /// The congestion window shrank while nothing was sent.
@@ -45,6 +47,7 @@ impl Stalls {
         let (stall, length) = match mark.kind {
             MarkKind::TcpSynRetransmit => (Stall::LostRequest, mark.value),
             MarkKind::TcpAcceptQueue => (Stall::AcceptQueue, None),
+            MarkKind::TcpNotAccepted => (Stall::NotAccepted, mark.value),
             MarkKind::TcpNagle => (Stall::Nagle, mark.value),
             MarkKind::TcpIdleRestart => (Stall::IdleRestart, None),
             _ => return,
@@ -123,6 +126,10 @@ impl Stall {
                 "the server's accept queue was full, so that it dropped requests for connections (SYN), which TCP sends again after a second or more: \
                  accept sooner, or listen with a longer backlog"
                     .to_owned()
+            }
+            Stall::NotAccepted => {
+                let what = times_of("a call waited in the server's accept queue", "calls waited in the server's accept queue");
+                format!("{what}, and nobody accepted it: accept sooner, or with a thread of its own")
             }
             Stall::Nagle => {
                 let what = times_of("a small segment was", "small segments were");

@@ -6,6 +6,7 @@ use crate::cause::{Cause, End};
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::stalls::Stalls;
+use std::collections::BTreeMap;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// A message with less than this many bytes has nothing to fill a path with: its transit is latency.
@@ -80,6 +81,8 @@ pub(crate) struct WireFacts {
     said: Vec<[Said; 2]>,
     /// TCP's own stalls.
     pub stalls: Stalls,
+    /// By connection: threads of the processes that listen where it leads, and had not accepted it.
+    pub not_accepted: BTreeMap<u32, Vec<u32>>,
 }
 
 /// The last value at or before an instant.
@@ -270,11 +273,15 @@ impl WireFacts {
     pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
         let mut said: Vec<[Said; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
         let mut stalls = Stalls::default();
+        let mut not_accepted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for mark in source.marks()? {
             let Some(object) = mark.object else { continue };
             let (connection, ends) = ends(cast, object.number());
             let Some(both) = said.get_mut(connection as usize) else { continue };
             stalls.note(&mark, connection, &cast.things[cast.objects.get(object.number()) as usize].name);
+            if mark.kind == MarkKind::TcpNotAccepted {
+                not_accepted.entry(connection).or_default().push(cast.tracks.get(mark.track.number()));
+            }
             for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
                 match mark.kind {
                     MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
@@ -320,7 +327,7 @@ impl WireFacts {
             said.restarts.iter().for_each(|&since| stalls.lasts(connection, since, said.narrow_until(since)));
         }
         stalls.settle();
-        Ok(WireFacts { said, stalls })
+        Ok(WireFacts { said, stalls, not_accepted })
     }
 
     fn of(&self, connection: u32, end: End) -> Option<&Said> {

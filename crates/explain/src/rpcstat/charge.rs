@@ -109,6 +109,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times) -> Explanat
         verdict: verdict(&charges, rate_bytes_per_s, |_| None),
         path: path(&charges, &bins, times.moving.bin_s(), document.wall_s),
         transfers: transfers(document, sent, received),
+        unlisted_transfers: None,
         phases: phases_of(times, received > sent),
         channels: channels(times, document.wall_s),
         throughput: Some(throughput(times, received > sent)),
@@ -139,6 +140,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
             basis: Basis::Recorded,
             inferred_s: 0.0,
             via: None,
+            quota: false,
             evidence: evidence(*part, document),
         })
         .collect();

@@ -17,6 +17,9 @@ impl Walk<'_, '_> {
         if send.end >= self.at || self.circling() {
             return self.meet(blocked, sender);
         }
+        if send.end >= blocked.span.start {
+            self.note_call(&blocked.span);
+        }
         // Sent before the wait began: it was under way, or lay there, for all of it.
         let from = send.end.max(blocked.span.start).max(self.start);
         let bytes = if self.waits_for_room(sender, blocked.span.connection) {
@@ -82,6 +85,9 @@ impl Walk<'_, '_> {
     /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to whoever
     /// was to accept it.
     pub(super) fn connect(&mut self, span: &LiveSpan) {
+        if self.was_to_accept(span) {
+            return;
+        }
         let from = self.piece_start(span).max(self.start);
         let stall = self.wire.stalls.connecting(span.connection, span.start, span.end);
         if stall == Some(Stall::AcceptQueue) && !self.circling() {
@@ -101,6 +107,9 @@ impl Walk<'_, '_> {
 
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+        if self.was_to_accept(&blocked.span) {
+            return Ok(());
+        }
         let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);
         let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at)).filter(|&peer| !self.is_outside_its_life(peer));
         let parties = self.feed.parties.get(connection).map(|p| &p[other]);

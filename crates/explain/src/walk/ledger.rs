@@ -357,6 +357,13 @@ impl Ledger {
     }
 }
 
+impl Place {
+    /// Whether it is a control group's processor quota.
+    pub(crate) fn is_quota(self, cast: &Cast) -> bool {
+        matches!(self, Place::Thread { what: What::Runnable, object, .. } if cast.things.get(object as usize).is_some())
+    }
+}
+
 /// Adds time to a label's, of a few labels.
 fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
     const KEPT: usize = 32;

@@ -8,6 +8,7 @@
 //! What a thread does by itself is charged here; [`threads`] follows waits for other threads, [`connections`]
 //! those for bytes, [`ranks`] those of an MPI job's ranks for each other.
 
+mod accepting;
 mod connections;
 mod handed;
 pub(crate) mod ledger;
@@ -62,6 +63,8 @@ pub(crate) struct Walk<'a, 'o> {
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
     handed: Option<handed::Handed>,
     clients: handed::Clients,
+    /// Calls that were not accepted, as long as the walk is with who was to accept them: innermost last.
+    calls: Vec<accepting::Called>,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
     /// Of the call last stood in: whether it is made of parts.
@@ -134,6 +137,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             through: None,
             handed: None,
             clients: handed::Clients::default(),
+            calls: Vec::new(),
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,
@@ -189,7 +193,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.held.is_some_and(|h| self.at <= h.since) && self.back_from_lock() {
             return Ok(());
         }
-        if self.back_from_handing() {
+        if self.back_from_handing() || self.back_to_caller() {
             return Ok(());
         }
         if self.is_outside_its_life(self.track) {
@@ -311,7 +315,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
         let place = self.ledger.thread_place(self.track, what, object);
         let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
-        let floor = self.handed_since().map_or(floor, |since| since.max(floor));
+        let floor = self.handed_since().into_iter().chain(self.called_since()).fold(floor, i64::max);
         let from = self.within_life(from.max(floor)).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         if let Some((waiter, _, since)) = self.through

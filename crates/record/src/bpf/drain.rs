@@ -267,6 +267,9 @@ impl Work {
         self.snapshots.fresh(translator, system);
         if self.watched.follow {
             self.peers.round(&self.programs, translator)?;
+            if self.peers.is_busy(translator) {
+                self.pause = self.watched.drain;
+            }
         }
         Ok(more)
     }

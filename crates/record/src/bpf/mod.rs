@@ -10,7 +10,7 @@
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it;
-//! - [`peers`]: who else is recorded;
+//! - [`peers`], [`unanswered`]: who else is recorded;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
@@ -25,6 +25,7 @@ mod symbols;
 mod system;
 mod tracepoints;
 mod translate;
+mod unanswered;
 
 #[cfg(test)]
 mod cost_tests;

@@ -2,11 +2,13 @@
 //!
 //! The programs take hold of single threads, where they have to do with a recorded one. Here the rest of such a process is taken hold of,
 //! what it is (a server, if it listens, serves a file system, or was made by one) is looked up, and the other ends of the pipes and
-//! unix sockets that a recorded thread blocks on are found by a walk over all open files, once for each.
+//! unix sockets that a recorded thread blocks on are found by a walk over all open files, once for each. Who was to accept a call that nobody
+//! answers is found by its listening socket.
 
 use super::load::Programs;
 use super::raw::{self, Control};
 use super::translate::{Reached, Translator};
+use super::unanswered::Unaccepted;
 use crate::RecordError;
 use crate::proc::listeners::{listening, socket_inode};
 use crate::proc::processes::{Process, children, numbers_in};
@@ -23,6 +25,8 @@ const WALK_PART: u32 = 50;
 pub(crate) struct Peers {
     /// Their roles.
     known: BTreeMap<u32, u32>,
+    /// Calls that nobody answers.
+    unaccepted: Unaccepted,
     /// What was wanted when all open files were last walked over.
     wanted: u32,
     next_walk: Option<Instant>,
@@ -62,10 +66,20 @@ impl Peers {
                 }
             }
         }
+        for pid in self.unaccepted.round(translator) {
+            // (What it is besides is looked up when it has been met.)
+            programs.watch(pid, raw::ROLE_SERVER | 1 << 8)?;
+            take_hold = true;
+        }
         if take_hold {
             programs.walk("seed")?;
         }
         self.walk(programs)
+    }
+
+    /// Whether the next round should come soon.
+    pub(crate) fn is_busy(&self, translator: &Translator) -> bool {
+        self.unaccepted.is_busy() || translator.connections.has_unanswered()
     }
 
     /// Looks for the holders of what is wanted, if that is news.

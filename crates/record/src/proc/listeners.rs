@@ -1,6 +1,6 @@
 //! Who listens on which port, in each network namespace.
 
-use super::processes::{Process, numbers_in};
+use super::processes::{self, Process, numbers_in};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -46,10 +46,82 @@ pub(crate) struct Listeners {
     owners: BTreeMap<u64, BTreeSet<u32>>,
 }
 
+/// Every network namespace that may be looked at.
+fn spaces(table: &BTreeMap<u32, Process>) -> Vec<Space> {
+    let mut spaces: Vec<Space> = Vec::new();
+    for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
+        let Some(name) = namespace(pid) else { continue };
+        if !spaces.iter().any(|space| space.name == name) {
+            spaces.push(Space::read(name, pid));
+        }
+    }
+    spaces
+}
+
+/// The processes that have each of these sockets open, of those whose descriptors may be read.
+fn owners(table: &BTreeMap<u32, Process>, inodes: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<u32>> {
+    let mut owners: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for process in table.values().filter(|process| !process.is_kernel) {
+        for inode in sockets_of(process.pid).filter(|inode| inodes.contains(inode)) {
+            owners.entry(inode).or_default().insert(process.pid);
+        }
+    }
+    owners
+}
+
+/// A call: from which end to which, and the number of the caller's network namespace.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct Call {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub namespace: u32,
+}
+
+/// Who is to answer a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    /// Nobody on this machine listens there.
+    Elsewhere,
+    /// Somebody who listens here has accepted it, or it is over.
+    Accepted,
+    /// These processes listen, and none has accepted it.
+    Waiting(BTreeSet<u32>),
+}
+
+/// Who is to answer each of these calls. Who has which socket open is looked up only where one of them waits.
+pub(crate) fn callees(calls: &[Call]) -> Vec<Callee> {
+    let table = processes::all();
+    let spaces = spaces(&table);
+    let mut found = Vec::new();
+    let mut wanted = BTreeSet::new();
+    for call in calls {
+        let (mut listens, mut accepts) = (false, BTreeSet::new());
+        for space in spaces.iter().filter(|space| space.is_reached(call)) {
+            let inodes: Vec<u64> = space.answering(call.to).map(|listener| listener.inode).collect();
+            listens |= !inodes.is_empty();
+            if !inodes.is_empty() && space.has_not_accepted(call) {
+                accepts.extend(inodes);
+            }
+        }
+        wanted.extend(accepts.iter().copied());
+        found.push((listens, accepts));
+    }
+    let owners = if wanted.is_empty() { BTreeMap::new() } else { owners(&table, &wanted) };
+    let callee = |(listens, accepts): (bool, BTreeSet<u64>)| match (listens, accepts.is_empty()) {
+        (false, _) => Callee::Elsewhere,
+        (true, true) => Callee::Accepted,
+        (true, false) => Callee::Waiting(accepts.iter().filter_map(|inode| owners.get(inode)).flatten().copied().collect()),
+    };
+    found.into_iter().map(callee).collect()
+}
+
 /// One network namespace.
 #[derive(Debug)]
 struct Space {
     name: PathBuf,
+    /// A process in it.
+    pid: u32,
     /// Its own addresses.
     own: BTreeSet<IpAddr>,
     listening: Vec<Listener>,
@@ -58,21 +130,10 @@ struct Space {
 impl Listeners {
     /// Looks at the namespaces of these processes.
     pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listeners {
-        let mut listeners = Listeners::default();
-        for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
-            let Some(name) = namespace(pid) else { continue };
-            if !listeners.spaces.iter().any(|space| space.name == name) {
-                listeners.spaces.push(Space::read(name, pid));
-            }
-        }
-        let inodes: BTreeSet<u64> =
-            listeners.spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode)).collect();
-        for process in table.values().filter(|process| !process.is_kernel) {
-            for inode in sockets_of(process.pid).filter(|inode| inodes.contains(inode)) {
-                listeners.owners.entry(inode).or_default().insert(process.pid);
-            }
-        }
-        listeners
+        let spaces = spaces(table);
+        let inodes = spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode)).collect();
+        let owners = owners(table, &inodes);
+        Listeners { spaces, owners }
     }
 
     fn on_port(&self, port: u16) -> impl Iterator<Item = u64> {
@@ -120,7 +181,18 @@ impl Space {
         own.extend(
             text("if_inet6").lines().filter_map(|line| Some(IpAddr::from(u128::from_str_radix(line.get(..32)?, 16).ok()?.to_be_bytes()))),
         );
-        Space { name, own, listening: listening(pid) }
+        Space { name, pid, own, listening: listening(pid) }
+    }
+
+    /// Whether a call can lead here: loopback is each namespace's own.
+    fn is_reached(&self, call: &Call) -> bool {
+        !call.to.ip().is_loopback() || self.name == Path::new(&format!("net:[{}]", call.namespace))
+    }
+
+    /// Whether a call waits in a listener's queue, or was not even let into it. What was not accepted belongs to no file.
+    fn has_not_accepted(&self, call: &Call) -> bool {
+        let text = |file: &str| fs::read_to_string(format!("/proc/{}/net/{file}", self.pid)).unwrap_or_default();
+        ["tcp", "tcp6"].into_iter().any(|file| text(file).lines().skip(1).any(|line| is_not_accepted(line, call)))
     }
 
     /// What would take a connection to this address.
@@ -148,6 +220,19 @@ fn listener(line: &str) -> Option<Listener> {
         return None;
     }
     Some(Listener { address: address(fields.get(1)?)?, inode: fields.get(9)?.parse().ok()? })
+}
+
+/// Whether a line of /proc/net/tcp or tcp6 says of a call that nobody has accepted it: the called end is there (also half made, or given up by the
+/// caller) and belongs to no file, or the caller still asks.
+fn is_not_accepted(line: &str, call: &Call) -> bool {
+    const ASKING: &str = "02";
+    const COME_ABOUT: [&str; 3] = ["01", "03", "08"];
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let end = |at: usize| fields.get(at).and_then(|text| address(text)).map(|a| SocketAddr::new(a.ip().to_canonical(), a.port()));
+    let (Some(own), Some(other), Some(state)) = (end(1), end(2), fields.get(3)) else { return false };
+    let of_no_file = fields.get(9) == Some(&"0");
+    (own, other) == (call.to, call.from) && COME_ABOUT.contains(state) && of_no_file
+        || (own, other) == (call.from, call.to) && *state == ASKING
 }
 
 /// Whom the socket in a line of /proc/net/udp or udp6 speaks to, if it is this one: what it is bound to where it speaks to anybody.
@@ -182,7 +267,6 @@ fn address(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proc::processes;
 
     #[test]
     fn who_listens_at_an_address_is_found_and_no_neighbour_with_its_port() {
@@ -198,6 +282,37 @@ mod tests {
         assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
         assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
         assert!(listeners.at("nonsense", &ours).is_empty());
+    }
+
+    #[test]
+    fn a_call_waits_for_who_listens_until_it_is_accepted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let to = listener.local_addr().expect("an address");
+        let caller = std::net::TcpStream::connect(to).expect("connected");
+        let name = namespace(std::process::id()).expect("a namespace").to_string_lossy().into_owned();
+        let number = name.trim_start_matches("net:[").trim_end_matches(']').parse().expect("a number");
+        let call = Call { from: caller.local_addr().expect("an address"), to, namespace: number };
+        let neighbour = Call { namespace: 1, ..call };
+        let ours = Callee::Waiting(BTreeSet::from([std::process::id()]));
+        assert_eq!(callees(&[call, neighbour]), [ours, Callee::Elsewhere]);
+        let accepted = listener.accept().expect("accepted");
+        assert_eq!(callees(&[call]), [Callee::Accepted]);
+        drop((caller, accepted, listener));
+        assert_eq!(callees(&[call]), [Callee::Elsewhere]);
+    }
+
+    #[test]
+    fn a_call_that_is_not_let_into_the_queue_waits_as_well() {
+        let call = Call { from: "127.0.0.1:7001".parse().expect("it"), to: "127.0.0.1:7000".parse().expect("it"), namespace: 1 };
+        let line = |ends: &str, state: &str, inode: u32| {
+            is_not_accepted(&format!("0: {ends} {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1"), &call)
+        };
+        let (called, caller) = ("0100007F:1B58 0100007F:1B59", "0100007F:1B59 0100007F:1B58");
+        assert!(line(caller, "02", 4711) && line(called, "03", 0) && line(called, "01", 0) && line(called, "08", 0));
+        assert!(!line(called, "01", 4711) && !line(caller, "01", 4711) && !line(called, "05", 0));
+        let six = "0000000000000000FFFF00000100007F:1B58 0000000000000000FFFF00000100007F:1B59";
+        assert!(line(six, "01", 0));
+        assert!(!is_not_accepted("rubbish", &call));
     }
 
     #[test]

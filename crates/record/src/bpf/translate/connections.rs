@@ -13,8 +13,15 @@ use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role
 /// Connections that are remembered.
 const MOST_CONNECTIONS: usize = 100_000;
 
+/// Calls that are waited for together.
+const MOST_UNANSWERED: usize = 1_024;
+
 /// How many counters TCP has.
 const COUNTERS: usize = 12;
+
+/// Which end was seen to come about: the caller's, the listener's.
+const CALLED: u16 = 1;
+const ACCEPTED: u16 = 2;
 
 /// Where bytes in flight are among them.
 const IN_FLIGHT: usize = 4;
@@ -41,10 +48,27 @@ pub(crate) enum End {
     Server,
 }
 
+/// A connection that a recorded thread asked for, as far as is known without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    /// What the programs call it.
+    pub id: u64,
+    /// The number of the caller's network namespace.
+    pub namespace: u32,
+    /// The caller's end.
+    pub local: SocketAddr,
+    /// Who was called.
+    pub remote: SocketAddr,
+    /// When.
+    pub asked_ns: u64,
+}
+
 /// The connections that were met.
 #[derive(Debug)]
 pub(crate) struct Connections {
     all: Vec<Known>,
+    /// By name: those that were made while it was recorded, until bytes went over them.
+    unanswered: HashMap<String, Unanswered>,
     by_id: HashMap<u64, usize>,
     by_inode: HashMap<u64, usize>,
     /// Microseconds of the kernel's tick.
@@ -65,8 +89,8 @@ fn address(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
 /// else the lower port serves.
 fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
     match connection.end {
-        1 => End::Client,
-        2 => End::Server,
+        CALLED => End::Client,
+        ACCEPTED => End::Server,
         _ if facts.is_listened_on(connection.namespace, connection.local_port) => End::Server,
         _ if facts.is_listened_on(connection.namespace, connection.remote_port) => End::Client,
         _ if facts.is_listened_on_anywhere(connection.remote_port) => End::Client,
@@ -78,7 +102,7 @@ fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
 impl Connections {
     /// None yet. `tick_us`: how long the kernel's tick is.
     pub(crate) fn new(tick_us: u64) -> Connections {
-        Connections { all: Vec::new(), by_id: HashMap::new(), by_inode: HashMap::new(), tick_us }
+        Connections { all: Vec::new(), unanswered: HashMap::new(), by_id: HashMap::new(), by_inode: HashMap::new(), tick_us }
     }
 
     /// The kernel said who is at the ends.
@@ -96,6 +120,10 @@ impl Connections {
             self.all.clear();
             self.by_id.clear();
             self.by_inode.clear();
+        }
+        if connection.end == CALLED && self.unanswered.len() < MOST_UNANSWERED {
+            let (id, namespace, asked_ns) = (connection.connection, connection.namespace, connection.head.at_ns);
+            self.unanswered.insert(name.clone(), Unanswered { id, namespace, local, remote, asked_ns });
         }
         let at = self.all.len();
         self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS], wire_told_ns: [0; 2] });
@@ -135,8 +163,41 @@ impl Connections {
     pub(crate) fn used(&mut self, id: u64, by: TrackId, sent: bool, end_bytes: u64, output: &mut Output) -> Option<(ObjectId, u64)> {
         let at = self.at(id)?;
         self.all[at].user = Some(by);
+        if !self.unanswered.is_empty() && (!sent || self.all[at].end == End::Server) {
+            self.unanswered.remove(&self.all[at].name);
+        }
         let counted = u64::from(sent && self.all[at].end == End::Client);
         Some((self.object_at(at, output), end_bytes.saturating_sub(counted)))
+    }
+
+    /// Whether there are calls of which nobody knows yet who is to answer them.
+    pub(crate) fn has_unanswered(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Nobody has accepted a connection, and this thread's process is who listens there.
+    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, at_ns: u64, output: &mut Output) {
+        if let Some(object) = self.object(call.id, output) {
+            let since_ns = i64::try_from(at_ns.saturating_sub(call.asked_ns)).ok();
+            output.mark(by, MarkKind::TcpNotAccepted, at_ns, Some(object), since_ns);
+        }
+    }
+
+    /// Calls from before this instant over which nothing came back so far; each is given out once.
+    pub(crate) fn take_unanswered(&mut self, before_ns: u64) -> Vec<Unanswered> {
+        if self.unanswered.is_empty() {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        self.unanswered.retain(|_, call| {
+            let is_young = call.asked_ns > before_ns;
+            if !is_young {
+                taken.push(call.clone());
+            }
+            is_young
+        });
+        taken.sort_by_key(|call| call.asked_ns);
+        taken
     }
 
     /// What TCP says. Only values that changed become counters.

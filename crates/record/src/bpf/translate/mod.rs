@@ -20,6 +20,7 @@ mod waits;
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
 use crate::bpf::system::Facts;
 use connections::Connections;
+pub(crate) use connections::Unanswered;
 use devices::Devices;
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
@@ -59,7 +60,8 @@ pub(crate) struct Translator {
     pub threads: Threads,
     /// Files met.
     pub files: Files,
-    connections: Connections,
+    /// Connections met.
+    pub connections: Connections,
     devices: Devices,
     things: Things,
     calls: Calls,

@@ -195,6 +195,40 @@ fn whoever_called_a_port_that_another_network_of_this_machine_listens_on_is_the_
 }
 
 #[test]
+fn a_call_is_unanswered_until_something_comes_back_or_its_listener_uses_the_connection() {
+    let sent = |id: u64, direction: u32| Net {
+        head: head(3, 5, 10),
+        connection: id,
+        first_ns: ZERO,
+        end_bytes: 101,
+        bytes: 100,
+        count: 1,
+        direction,
+        ..Net::default()
+    };
+    let listener = Connection { end: 2, local_port: 80, remote_port: 50_000, ..connection(2_000, 43) };
+    for (used, unanswered) in [(None, true), (Some((1_000, 0)), true), (Some((1_000, 1)), false), (Some((2_000, 1)), false)] {
+        let mut bench = Bench::new();
+        bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
+        bench.tell(&connection(1_000, 42));
+        // That it came about at the other end says nothing: the kernel does that.
+        bench.tell(&listener);
+        if let Some((id, direction)) = used {
+            bench.tell(&sent(id, direction));
+        }
+        let connections = &mut bench.translator.connections;
+        assert!(connections.take_unanswered(ZERO - 1).is_empty(), "{used:?}: too early");
+        let taken = connections.take_unanswered(ZERO);
+        assert_eq!(
+            taken.iter().map(|call| (call.id, call.remote.port())).collect::<Vec<_>>(),
+            [(1_000, 80)][..unanswered.into()],
+            "{used:?}"
+        );
+        assert!(connections.take_unanswered(ZERO).is_empty(), "{used:?}: each is given out once");
+    }
+}
+
+#[test]
 fn a_socket_met_by_its_inode_and_then_by_its_cookie_is_one_object() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");

@@ -292,6 +292,13 @@ impl Threads {
         self.track(serial, output)
     }
 
+    /// The same, if it is recorded and has not ended.
+    pub(crate) fn recorded_main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
+        let is_it = |thread: &Thread| thread.process == (pid, pid) && is_recorded(thread.role) && !thread.exited;
+        let serial = *self.known.iter().find(|(_, thread)| is_it(thread))?.0;
+        self.track(serial, output)
+    }
+
     /// How many are known.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

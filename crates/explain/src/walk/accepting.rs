@@ -1,0 +1,96 @@
+//! Calls that lay in an accept queue. Whoever calls waits for the thread that was to accept, whatever that does meanwhile: from there on the walk
+//! is with that thread, until the wait began. What it did before the call delayed nobody, and there the walk goes on with the caller.
+
+use super::*;
+
+/// Who called, and since when it waits.
+#[derive(Clone, Copy)]
+pub(super) struct Called {
+    caller: u32,
+    since: i64,
+}
+
+impl Walk<'_, '_> {
+    /// The thread that was to accept a connection which nobody had accepted by the walk's instant: one that took it later, or else the process'
+    /// main one.
+    fn acceptor(&self, span: &LiveSpan) -> Option<u32> {
+        let listening = self.wire.not_accepted.get(&span.connection).filter(|_| span.side == End::Client)?;
+        let served = &self.feed.traffic.get(span.connection as usize)?[End::Server as usize];
+        if served.party(self.at).is_some() {
+            return None;
+        }
+        let pid = |track: u32| self.cast.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
+        let later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
+        let of_listener = |&track: &u32| listening.iter().any(|&l| pid(l) == pid(track)) && !self.is_outside_its_life(track);
+        let alive = listening.iter().copied().find(|&track| !self.is_outside_its_life(track));
+        later.filter(of_listener).next_back().or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
+    }
+
+    /// Where nobody had accepted the connection that a wait is for: to who was to accept it. Whether it was so.
+    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> bool {
+        let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling()) else { return false };
+        if self.is_outside_its_life(acceptor) {
+            let from = self.piece_start(span);
+            let ended = self.lives.get(acceptor as usize).and_then(|life| life.until).filter(|&until| until < self.at);
+            self.charge_unseen(acceptor, ended.map_or(from, |until| until.max(from)));
+            return true;
+        }
+        if let Some(since) = self.accepts_meanwhile(acceptor, span) {
+            let from = self.piece_start(span).max(since);
+            self.charge_wire(Cause::NetworkLoss, acceptor, true, from);
+            return true;
+        }
+        self.came_from.insert(acceptor, self.track);
+        self.call_from(span.start);
+        self.jump(acceptor);
+        true
+    }
+
+    /// Since when the acceptor waits for calls, while this one is not let in: it was dropped before, and will be sent again.
+    fn accepts_meanwhile(&mut self, acceptor: u32, span: &LiveSpan) -> Option<i64> {
+        self.settle(acceptor);
+        let theirs = self.feed.lanes[acceptor as usize].innermost().filter(|_| span.kind == SpanKind::NetConnect)?;
+        let for_calls = theirs.kind == SpanKind::WaitNetwork && (theirs.connection == NONE || theirs.connection == span.connection);
+        (for_calls && theirs.start < self.at).then_some(theirs.start)
+    }
+
+    /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
+    pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> bool {
+        const LAST: usize = 16;
+        if self.wire.not_accepted.is_empty() {
+            return false;
+        }
+        let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(LAST).map(|s| s.connection).find(|&c| c != NONE);
+        used.is_some_and(|connection| self.was_to_accept(&self.on_connection(*span, connection)))
+    }
+
+    /// The walk goes from this thread to the one that serves it over a connection that lay in its accept queue.
+    pub(super) fn note_call(&mut self, span: &LiveSpan) {
+        if span.side == End::Client && self.wire.not_accepted.contains_key(&span.connection) {
+            self.call_from(span.start);
+        }
+    }
+
+    fn call_from(&mut self, since: i64) {
+        const MOST: usize = 16;
+        if self.calls.len() < MOST {
+            self.calls.push(Called { caller: self.track, since });
+        }
+    }
+
+    /// Since when the wait lasts because of which the walk is here.
+    pub(super) fn called_since(&self) -> Option<i64> {
+        self.calls.last().map(|called| called.since).filter(|&since| since < self.at)
+    }
+
+    /// At the beginning of the wait, the walk goes on with who waited: of several within each other, the outermost that began here.
+    pub(super) fn back_to_caller(&mut self) -> bool {
+        let Some(first) = self.calls.iter().position(|called| self.at <= called.since) else { return false };
+        let caller = self.calls[first].caller;
+        self.calls.truncate(first);
+        if caller != self.track {
+            self.jump(caller);
+        }
+        true
+    }
+}
