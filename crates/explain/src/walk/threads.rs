@@ -25,6 +25,9 @@ impl Walk<'_, '_> {
             self.infer(from);
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
+        if self.is_untold(from) {
+            self.infer(from);
+        }
         self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
         Ok(())
     }
@@ -168,6 +171,11 @@ impl Walk<'_, '_> {
         let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
         if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
+                if self.cast.wakers_inferred && self.lane().known.deals_with_others {
+                    // It may have waited for one of those with whom it deals.
+                    self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
+                    return Ok(());
+                }
                 // Or a lock that a thread which ran meanwhile had, and gave back just then.
                 if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
                     self.infer(earliest);
@@ -301,11 +309,17 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         self.settle(waker);
+        if self.wait_for_each_other(&span, waker) {
+            return Ok(());
+        }
         let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
+            if self.cast.wakers_inferred && lag >= doubts::UNTOLD_QUEUE_NS {
+                self.infer(woken_at);
+            }
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
