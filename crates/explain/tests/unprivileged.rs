@@ -143,7 +143,7 @@ fn a_sleep_between_looks_for_bytes_is_no_pause() {
 #[test]
 fn two_that_seem_to_wait_for_each_other_do_not_keep_the_walk_from_what_they_did_before() {
     let (mut tale, reader) = unprivileged(100_000, false);
-    let writer = tale.thread(Role::Client, "writer", 300, 300);
+    let writer = tale.thread(Role::Client, "writer", 300, 301);
     let pipe = tale.object(ObjectKind::Pipe, "pipe:[7]", &[]);
     tale.span(writer, K::FileStat, 0, 10).end();
     tale.wait(writer, K::WaitTimer, 10, 90_000).by_timer().end();
@@ -189,4 +189,53 @@ fn queueing_that_no_count_tells_of_is_not_certain() {
     tale.span(helper, K::CpuRun, 0, 20_000).end();
     tale.wait(helper, K::WaitLock, 20_000, 100_000).end();
     is_unsure(&tale.explain());
+}
+
+#[test]
+fn a_wait_that_ended_a_moment_later_than_the_one_that_it_led_to_is_what_was_waited_for() {
+    for looked_at in [false, true] {
+        let (mut tale, client) = unprivileged(900_000, looked_at);
+        let child = tale.thread(Role::Client, "sleep", 300, 301);
+        let any = tale.object(ObjectKind::Process, "any child", &[]);
+        tale.made(child, 2_000, client);
+        tale.span(client, K::FileStat, 0, 10).end();
+        tale.wait(client, K::WaitLock, 1_000, 890_000).on(any).woken_by(child).end();
+        tale.wait(child, K::WaitTimer, 3_000, 891_000).by_timer().end();
+        tale.ended(child, 892_000);
+        is_limited_by(&tale.explain(), "client.think");
+    }
+}
+
+#[test]
+fn children_one_after_another_are_each_followed() {
+    let (mut tale, client) = unprivileged(400_000, true);
+    let any = tale.object(ObjectKind::Process, "any child", &[]);
+    for n in 0..4_u64 {
+        let (from, to) = (n * 100_000, (n + 1) * 100_000);
+        let child = tale.thread(Role::Client, "sleep", 300 + n as u32, 1300 + n as u32);
+        // Known to ten milliseconds: the one before seems to be there yet.
+        tale.event(thalweg_trace::Event::Mark(thalweg_trace::Mark {
+            track: child,
+            kind: thalweg_trace::MarkKind::ThreadStart,
+            at: thalweg_trace::Time::from_monotonic_ns((from as i64 - 8_000) * 1_000),
+            object: None,
+            value: None,
+        }));
+        tale.wait(client, K::WaitLock, from, to).on(any).woken_by(child).end();
+        tale.wait(child, K::WaitTimer, from, to).by_timer().end();
+        tale.ended(child, to);
+    }
+    let e = tale.explain();
+    is_limited_by(&e, "client.think");
+    assert!(charged_ms(&e, "unknown") <= 1.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_lock_on_a_file_is_a_lock_whoever_has_it() {
+    let (mut tale, client) = unprivileged(100_000, false);
+    let lock = tale.object(ObjectKind::Lock, "flock /data/lock", &[]);
+    tale.wait(client, K::WaitLock, 0, 99_000).on(lock).end();
+    let e = tale.explain();
+    is_limited_by(&e, "client.lock");
+    assert!(e.verdict.place.contains("flock /data/lock"), "{}", e.verdict.place);
 }

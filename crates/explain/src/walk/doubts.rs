@@ -117,6 +117,14 @@ impl Walk<'_, '_> {
         self.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
     }
 
+    /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
+    /// looks at threads, or what ending one takes.
+    pub(super) fn ended_about_now(&self, track: u32) -> bool {
+        let grain_ns = if self.cast.looked_at { 50_000_000 } else { 5_000_000 };
+        let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.cast.wakers_inferred && is_idle_wait(span));
+        theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
+    }
+
     /// Two that wait for each other at one pipe or socket, each taken to be who ends the other's wait: one of the two is not, and which is not
     /// known.
     pub(super) fn wait_for_each_other(&mut self, span: &LiveSpan, waker: u32) -> bool {

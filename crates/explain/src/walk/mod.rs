@@ -299,6 +299,8 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// What is charged from here down to `since` rests on an inference.
     fn infer(&mut self, since: i64) {
+        // No further than this thread can be charged.
+        let since = self.within_life(since.max(self.start));
         self.inferred_floor = self.inferred_floor.min(since);
         self.ledger.inferred = true;
     }

@@ -171,13 +171,14 @@ impl Walk<'_, '_> {
         let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
         if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
-                if self.cast.wakers_inferred && self.lane().known.deals_with_others {
+                let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
+                if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
                     // It may have waited for one of those with whom it deals.
                     self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
                     return Ok(());
                 }
                 // Or a lock that a thread which ran meanwhile had, and gave back just then.
-                if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
+                if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
                     self.infer(earliest);
                 }
                 self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
@@ -255,6 +256,11 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// The same for another thread than the walk's.
+    pub(super) fn is_walkable_from(&self, track: u32, other: u32) -> bool {
+        track != other && (other == self.track || self.is_walkable(other))
+    }
+
     /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
     fn is_another_program(&self, track: u32) -> bool {
         let other = self.cast.actors.get(track as usize);
@@ -312,7 +318,7 @@ impl Walk<'_, '_> {
         if self.wait_for_each_other(&span, waker) {
             return Ok(());
         }
-        let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
+        let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
             self.charge_still(span.kind, woken_at);
@@ -343,6 +349,7 @@ impl Walk<'_, '_> {
         let what = What::Blocked(span.kind);
         let by_thread = rule(span.kind) == Rule::Thread;
         match kind {
+            _ if self.is_file_lock(span.object) => self.charge_thread(Activity::Lock, what, span.object, from),
             // Somebody types, or does not.
             Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
