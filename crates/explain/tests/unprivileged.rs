@@ -239,3 +239,41 @@ fn a_lock_on_a_file_is_a_lock_whoever_has_it() {
     is_limited_by(&e, "client.lock");
     assert!(e.verdict.place.contains("flock /data/lock"), "{}", e.verdict.place);
 }
+
+#[test]
+fn a_child_that_ended_before_its_parent_was_seen_to_go_on_is_what_was_waited_for() {
+    let (mut tale, client) = unprivileged(900_000, true);
+    let child = tale.thread(Role::Client, "gzip", 300, 301);
+    let any = tale.object(ObjectKind::Process, "any child", &[]);
+    tale.made(child, 2_000, client);
+    tale.wait(client, K::WaitLock, 1_000, 890_000).on(any).woken_by(child).end();
+    tale.span(child, K::CpuRun, 3_000, 880_000).end();
+    tale.ended(child, 880_000);
+    is_limited_by(&tale.explain(), "client.cpu");
+}
+
+#[test]
+fn queueing_before_a_wait_does_not_hide_who_ended_it() {
+    let (mut tale, client) = unprivileged(900_000, false);
+    let child = tale.thread(Role::Client, "sleep", 300, 301);
+    tale.made(child, 2_000, client);
+    tale.span(client, K::FileStat, 0, 10).end();
+    // The queueing is known as a sum: it may have been at the wait's beginning.
+    tale.wait(client, K::WaitLock, 1_000, 890_000).runnable(30_000).woken_by(child).end();
+    tale.wait(child, K::WaitTimer, 3_000, 889_000).by_timer().end();
+    is_limited_by(&tale.explain(), "client.think");
+}
+
+#[test]
+fn who_posts_a_semaphore_held_no_lock() {
+    for (name, cause) in [("mutex", "client.lock"), ("futex", "client.think")] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let worker = tale.thread(Role::Client, "main/worker", 100, 1001);
+        let lock = tale.object(ObjectKind::Lock, name, &[]);
+        tale.wait(client, K::WaitLock, 0, 90_000).on(lock).woken_by(worker).end();
+        tale.wait(worker, K::WaitTimer, 0, 90_000).by_timer().end();
+        tale.span(worker, K::FileStat, 90_500, 90_510).end();
+        tale.span(client, K::CpuRun, 90_000, 100_000).end();
+        is_limited_by(&tale.explain(), cause);
+    }
+}

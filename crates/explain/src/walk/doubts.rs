@@ -125,6 +125,12 @@ impl Walk<'_, '_> {
         theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
     }
 
+    /// When a thread ended, where that was before now and since an instant: by that it ended the wait of who is followed to it.
+    pub(super) fn end_of_life(&self, track: u32, since: i64) -> Option<i64> {
+        let until = self.lives.get(track as usize).and_then(|life| life.until);
+        until.filter(|&until| self.cast.wakers_inferred && until > since && until < self.at)
+    }
+
     /// Two that wait for each other at one pipe or socket, each taken to be who ends the other's wait: one of the two is not, and which is not
     /// known.
     pub(super) fn wait_for_each_other(&mut self, span: &LiveSpan, waker: u32) -> bool {

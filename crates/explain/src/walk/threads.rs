@@ -232,7 +232,12 @@ impl Walk<'_, '_> {
     /// what would lie before this instant lay at the wait's beginning.
     fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Result<Option<i64>, ExplainError> {
         let waker = span.waker;
-        if rule(span.kind) != Rule::Thread || waker == NONE || waker == self.track || from >= span.end || span.cpu_ns == 0 {
+        if rule(span.kind) != Rule::Thread
+            || waker == NONE
+            || waker == self.track
+            || from >= span.end
+            || span.cpu_ns == 0 && !self.cast.wakers_inferred
+        {
             return Ok(None);
         }
         self.ensure(from)?;
@@ -319,6 +324,7 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
+        let woken_at = self.end_of_life(waker, span.start).map_or(woken_at, |ended| ended.min(woken_at));
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
             self.charge_still(span.kind, woken_at);
@@ -398,7 +404,11 @@ impl Walk<'_, '_> {
         let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
+        // Where wakers are inferred, a mutex is told; who posts a semaphore or tells a condition held nothing.
+        let is_mutex = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.name == "mutex");
+        let has_holder = is_mutex || !self.cast.wakers_inferred;
+        let may_be_lock =
+            has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;
         self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
     }
