@@ -101,6 +101,14 @@ impl Thing {
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
+
+    /// The kind of file system that it is on, where that is one whose answers come from another program or machine, and not from a device.
+    pub(crate) fn served_by(&self) -> Option<&str> {
+        const OTHERS: [&str; 13] =
+            ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "fuseblk", "glusterfs", "gpfs", "lustre", "pvfs2", "smb3", "virtiofs"];
+        let kind = self.attribute("filesystem")?;
+        (OTHERS.contains(&kind) || kind.starts_with("fuse.") || kind.starts_with("nfs")).then_some(kind)
+    }
 }
 
 impl Cast {
@@ -167,6 +175,16 @@ impl Cast {
     /// The connection an object is an end of, or [`NONE`].
     pub(crate) fn connection_of(&self, object: u32) -> u32 {
         self.things.get(object as usize).map_or(NONE, |t| t.connection)
+    }
+
+    /// Whether both ends of a connection are on one machine, as far as its addresses tell.
+    pub(crate) fn is_within_machine(&self, connection: u32) -> bool {
+        let Some((client, server)) = self.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) else {
+            return false;
+        };
+        let host = |address: &str| address.rsplit_once(':').map(|(host, _)| host.to_owned());
+        let (client, server) = (host(client), host(server));
+        client.is_some() && client == server || server.is_some_and(|host| host.starts_with("127.") || host == "[::1]")
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Known {
     pub sleeps_holding: bool,
     /// Its requests are traced one by one: what is in none of them is no work of its own.
     pub traces_requests: bool,
+    /// It has to do with others: by pipes, sockets or connections.
+    pub deals_with_others: bool,
 }
 
 impl Known {
@@ -51,7 +53,12 @@ impl Known {
     }
 
     #[inline]
-    fn note(&mut self, span: &LiveSpan) {
+    fn note(&mut self, span: &LiveSpan, cast: &Cast) {
+        if span.object != NONE && !self.deals_with_others {
+            use thalweg_trace::ObjectKind as Kind;
+            let kind = cast.things.get(span.object as usize).map(|thing| thing.kind);
+            self.deals_with_others = matches!(kind, Some(Kind::Pipe | Kind::Socket | Kind::Connection));
+        }
         match span.kind {
             // A fault that reads a page of the program from its file moves nothing.
             SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive => self.moves_data |= span.bytes() > 0,
@@ -324,6 +331,8 @@ impl<'a> Feed<'a> {
                 if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                     self.lanes[span.track as usize].ahead.push_back(span);
                     self.held += 1;
+                } else {
+                    self.lanes[span.track as usize].passed.note(&span);
                 }
                 continue;
             }
@@ -333,7 +342,7 @@ impl<'a> Feed<'a> {
             self.ranks.note(&span);
             let lane = &mut self.lanes[span.track as usize];
             lane.passed.last_end = lane.passed.last_end.max(span.end);
-            lane.known.note(&span);
+            lane.known.note(&span, cast);
             if span.start >= cursor {
                 lane.passed.note(&span);
                 continue;

@@ -66,6 +66,7 @@ struct Said {
     srtt_us: Series,
     min_rtt_us: Series,
     unsent: Series,
+    unread: Series,
     busy_us: Series,
     rwnd_limited_us: Series,
     sndbuf_limited_us: Series,
@@ -293,7 +294,7 @@ impl WireFacts {
                 }
             }
         }
-        let counters: [(CounterName, SeriesOf); 10] = [
+        let counters: [(CounterName, SeriesOf); 11] = [
             (CounterName::TcpCwndBytes, |s| &mut s.cwnd),
             (CounterName::TcpInFlightBytes, |s| &mut s.in_flight),
             (CounterName::TcpReceiveWindowBytes, |s| &mut s.receive_window),
@@ -301,6 +302,7 @@ impl WireFacts {
             (CounterName::TcpSrttUs, |s| &mut s.srtt_us),
             (CounterName::TcpMinRttUs, |s| &mut s.min_rtt_us),
             (CounterName::TcpUnsentBytes, |s| &mut s.unsent),
+            (CounterName::TcpUnreadBytes, |s| &mut s.unread),
             (CounterName::TcpBusyUs, |s| &mut s.busy_us),
             (CounterName::TcpReceiveWindowLimitedUs, |s| &mut s.rwnd_limited_us),
             (CounterName::TcpSendBufferLimitedUs, |s| &mut s.sndbuf_limited_us),
@@ -376,6 +378,36 @@ impl WireFacts {
         let other = if end == End::Client { End::Server } else { End::Client };
         let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
         least(end).or_else(|| least(other)).filter(|&us| us >= LEAST_PATH_US).map(|us| us * 1000)
+    }
+
+    /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures tell; `None` where they do not.
+    /// A transit takes its round trips; what fills a window goes window by window; a link carries as long as there was something to carry.
+    pub(crate) fn longest_ns(&self, cause: Cause, connection: u32, (start, end): (i64, i64)) -> Option<i64> {
+        /// More than a program hands over at a time.
+        const HANDED_BYTES: i64 = 4 << 20;
+        let both = self.said.get(connection as usize)?;
+        let of = |series: fn(&Said) -> &Series| both.iter().filter_map(|s| most(series(s), start, end)).max();
+        let round_trip_us = of(|s| &s.srtt_us).max(both.iter().filter_map(|s| s.least_rtt_us).max());
+        let round_trips_ns = round_trip_us.map(|us| us * 3000);
+        match cause {
+            Cause::NetworkLoss => Some(i64::MAX),
+            Cause::NetworkLatency => round_trips_ns,
+            Cause::NetworkBandwidth => {
+                let to_carry = of(|s| &s.unsent).max(of(|s| &s.in_flight)).unwrap_or(0) > 0;
+                let carries = to_carry || both.iter().any(|s| s.queueing(end));
+                round_trips_ns.map(|ns| if carries { i64::MAX } else { ns })
+            }
+            _ => {
+                let window = of(|s| &s.in_flight).unwrap_or(0).max(SMALL_BYTES as i64 / 4);
+                let waiting = of(|s| &s.unsent).unwrap_or(0).max(HANDED_BYTES);
+                round_trips_ns.map(|ns| ns.saturating_mul(2 + waiting / window))
+            }
+        }
+    }
+
+    /// Whether anything lay at one end of a connection to be taken in an interval; `None` where that was not looked at.
+    pub(crate) fn lay_there(&self, connection: u32, side: End, (start, end): (i64, i64)) -> Option<bool> {
+        most(&self.of(connection, side)?.unread, start, end).map(|bytes| bytes > 0)
     }
 
     /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:

@@ -37,7 +37,7 @@ impl Walk<'_, '_> {
         }
         if let Some(since) = self.accepts_meanwhile(acceptor, span) {
             let from = self.piece_start(span).max(since);
-            self.charge_wire(Cause::NetworkLoss, acceptor, true, from);
+            self.charge_wire(Cause::NetworkLoss, (span.connection, acceptor), true, from);
             return true;
         }
         self.came_from.insert(acceptor, self.track);

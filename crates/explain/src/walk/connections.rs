@@ -28,12 +28,16 @@ impl Walk<'_, '_> {
             under_way(send.size_bytes, blocked.span.bytes())
         };
         let (connection, by) = (blocked.span.connection, blocked.span.side.other());
+        if self.cast.looked_at && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
+            // It was sent between two looks, and may have been at the second.
+            return self.meet(blocked, sender);
+        }
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
         if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
             let cause = self.wire.cause(&way);
-            self.charge_wire(cause, sender, false, from);
+            self.charge_wire(cause, (connection, sender), false, from);
         }
         if send.end >= blocked.span.start {
             self.jump(sender);
@@ -102,7 +106,7 @@ impl Walk<'_, '_> {
             Some(Stall::AcceptQueue) => Cause::ServerUnknown,
             _ => Cause::NetworkLatency,
         };
-        self.charge_wire(cause, NONE, true, from);
+        self.charge_wire(cause, (span.connection, NONE), true, from);
     }
 
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
@@ -141,7 +145,7 @@ impl Walk<'_, '_> {
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
                 let cause = self.wire.cause(&way);
-                self.charge_wire(cause, peer, true, from);
+                self.charge_wire(cause, (connection, peer), true, from);
                 return Ok(());
             }
             return self.meet_elsewhere(blocked, peer, self.at);
@@ -176,7 +180,7 @@ impl Walk<'_, '_> {
             self.charge_still(theirs.kind, from);
         } else {
             let cause = self.wire.cause(&way);
-            self.charge_wire(cause, peer, blocked.for_room, from);
+            self.charge_wire(cause, (connection, peer), blocked.for_room, from);
         }
         // Whoever came to the connection later is who was waited for.
         self.jump(if theirs.start > blocked.span.start { peer } else { blocked.span.track });
@@ -194,11 +198,11 @@ impl Walk<'_, '_> {
             let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
             let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
-            self.charge_wire(cause, peer, blocked.for_room, from);
+            self.charge_wire(cause, (connection, peer), blocked.for_room, from);
             return Ok(());
         }
         if acted_at < self.at {
-            self.charge_wire(Cause::NetworkLatency, peer, blocked.for_room, acted_at);
+            self.charge_wire(Cause::NetworkLatency, (blocked.span.connection, peer), blocked.for_room, acted_at);
         }
         self.jump(peer);
         Ok(())
@@ -222,15 +226,16 @@ impl Walk<'_, '_> {
         // Who sent just before it began to wait has asked for something.
         const JUST_NS: i64 = 1_000_000;
         let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
-        if let Some(cause) = self.wire.seen_from_one_end(&way, blocked.for_room, asked) {
-            self.charge_wire(cause, NONE, blocked.for_room, from);
+        let seen = self.wire.seen_from_one_end(&way, blocked.for_room, asked);
+        if let Some(cause) = seen.filter(|&cause| !self.is_no_networks(cause, (connection, NONE), from)) {
+            self.charge_wire(cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
         if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
             && self.at - from > round_trip_ns
         {
             let until = self.at - round_trip_ns;
-            self.charge_wire(Cause::NetworkLatency, NONE, false, until);
+            self.charge_wire(Cause::NetworkLatency, (connection, NONE), false, until);
         }
         let cause = match span.side {
             End::Client => Cause::ServerUnknown,

@@ -501,6 +501,10 @@ fn work_name(cast: &Cast, kind: SpanKind, object: u32, named: bool, running: boo
         name.push(' ');
         name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });
     }
+    if let Some((kind, file)) = file.and_then(|file| Some((file.served_by()?, file))) {
+        name.push_str(&format!(", which {kind} ({}) serves", file.attribute("device").unwrap_or("somebody")));
+        return name;
+    }
     if let Some(device) = device.filter(|_| !running) {
         name.push_str(&format!(" on {device}"));
     }

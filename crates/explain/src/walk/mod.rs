@@ -10,6 +10,7 @@
 
 mod accepting;
 mod connections;
+mod doubts;
 mod handed;
 pub(crate) mod ledger;
 mod lives;
@@ -220,6 +221,9 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
             Rule::Wait(activity) => {
                 let from = self.piece_start(&span);
+                if activity == Activity::Think && self.looks_for_bytes(&span) {
+                    self.infer(from);
+                }
                 self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
             }
             Rule::Device => {
@@ -306,6 +310,8 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// What is charged from here down to `since` rests on an inference.
     fn infer(&mut self, since: i64) {
+        // No further than this thread can be charged.
+        let since = self.within_life(since.max(self.start));
         self.inferred_floor = self.inferred_floor.min(since);
         self.ledger.inferred = true;
     }
@@ -358,7 +364,10 @@ impl<'a, 'o> Walk<'a, 'o> {
     }
 
     /// Charges the wire between this thread and `peer` (or an unknown one), from this thread when it sends.
-    fn charge_wire(&mut self, cause: Cause, peer: u32, sending: bool, from: i64) {
+    fn charge_wire(&mut self, cause: Cause, (connection, peer): (u32, u32), sending: bool, from: i64) {
+        if self.doubted_wire(cause, (connection, peer), sending, from) {
+            return;
+        }
         let (own, other) = (self.ledger.label(self.track), self.ledger.label(peer));
         let place = if sending { Place::Wire(own, other) } else { Place::Wire(other, own) };
         let from = from.max(self.start).min(self.at);
@@ -383,10 +392,11 @@ impl<'a, 'o> Walk<'a, 'o> {
         let Some((cpu, runqueue, waited)) = span.division() else {
             // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
             let ran = span.count > 1 || running == blocked;
-            let (activity, what) = if ran { (running, What::Running(span.kind)) } else { (blocked, What::Blocked(span.kind)) };
-            let (activity, what) = if activity == Activity::Memory { (running, What::Running(span.kind)) } else { (activity, what) };
-            self.charge_thread(activity, what, span.object, from);
-            return Ok(());
+            if ran || blocked == Activity::Memory {
+                self.charge_thread(running, What::Running(span.kind), span.object, from);
+                return Ok(());
+            }
+            return self.charge_blocked(blocked, span, from);
         };
         if cpu > 0 && waited + runqueue > 0 && self.has_parts(span)? {
             let from = self.piece_start(span).max(self.start);
@@ -410,14 +420,13 @@ impl<'a, 'o> Walk<'a, 'o> {
         let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
         let blocked_from = if waited == 0 { from } else { self.at - cpu_part - runqueue_part };
         let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
-        self.charge_thread(running, What::Running(span.kind), span.object, if runqueue + waited == 0 { from } else { runqueue_from });
+        self.charge_running(running, span, if runqueue + waited == 0 { from } else { runqueue_from });
         self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
             self.charge_still(span.kind, from);
-        } else {
-            self.charge_thread(blocked, What::Blocked(span.kind), span.object, from);
+            return Ok(());
         }
-        Ok(())
+        self.charge_blocked(blocked, span, from)
     }
 
     /// Whether what a device completed at an instant was a read.

@@ -152,7 +152,7 @@ impl Walk<'_, '_> {
             }
         } else if elsewhere {
             let cause = if operation.bytes() >= DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
-            self.charge_wire(cause, provider, operation.kind == SpanKind::MpiSend, from);
+            self.charge_wire(cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
         } else {
             self.charge_thread(Activity::Cpu, What::Running(operation.kind), NONE, from);
         }

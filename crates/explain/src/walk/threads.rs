@@ -26,6 +26,9 @@ impl Walk<'_, '_> {
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
         if let Some(from) = self.outside_holes(from) {
+            if self.is_untold(from) {
+                self.infer(from);
+            }
             self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
         }
         Ok(())
@@ -176,8 +179,14 @@ impl Walk<'_, '_> {
                 if self.polled(&span)? {
                     return Ok(());
                 }
+                let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
+                if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
+                    // It may have waited for one of those with whom it deals.
+                    self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
+                    return Ok(());
+                }
                 // Or a lock that a thread which ran meanwhile had, and gave back just then.
-                if span.kind == SpanKind::WaitLock && self.running_sibling(NONE).is_some() {
+                if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
                     self.infer(earliest);
                 }
                 self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
@@ -231,7 +240,12 @@ impl Walk<'_, '_> {
     /// what would lie before this instant lay at the wait's beginning.
     fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Result<Option<i64>, ExplainError> {
         let waker = span.waker;
-        if rule(span.kind) != Rule::Thread || waker == NONE || waker == self.track || from >= span.end || span.cpu_ns == 0 {
+        if rule(span.kind) != Rule::Thread
+            || waker == NONE
+            || waker == self.track
+            || from >= span.end
+            || span.cpu_ns == 0 && !self.cast.wakers_inferred
+        {
             return Ok(None);
         }
         self.ensure(from)?;
@@ -253,6 +267,11 @@ impl Walk<'_, '_> {
             }
             Role::None => false,
         }
+    }
+
+    /// The same for another thread than the walk's.
+    pub(super) fn is_walkable_from(&self, track: u32, other: u32) -> bool {
+        track != other && (other == self.track || self.is_walkable(other))
     }
 
     /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
@@ -309,11 +328,18 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         self.settle(waker);
-        let woken_at = if in_vain { self.at } else { self.last_act(waker, &blocked) };
+        if self.wait_for_each_other(&span, waker) {
+            return Ok(());
+        }
+        let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
+        let woken_at = self.end_of_life(waker, span.start).map_or(woken_at, |ended| ended.min(woken_at));
         let lag = (self.at - woken_at) as u64;
         if lag >= STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
+            if self.cast.wakers_inferred && lag >= doubts::UNTOLD_QUEUE_NS {
+                self.infer(woken_at);
+            }
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
@@ -337,6 +363,7 @@ impl Walk<'_, '_> {
         let what = What::Blocked(span.kind);
         let by_thread = rule(span.kind) == Rule::Thread;
         match kind {
+            _ if self.is_file_lock(span.object) => self.charge_thread(Activity::Lock, what, span.object, from),
             // Somebody types, or does not.
             Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
@@ -388,10 +415,12 @@ impl Walk<'_, '_> {
         let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        // A mutex is told, by who sees wakers from the futex operation; who posts a semaphore or tells a condition held nothing.
         let on = self.cast.things.get(span.object as usize);
-        let mutex = !self.cast.tells_locks || on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name == "futex");
-        let may_be_lock = span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && mutex;
-        let may_be_lock = may_be_lock && !lane.known.moves_data;
+        let named = |name: &str| on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name == name);
+        let has_holder = named("mutex") || !self.cast.wakers_inferred && (named("futex") || !self.cast.tells_locks);
+        let may_be_lock =
+            has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;
         self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
     }

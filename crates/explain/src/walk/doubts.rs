@@ -1,0 +1,155 @@
+//! What is doubted where nobody saw who ended waits: recordings made without privilege. Whatever such a recording does not say is left unknown, or
+//! counts as inferred, so that no cause is named with confidence that may be another.
+
+use super::*;
+
+/// A thread's wait for a processor from this much on that no count of the kernel's tells of may be something else.
+pub(super) const UNTOLD_QUEUE_NS: u64 = 4_000_000;
+
+/// From this much on, a stretch between calls of which nobody says that the thread ran may be something else.
+const UNTOLD_RUN_NS: i64 = 20_000_000;
+
+/// TCP holds an acknowledgement back for so long at most, and with it what waits for that.
+const HELD_BACK_NS: i64 = 50_000_000;
+
+/// A device is looked at less often than threads are: what it did it may have done so much earlier than it was seen.
+const DEVICE_LOOK_NS: i64 = 300_000_000;
+
+impl Walk<'_, '_> {
+    /// Whether the network cannot have taken from `from` until now, as TCP's figures and the connection's addresses say: a machine's own
+    /// connections hold nothing back for long.
+    pub(super) fn is_no_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
+        const WITHIN_NS: i64 = 20_000_000;
+        const PATH_NS: i64 = 6_000_000;
+        if !self.cast.wakers_inferred || connection == NONE || !cause.is_network() {
+            return false;
+        }
+        let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
+        let no_path = self.cast.is_within_machine(connection) && round_trips_ns.is_none_or(|ns| ns < PATH_NS);
+        let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
+            _ if cause == Cause::NetworkLoss => i64::MAX,
+            Some(ns) if no_path => ns.min(WITHIN_NS),
+            None if no_path => 0,
+            Some(ns) => ns,
+            None => i64::MAX,
+        };
+        let grain_ns = if self.cast.looked_at { 4_000_000 } else { 1_000_000 };
+        let held_back_ns = if cause == Cause::NetworkLatency && peer != NONE && !self.cast.looked_at { HELD_BACK_NS } else { grain_ns };
+        self.at - from > longest_ns.saturating_add(held_back_ns)
+    }
+
+    /// Charges what cannot have been the network's as unknown; `false`: it can have been.
+    pub(super) fn doubted_wire(&mut self, cause: Cause, ends: (u32, u32), sending: bool, from: i64) -> bool {
+        let from = from.max(self.start).min(self.at);
+        if !self.is_no_networks(cause, ends, from) {
+            return false;
+        }
+        let kind = if sending { SpanKind::NetSend } else { SpanKind::NetReceive };
+        let place = self.ledger.thread_place(self.track, What::Blocked(kind), NONE);
+        self.ledger.charge(Cause::Unknown, place, from, self.at, self.track);
+        self.at = from;
+        true
+    }
+
+    /// Blocked in a call on files. What another program or machine serves is not known; what no device was seen to work for may have been a lock.
+    pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Result<(), ExplainError> {
+        let what = What::Blocked(span.kind);
+        if self.cast.wakers_inferred && from < self.at {
+            let served = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.served_by().is_some());
+            if served {
+                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                return Ok(());
+            }
+            let certain = match activity {
+                Activity::Read | Activity::Write => self.device_worked(span.object, from)?,
+                Activity::Metadata => span.object != NONE,
+                _ => true,
+            };
+            if !certain {
+                self.infer(from);
+            }
+        }
+        self.charge_thread(activity, what, span.object, from);
+        Ok(())
+    }
+
+    /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the
+    /// kernel and moving nothing.
+    pub(super) fn charge_running(&mut self, activity: Activity, span: &LiveSpan, from: i64) {
+        if self.cast.looked_at && activity == Activity::Metadata && span.object == NONE && from < self.at {
+            self.infer(from);
+        }
+        let what = if span.kind == SpanKind::CpuRun { What::OwnWork } else { What::Running(span.kind) };
+        self.charge_thread(activity, what, span.object, from);
+    }
+
+    /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
+    /// not among those that were looked at (a file system over several), any of them.
+    fn device_worked(&mut self, object: u32, from: i64) -> Result<bool, ExplainError> {
+        let named = self.cast.things.get(object as usize).and_then(|thing| thing.attribute("device"));
+        let is_named = |thing: u32| self.cast.things.get(thing as usize).is_some_and(|thing| Some(thing.name.as_str()) == named);
+        let own = self.cast.device_things.iter().find(|(_, thing)| is_named(**thing)).map(|(&track, _)| track);
+        let in_memory = self.cast.things.get(object as usize).and_then(|thing| thing.attribute("filesystem"));
+        if own.is_none() && matches!(in_memory, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs")) {
+            return Ok(false);
+        }
+        let devices: Vec<u32> = own.map_or_else(|| self.cast.device_things.keys().copied().collect(), |device| vec![device]);
+        self.ensure(from)?;
+        for device in devices {
+            self.settle(device);
+            let lane = &self.feed.lanes[device as usize];
+            let within = lane.open.iter().chain(&lane.ahead).any(|span| span.end >= from);
+            if within || lane.passed.acted.saturating_sub(self.at) <= DEVICE_LOOK_NS {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a thread that was only looked at slept while it waited for bytes: it took some next, from a connection that was there and on which
+    /// nothing lay yet. That may be how it looks for them.
+    pub(super) fn looks_for_bytes(&self, span: &LiveSpan) -> bool {
+        let (receive, send) = (self.lane().passed.receive, self.lane().passed.send);
+        if !self.cast.looked_at || receive.1 == NONE || send.0 < receive.0 {
+            return false;
+        }
+        let side = self.feed.side_of(self.cast, self.track, receive.1);
+        self.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
+    }
+
+    /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
+    /// looks at threads, or what ending one takes.
+    pub(super) fn ended_about_now(&self, track: u32) -> bool {
+        let grain_ns = if self.cast.looked_at { 50_000_000 } else { 5_000_000 };
+        let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.cast.wakers_inferred && is_idle_wait(span));
+        theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
+    }
+
+    /// When a thread ended, where that was before now and since an instant: by that it ended the wait of who is followed to it.
+    pub(super) fn end_of_life(&self, track: u32, since: i64) -> Option<i64> {
+        let until = self.lives.get(track as usize).and_then(|life| life.until);
+        until.filter(|&until| self.cast.wakers_inferred && until > since && until < self.at)
+    }
+
+    /// Two that wait for each other at one pipe or socket, each taken to be who ends the other's wait: one of the two is not, and which is not
+    /// known.
+    pub(super) fn wait_for_each_other(&mut self, span: &LiveSpan, waker: u32) -> bool {
+        if !self.cast.wakers_inferred || span.object == NONE {
+            return false;
+        }
+        let theirs = self.feed.lanes[waker as usize].innermost().copied();
+        let Some(theirs) = theirs.filter(|t| t.waker == self.track && t.object == span.object && is_idle_wait(t)) else { return false };
+        let from = self.piece_start(span).max(theirs.start).max(self.start).min(self.at - 1);
+        self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, from);
+        // Whoever began to wait later did something before.
+        if theirs.start > span.start {
+            self.jump(waker);
+        }
+        true
+    }
+
+    /// Whether nobody says that this thread ran from an instant until now: it did not call, and what it runs is told by spans of their own.
+    pub(super) fn is_untold(&self, from: i64) -> bool {
+        self.cast.wakers_inferred && !self.cast.looked_at && self.at - from >= UNTOLD_RUN_NS
+    }
+}
