@@ -7,6 +7,7 @@ use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
+use super::services::{full_ways, time_services};
 use super::streams::{Streams, ways};
 use super::timeline::{Piece, Timeline, Wait, timelines};
 use crate::cause::End;
@@ -38,14 +39,19 @@ impl Facts {
 }
 
 /// A wait with what it depends on.
-struct Linked {
+pub(crate) struct Linked {
+    /// The timeline that it is in.
     timeline: usize,
+    /// Its place there.
     piece: usize,
-    op: Op,
-    woken: f64,
-    end: f64,
+    /// What it waits for.
+    pub op: Op,
+    /// When its blocked part ended.
+    pub woken: f64,
+    /// When the thread ran again.
+    pub end: f64,
     /// When what it waited for was sent or asked for.
-    since: f64,
+    pub since: f64,
 }
 
 struct Builder<'a> {
@@ -97,11 +103,12 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         stopped_from_ns: [0, 1].map(|end| stopped_from_ns(cast, rows, end, facts.quota[end])),
         from,
     };
+    let turns = builder.turns();
     let mut linked = builder.link();
     full_ways(&mut linked, builder.streams.streams.len());
     let latency = builder.latencies(&linked);
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
-    time_services(&mut linked, &latency, &builder);
+    time_services(&mut linked, &latency, builder.devices.len());
     let programs = builder.programs(linked);
     let busy_ns = |i: usize| rows.devices.iter().map(|d| d[i].busy_ns).max().unwrap_or(0) as f64;
     Some(Graph {
@@ -113,7 +120,8 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         cpus: cast.machines.iter().map(|m| m.cpus.max(1)).collect(),
         wall_ns: (end - from) as f64,
         device_busy_ns: [busy_ns(0), busy_ns(1)],
-        exchanges: builder.streams.exchanges(),
+        turns,
+        threads: 0,
         window_ns_per_byte: facts.window_ns_per_byte(),
     })
 }
@@ -140,6 +148,22 @@ impl Builder<'_> {
             }
         }
         linked
+    }
+
+    /// By timeline: marks where turns of asking begin. They come before any others of the same instant, so that what is sent then belongs to
+    /// the turn.
+    fn turns(&mut self) -> Vec<Vec<u32>> {
+        let timelines = 0..self.timelines.len() as u32;
+        timelines
+            .map(|t| {
+                let track = self.timelines[t as usize].track;
+                if self.cast.actors[track as usize].end != End::Client {
+                    return Vec::new();
+                }
+                let (turns, from) = (self.streams.turns(self.cast, track), self.from);
+                turns.into_iter().filter(|&at| at >= from).map(|at| self.mark(t, at).0).collect()
+            })
+            .collect()
     }
 
     /// A mark on another thread's time, at or before this instant where it ran; with the instant it got.
@@ -544,54 +568,5 @@ impl Builder<'_> {
             });
         }
         starts
-    }
-}
-
-/// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
-fn full_ways(linked: &mut [Linked], ways: usize) {
-    const OFTEN: u32 = 8;
-    let mut rooms = vec![0; ways];
-    for l in linked.iter() {
-        if let Op::Room { way, .. } = l.op {
-            rooms[way as usize] += 1;
-        }
-    }
-    for l in linked {
-        if let Op::Room { way, regime, .. } | Op::Arrive { way, regime, .. } = &mut l.op
-            && *regime == Regime::Latency
-            && rooms[*way as usize] >= OFTEN
-        {
-            *regime = Regime::Window;
-        }
-    }
-}
-
-/// Gives connections and devices their service times, in the order in which waits ended: what lay between the
-/// later of being asked and having done what came before, and being done.
-fn time_services(linked: &mut [Linked], latency: &[f64], builder: &Builder<'_>) {
-    let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
-    let mut device_free = vec![f64::NEG_INFINITY; builder.devices.len()];
-    for l in linked {
-        let after_waking = l.end - l.woken;
-        match &mut l.op {
-            Op::Arrive { way, service, lag, polls, regime, .. } => {
-                let (way, there) = (*way as usize, latency[*way as usize]);
-                let began = way_free[way].max(l.since);
-                let arrived = l.woken - there;
-                let is_way = *regime == Regime::Latency && arrived - began < there;
-                *service = if *polls || is_way { 0.0 } else { (arrived - began).max(0.0) };
-                way_free[way] = began + *service;
-                *lag = arrived - way_free[way] + after_waking;
-            }
-            Op::Serve { device, service, lag, ahead, .. } => {
-                let free = device_free[*device as usize];
-                let began = if *ahead { free } else { free.max(l.since) };
-                let began = if began.is_finite() { began } else { l.since };
-                *service = (l.woken - began).max(0.0);
-                *lag = after_waking;
-                device_free[*device as usize] = if *ahead { l.end } else { l.woken };
-            }
-            _ => {}
-        }
     }
 }

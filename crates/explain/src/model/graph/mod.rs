@@ -4,11 +4,12 @@
 //! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
 //! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
 //! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
-//! a scale ([`scale`]) on what it is about, and the prediction is the observed time, times the ratio of the two replays. What cannot be
-//! replayed (more requests in flight than there were) is predicted from how busy each stage was ([`stages`]).
+//! a scale ([`scale`]) on what it is about, or an edit of the graph ([`edit`]: more requests in flight), and the prediction is the observed time,
+//! times the ratio of the two replays. What no edit gives is a bound.
 
 pub(crate) mod build;
 pub(crate) mod changes;
+pub(crate) mod edit;
 pub(crate) mod facts;
 pub(crate) mod how;
 pub(crate) mod mounts;
@@ -18,6 +19,7 @@ pub(crate) mod ranks;
 pub(crate) mod regime;
 pub(crate) mod rows;
 pub(crate) mod scale;
+pub(crate) mod services;
 pub(crate) mod simulate;
 pub(crate) mod stages;
 pub(crate) mod streams;
@@ -27,7 +29,7 @@ use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
-use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use crate::observe::observation::Way;
 use changes::walk::Walk;
 use changes::{By, Proposal, Run, aimed_at};
@@ -84,7 +86,16 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let stages = Stages::of(graph);
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
-    let run = Run { graph, stages: &stages, replayed_ns, meta, mounts: &mounts, servers_used, trips, walk: Walk::of(parts, meta, trips) };
+    let run = Run {
+        graph,
+        stages: &stages,
+        replayed_ns,
+        meta,
+        mounts: &mounts,
+        servers_used,
+        trips,
+        walk: Walk::of(parts, meta, trips),
+    };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
@@ -102,12 +113,15 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
             let reading = run.graph.device_busy_ns[0] * scale.device[program::Class::Read as usize];
             simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
         }
-        By::Stages(ns) => *ns,
+        By::Edit(graph) => simulate(graph, &Scale::none())?.max(run.graph.device_busy_ns[0].min(run.replayed_ns)),
+        By::Turns(ns) | By::Bound(ns) => *ns,
     };
+    let basis = if matches!(proposal.by, By::Bound(_)) { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * (ns / run.replayed_ns).clamp(0.0, 1.0);
     Some(WhatIf {
         id: proposal.id.to_owned(),
-        change: proposal.change,
+        change: if basis == Grounds::Bounded { format!("{} (at most)", proposal.change) } else { proposal.change },
+        basis,
         predicted_wall_s,
         speedup: wall_s / predicted_wall_s.max(1e-9),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
@@ -142,7 +156,8 @@ fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
     let rank = |w: &WhatIf| (!is_walk(w), !is_aimed(w), is_bought(w));
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all.truncate(MAX_WHAT_IFS);
-    all.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));
+    // What can only be bounded stands below what was replayed, however much it may give.
+    all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all
 }
 

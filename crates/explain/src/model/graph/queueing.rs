@@ -1,9 +1,15 @@
 //! Queueing for processors: how many threads of ours ran when, and from which length on a quota made them queue.
 
+use super::program::{Class, Op};
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
 use crate::observe::cast::Cast;
 use thalweg_trace::SpanKind;
+
+/// Whether an operation is queueing that is replayed as long as it was.
+pub(crate) fn is_queueing(op: &Op) -> bool {
+    matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::LongQueue | Class::Recorder | Class::Quota, .. })
+}
 
 /// How many threads of ours ran, over time.
 pub(crate) struct Busy {

@@ -48,8 +48,13 @@ pub(crate) struct Run<'a> {
 pub(crate) enum By {
     /// Replaying under a scale.
     Replay(Box<Scale>),
-    /// From how busy the stages were: so many nanoseconds, where the replay without a change takes `replayed_ns`.
-    Stages(f64),
+    /// Replaying an edit of the recorded graph.
+    Edit(Box<Graph>),
+    /// The turns of a walk of our own client, each at what it costs in the recording: so many nanoseconds, where the replay without a change takes
+    /// `replayed_ns`.
+    Turns(f64),
+    /// So many nanoseconds at the least, where the replay without a change takes `replayed_ns`: what no edit gives.
+    Bound(f64),
 }
 
 /// A change.
@@ -70,6 +75,10 @@ pub(crate) struct Proposal {
 impl Proposal {
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
         Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Replay(Box::new(scale)) }
+    }
+
+    fn edit(id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Edit(Box::new(graph)) }
     }
 }
 
