@@ -347,3 +347,53 @@ fn reading_the_next_while_the_last_is_sent_takes_the_longer_of_the_two() {
     // Twenty reads one after the other, and the last is sent when it was read.
     assert_predicted(&tale.explain(), "overlap.read_send", 20.0 * 6.0 + 4.0);
 }
+
+#[test]
+fn what_the_recording_does_not_support_is_not_proposed() {
+    let e = serial(40).explain();
+    let ids: Vec<&str> = e.what_if.iter().map(|w| w.id.as_str()).collect();
+    assert!(ids.contains(&"requests.x4"), "{ids:?}");
+    for id in ["no_loss", "no_lock", "no_think", "no_slow_start", "no_cpu_quota", "walk.readdirplus"] {
+        assert!(!ids.contains(&id), "{id} in {ids:?}");
+    }
+    assert!(e.what_if.iter().all(|w| w.predicted_wall_s <= 0.99 * e.wall_s), "{:?}", e.what_if);
+}
+
+/// A client that asks for a few bytes and waits, `count` times, of a server whose threads have this name.
+fn questions(count: u64, server_name: &str) -> Tale {
+    let mut tale = Tale::new(count * 2_000, 2);
+    let main = tale.client("ask");
+    let server = tale.server(server_name);
+    let (near, far) = ends(&mut tale, "10.0.0.1:5 > 10.0.0.2:6");
+    for n in 0..count {
+        let t = n * 2_000;
+        moved(&mut tale, main, K::NetSend, t + 100, near, n * 100, 100);
+        tale.span(main, K::WaitNetwork, t + 100, t + 2_000).blocked().on(near).woken_in(WakerContext::Softirq).end();
+        moved(&mut tale, main, K::NetReceive, t + 2_000, near, n * 100, 100);
+        tale.span(server, K::WaitNetwork, if n == 0 { 0 } else { t - 900 }, t + 1_000).blocked().on(far).end();
+        moved(&mut tale, server, K::NetReceive, t + 1_000, far, n * 100, 100);
+        moved(&mut tale, server, K::NetSend, t + 1_100, far, n * 100, 100);
+    }
+    tale
+}
+
+#[test]
+fn attributes_with_names_are_for_who_may_have_listed_some() {
+    let proposed = |name| questions(100, name).explain().what_if.iter().map(|w| w.id.clone()).collect::<Vec<String>>();
+    let (files, rows) = (proposed("ganesha.nfsd"), proposed("postgres"));
+    assert!(files.iter().any(|id| id == "walk.readdirplus"), "{files:?}");
+    assert!(rows.iter().any(|id| id == "walk.window.8") && rows.iter().all(|id| id != "walk.readdirplus"), "{rows:?}");
+}
+
+#[test]
+fn questions_under_way_together_take_an_nth_until_a_thread_has_no_pause_left() {
+    // Of 2 ms, the way takes 1.8; the client's thread works for 0.1, the server's for 0.1.
+    let e = questions(512, "postgres").explain();
+    let is = |id: &str, ms: f64| {
+        let found = predicted_ms(&e, id);
+        assert!((found / ms - 1.0).abs() < 0.1, "{id}: {found} ms, expected {ms} ms");
+    };
+    is("requests.x4", 512.0 * 2.0 / 4.0);
+    is("walk.window.8", 512.0 * 2.0 / 8.0);
+    is("walk.window.128", 512.0 * 0.1);
+}

@@ -5,7 +5,7 @@
 //! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
 //! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
 //! a scale ([`scale`]) on what it is about, or an edit of the graph ([`edit`]: more requests in flight), and the prediction is the observed time,
-//! times the ratio of the two replays. What no edit gives is a bound.
+//! times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the recording does not support ([`support`]). Nothing is predicted that the recording does not support ([`support`]).
 
 pub(crate) mod build;
 pub(crate) mod changes;
@@ -23,6 +23,7 @@ pub(crate) mod services;
 pub(crate) mod simulate;
 pub(crate) mod stages;
 pub(crate) mod streams;
+pub(crate) mod support;
 pub(crate) mod timeline;
 
 use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
@@ -39,31 +40,33 @@ use scale::Scale;
 use simulate::simulate;
 use stages::Stages;
 use std::collections::HashMap;
+use support::{LEAST_GAIN, Support};
 use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
 pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
-        Ok(Some(graph)) => predict_from(&graph, parts, meta, trips),
+        Ok(Some((graph, support))) => predict_from(&graph, &support, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
 }
 
-/// The recorded run as a graph.
-pub(crate) fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
+/// The recorded run as a graph, and what it supports.
+fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
     let facts = facts::facts(source, parts)?;
     let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
-    Ok(build::build(parts.cast, &rows, &facts, parts.end))
+    let support = Support::of(parts, source.meta(), &rows);
+    Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
 }
 
 fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
     Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
 }
 
-fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
         return refuse(
             None,
@@ -95,6 +98,7 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
         servers_used,
         trips,
         walk: Walk::of(parts, meta, trips),
+        support,
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
@@ -102,12 +106,13 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
-        what_if: best(all, aimed_at(largest_cause(parts))),
+        what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
         note,
     }
 }
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
+    let most = run.support.most(proposal.id)?;
     let ns = match &proposal.by {
         By::Replay(scale) => {
             let reading = run.graph.device_busy_ns[0] * scale.device[program::Class::Read as usize];
@@ -117,7 +122,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
     let basis = if matches!(proposal.by, By::Bound(_)) { Grounds::Bounded } else { Grounds::Replayed };
-    let predicted_wall_s = wall_s * (ns / run.replayed_ns).clamp(0.0, 1.0);
+    let predicted_wall_s = wall_s * (ns / run.replayed_ns).max(1.0 - most).clamp(0.0, 1.0);
     Some(WhatIf {
         id: proposal.id.to_owned(),
         change: if basis == Grounds::Bounded { format!("{} (at most)", proposal.change) } else { proposal.change },
@@ -146,9 +151,9 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
 }
 
 /// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
-fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
+fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
-    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.speedup >= 1.001);
+    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - LEAST_GAIN));
     // Faster processors are what one can buy, not what one can change.
     let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
     // What a walk asks, and when, is its own to change.

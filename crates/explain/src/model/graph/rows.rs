@@ -99,6 +99,8 @@ pub(crate) struct Rows {
     pub requests: Vec<Request>,
     /// By track: reading, and writing or flushing.
     pub devices: Vec<[DeviceUse; 2]>,
+    /// Whether anybody listed names.
+    pub lists: bool,
     /// Spans that others are parts of.
     pub parents: std::collections::HashSet<u64>,
     /// From where on everything was read; the start, unless there was too much.
@@ -111,7 +113,7 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
     let devices = vec![<[DeviceUse; 2]>::default(); device.len()];
-    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), devices, parents: Default::default(), from: start };
+    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), devices, lists: false, parents: Default::default(), from: start };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
@@ -128,6 +130,7 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
                 read.devices[track as usize][usize::from(writes)].add(batch.start_ns[row].max(start), batch.end_ns[row].min(end), bytes);
                 continue;
             }
+            read.lists |= batch.kind[row] == SpanKind::FileList;
             let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
             if batch.parent[row] != 0 && kept.waits() {
                 read.parents.insert(batch.parent[row]);

@@ -17,6 +17,7 @@ mod windows;
 use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
+use super::support::Support;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
 use crate::model::graph::mounts::Mount;
@@ -41,6 +42,8 @@ pub(crate) struct Run<'a> {
     pub trips: Option<&'a RoundTrips>,
     /// The same, where it is a walk of our own client's, entry by entry.
     pub walk: Option<Walk>,
+    /// What the recording supports.
+    pub support: &'a Support,
 }
 
 /// How a prediction is made.

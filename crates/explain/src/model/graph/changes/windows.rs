@@ -46,7 +46,7 @@ fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> 
         run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == crate::cause::End::Server).map(|(_, ns)| ns).sum();
     // What lies before the first question and after the last answer stays.
     let around = run.replayed_ns - (trips.asking_s * 1e9).min(run.replayed_ns);
-    Some(Proposal {
+    run.support.lists.then(|| Proposal {
         id: "walk.readdirplus",
         change: "attributes with the names, those of many entries in one answer".to_owned(),
         how: "a client that lists with attributes (NFS: READDIRPLUS; mounts: without nordirplus)".to_owned(),
