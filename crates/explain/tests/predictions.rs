@@ -397,3 +397,67 @@ fn questions_under_way_together_take_an_nth_until_a_thread_has_no_pause_left() {
     is("walk.window.8", 512.0 * 2.0 / 8.0);
     is("walk.window.128", 512.0 * 0.1);
 }
+
+/// Two threads of a client that wake at one instant, with 2 and 4 ms of work, on one processor: the second queues for the first.
+#[test]
+fn queueing_after_a_wait_is_no_part_of_the_wait() {
+    let mut tale = Tale::new(100_000, 1);
+    let main = tale.client("main");
+    let other = tale.client("main/other");
+    for n in 0..10 {
+        let t = n * 10_000;
+        // Both sleep until 4 ms; the other has the processor first.
+        tale.span(other, K::WaitTimer, t, t + 4_000).blocked().end();
+        tale.span(main, K::WaitTimer, t, t + 6_000).blocked().runnable(2_000).end();
+        tale.span(other, K::WaitLock, t + 6_000, t + 10_000).blocked().woken_by(main).end();
+    }
+    // Computing twice as fast, the two share the processor for 1 and 2 ms after the sleep of 4.
+    assert_predicted(&tale.explain(), "cpu.client.x2", 70.0);
+}
+
+#[test]
+fn a_thread_begins_when_the_one_that_made_it_has_come_so_far() {
+    let mut tale = Tale::new(100_000, 4);
+    let main = tale.client("main");
+    let (pool, worker) = (tale.client("main/pool"), tale.client("main/worker"));
+    let file = on_device(&mut tale, "/data/big", "vda");
+    // Main reads for 40 ms and then makes a worker; a thread of a pool that runs all the time has nothing to do with it.
+    tale.span(main, K::FileRead, 0, 40_000).blocked().on(file).end();
+    tale.span(pool, K::AppOther, 0, 99_000).end();
+    tale.span(pool, K::WaitTimer, 99_000, 99_100).blocked().end();
+    tale.made(worker, 41_000, main);
+    tale.span(worker, K::WaitTimer, 42_000, 90_000).blocked().end();
+    tale.span(main, K::WaitLock, 42_000, 90_000).blocked().woken_by(worker).end();
+    assert_predicted(&tale.explain(), "device.read.x2", 80.0);
+}
+
+/// A client that computes for 4 ms, queues for 6 and is held back by its group's quota for 10, five times.
+fn held_back(tale: &mut Tale, told: bool) {
+    let main = tale.client("main");
+    let other = tale.track(thalweg_trace::Role::None, "somebody");
+    let group = tale.object(ObjectKind::Cgroup, "/slow", &[]);
+    tale.seen(main, 0);
+    for n in 0..5 {
+        let t = n * 20_000;
+        tale.span(main, K::WaitRunqueue, t + 4_000, t + 10_000).blocked().held_by(other).end();
+        let by = tale.span(main, K::WaitRunqueue, t + 10_000, t + 20_000).blocked();
+        if told { by.on(group).end() } else { by.held_by(other).end() }
+    }
+}
+
+#[test]
+fn without_a_quota_what_the_recording_says_was_its_doing_is_gone_and_no_more() {
+    let mut tale = Tale::new(100_000, 2);
+    tale.meta.attributes.push(("cgroup.cpu_quota".into(), "0.5".into()));
+    held_back(&mut tale, true);
+    assert_predicted(&tale.explain(), "no_cpu_quota", 50.0);
+}
+
+#[test]
+fn where_quotas_would_have_been_told_none_is_guessed() {
+    let mut tale = Tale::new(100_000, 2);
+    held_back(&mut tale, false);
+    let e = tale.explain();
+    assert!(e.what_if.iter().any(|w| w.id == "no_hog"), "{:?}", e.what_if);
+    assert!(e.what_if.iter().all(|w| w.id != "no_cpu_quota"), "{:?}", e.what_if);
+}

@@ -9,12 +9,12 @@ use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::services::{full_ways, time_services};
 use super::streams::{Streams, ways};
-use super::timeline::{Piece, Timeline, Wait, timelines};
+use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
-use thalweg_trace::{Role, SpanKind};
+use thalweg_trace::{ObjectKind, Role, SpanKind};
 
 /// What is known of the run besides its rows.
 pub(crate) struct Facts {
@@ -28,6 +28,10 @@ pub(crate) struct Facts {
     pub quota: [Option<f64>; 2],
     /// By track: which part of its running samples found in calls that make data durable.
     pub syncing: HashMap<u32, f64>,
+    /// Who made threads, and when.
+    pub makers: Makers,
+    /// Whether the recording tells of lives: then it tells of queueing behind a quota, too, where there was any.
+    pub tells_quotas: bool,
 }
 
 impl Facts {
@@ -84,7 +88,7 @@ fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
 /// The graph of a recorded run; `None` where its main thread has no time.
 pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
     let from = rows.from;
-    let timelines = timelines(cast, rows, from, end);
+    let timelines = timelines(cast, rows, &facts.makers, from, end);
     let main = timelines.iter().position(|t| t.track == cast.main)?;
     let mut of_track = vec![NONE; cast.actors.len()];
     timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
@@ -220,10 +224,11 @@ impl Builder<'_> {
         /// Threads that share a processor take turns of 4 ms at most.
         const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
-        if wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
+        let by_quota = self.cast.things.get(wait.row.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
+        if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
-        if wait.end - wait.start >= LONGER_THAN_TURNS_NS {
+        if !self.facts.tells_quotas && wait.end - wait.start >= LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
         match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
@@ -237,13 +242,8 @@ impl Builder<'_> {
     fn follow(&mut self, timeline: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         const EARLY_NS: i64 = 1_000_000;
         let waker = self.timeline_of(wait.row.waker).filter(|&w| w != timeline as u32 && wait.row.by_task)?;
-        // Where only the sum of a span's queueing is known, some of it may lie before the wait, and the waker may have woken it later.
         let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
-        let woken = if ran_at(wait.woken) < wait.woken {
-            self.timelines[waker as usize].runs_from(wait.woken).min(wait.row.end)
-        } else {
-            wait.woken
-        };
+        let woken = self.timelines[waker as usize].woke_at(wait.woken, wait.row.end);
         let at = ran_at(woken).max(ran_at(wait.woken));
         if at < wait.start - EARLY_NS {
             return None;
@@ -538,7 +538,16 @@ impl Builder<'_> {
         self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32
     }
 
-    /// What threads that began during the run waited for: whoever of their process, or else of the client, ran then.
+    /// What a thread waited for that another made: for that to have come so far.
+    fn maker(&mut self, timeline: usize) -> Option<Op> {
+        let &(made, by) = self.facts.makers.get(&self.timelines[timeline].track)?;
+        let maker = self.timeline_of(by).filter(|&m| m != timeline as u32 && self.timelines[m as usize].start() <= made)?;
+        let (mark, at) = self.mark(maker, made);
+        Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
+    }
+
+    /// What threads that began during the run waited for: who made them; where that is not told, whoever of their process, or else of the client,
+    /// ran then.
     fn starts(&mut self) -> Vec<Option<Op>> {
         const AT_ONCE_NS: i64 = 1_000_000;
         let mut starts = Vec::new();
@@ -546,6 +555,10 @@ impl Builder<'_> {
             let at = self.timelines[i].start();
             if self.timelines[i].track == self.cast.main || at <= self.from {
                 starts.push(None);
+                continue;
+            }
+            if let Some(made) = self.maker(i) {
+                starts.push(Some(made));
                 continue;
             }
             let own = &self.cast.actors[self.timelines[i].track as usize];
