@@ -230,6 +230,7 @@ impl Walk<'_, '_> {
         };
         self.unrecorded.get_or_insert((span.side, connection));
         let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
+        let from = self.within_life(from).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;
         Ok(())
