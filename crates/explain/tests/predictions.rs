@@ -461,3 +461,19 @@ fn where_quotas_would_have_been_told_none_is_guessed() {
     assert!(e.what_if.iter().any(|w| w.id == "no_hog"), "{:?}", e.what_if);
     assert!(e.what_if.iter().all(|w| w.id != "no_cpu_quota"), "{:?}", e.what_if);
 }
+
+#[test]
+fn what_other_programs_read_meanwhile_keeps_nobody_waiting() {
+    let mut tale = Tale::new(100_000, 2);
+    let main = tale.client("cp");
+    let file = on_device(&mut tale, "/data/big", "vda");
+    let device = tale.device("vda");
+    for n in 0..5 {
+        tale.span(device, K::DiskRead, n * 4_000, n * 4_000 + 3_000).observed().end();
+        tale.span(main, K::FileRead, n * 4_000, n * 4_000 + 3_000).blocked().on(file).by_device(device).end();
+    }
+    // Somebody else reads while this one sleeps.
+    tale.span(device, K::DiskRead, 21_000, 99_000).observed().end();
+    tale.span(main, K::WaitTimer, 20_000, 100_000).blocked().end();
+    assert_predicted(&tale.explain(), "no_think", 20.0);
+}

@@ -7,7 +7,7 @@ use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
-use super::services::{full_ways, time_services};
+use super::services::{full_ways, reading_ns, time_services};
 use super::streams::{Streams, ways};
 use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
@@ -113,8 +113,8 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
     let latency = builder.latencies(&linked);
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
     time_services(&mut linked, &latency, builder.devices.len());
+    let reading_ns = reading_ns(&linked, &builder.devices, &builder.requests, from);
     let programs = builder.programs(linked);
-    let busy_ns = |i: usize| rows.devices.iter().map(|d| d[i].busy_ns).max().unwrap_or(0) as f64;
     Some(Graph {
         programs,
         main,
@@ -123,7 +123,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         devices: builder.devices,
         cpus: cast.machines.iter().map(|m| m.cpus.max(1)).collect(),
         wall_ns: (end - from) as f64,
-        device_busy_ns: [busy_ns(0), busy_ns(1)],
+        reading_ns,
         turns,
         threads: 0,
         window_ns_per_byte: facts.window_ns_per_byte(),

@@ -115,10 +115,10 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let most = run.support.most(proposal.id)?;
     let ns = match &proposal.by {
         By::Replay(scale) => {
-            let reading = run.graph.device_busy_ns[0] * scale.device[program::Class::Read as usize];
+            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
             simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
         }
-        By::Edit(graph) => simulate(graph, &Scale::none())?.max(run.graph.device_busy_ns[0].min(run.replayed_ns)),
+        By::Edit(graph) => simulate(graph, &Scale::none())?.max(run.graph.reading_ns.min(run.replayed_ns)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
     let basis = if matches!(proposal.by, By::Bound(_)) { Grounds::Bounded } else { Grounds::Replayed };

@@ -153,8 +153,8 @@ pub(crate) struct Graph {
     pub cpus: Vec<u32>,
     /// How long the run was.
     pub wall_ns: f64,
-    /// How long reading, and writing, was under way at some device: nothing makes the run shorter than the longest.
-    pub device_busy_ns: [f64; 2],
+    /// How long reading that was waited for was under way at some device: nothing makes the run shorter than the longest.
+    pub reading_ns: f64,
     /// By program: marks where it had taken the last answer before it sent again, in order; of threads that ask.
     pub turns: Vec<Vec<u32>>,
     /// How many threads programs share ([`Op::Take`]).
@@ -183,7 +183,7 @@ pub(crate) mod tests {
             devices: vec![Device { machine: 0, name: "vda".into() }],
             cpus: vec![cpus],
             wall_ns: 0.0,
-            device_busy_ns: [0.0; 2],
+            reading_ns: 0.0,
             threads: 0,
             window_ns_per_byte: 0.0,
         }

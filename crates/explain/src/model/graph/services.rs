@@ -1,8 +1,10 @@
 //! How long connections and devices took for what was waited for, from when each wait began, ended, and was asked for.
 
 use super::build::Linked;
-use super::program::Op;
+use super::program::{Class, Device, Op};
 use super::regime::Regime;
+use super::rows::Request;
+use std::collections::HashMap;
 
 /// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
 pub(crate) fn full_ways(linked: &mut [Linked], ways: usize) {
@@ -51,4 +53,33 @@ pub(crate) fn time_services(linked: &mut [Linked], latency: &[f64], devices: usi
             _ => {}
         }
     }
+}
+
+/// How long reading was under way that threads of ours waited for, also before and after they did, at the device where that was longest: however
+/// things are ordered, it takes that long. What others read there meanwhile is not ours to wait for.
+pub(crate) fn reading_ns(linked: &[Linked], devices: &[Device], requests: &HashMap<Device, Vec<Request>>, from: i64) -> f64 {
+    let at_device = |number: usize| {
+        let waits = linked.iter().filter(|l| matches!(l.op, Op::Serve { device, class: Class::Read, .. } if device as usize == number));
+        let mut waits: Vec<(f64, f64)> = waits.map(|l| (l.since, l.woken)).collect();
+        waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut latest = f64::NEG_INFINITY;
+        waits.iter_mut().for_each(|wait| {
+            latest = latest.max(wait.1);
+            wait.1 = latest;
+        });
+        let waited_for = |start: f64, end: f64| {
+            let began = waits.partition_point(|wait| wait.0 < end);
+            began > 0 && waits[began - 1].1 > start
+        };
+        let (mut sum, mut until) = (0.0, 0.0_f64);
+        let reads = requests.get(&devices[number]).into_iter().flatten().filter(|r| r.reads);
+        let mut reads: Vec<(f64, f64)> = reads.map(|r| ((r.start - from) as f64, (r.end - from) as f64)).collect();
+        reads.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (start, end) in reads.into_iter().filter(|&(start, end)| waited_for(start, end)) {
+            sum += (end - start.max(until)).max(0.0);
+            until = until.max(end);
+        }
+        sum
+    };
+    (0..devices.len()).map(at_device).fold(0.0, f64::max)
 }
