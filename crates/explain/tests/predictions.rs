@@ -477,3 +477,11 @@ fn what_other_programs_read_meanwhile_keeps_nobody_waiting() {
     tale.span(main, K::WaitTimer, 20_000, 100_000).blocked().end();
     assert_predicted(&tale.explain(), "no_think", 20.0);
 }
+
+#[test]
+fn who_computes_half_as_long_is_stopped_half_as_long_by_a_quota() {
+    let mut tale = Tale::new(100_000, 2);
+    held_back(&mut tale, true);
+    // Of 20 ms, 4 of computing, 6 behind others and 10 behind the quota.
+    assert_predicted(&tale.explain(), "cpu.client.x2", 5.0 * (2.0 + 6.0 + 5.0));
+}

@@ -20,8 +20,9 @@ const FEW: usize = 8;
 /// Programs that were read and those that were waited for are each at least so many.
 const FEWEST_READS: usize = 8;
 
-/// From an answer back to its question, over no more threads than this.
+/// From an answer back to its question, over no more threads than this, and in each over no more operations.
 const MOST_HOPS: usize = 16;
+const MOST_OPS_BACK: usize = 1024;
 
 /// Which programs ask, by number.
 fn askers(graph: &Graph) -> Vec<usize> {
@@ -154,7 +155,7 @@ fn question(graph: &Graph, passed: &[(u32, u32)], asker: u32, answer: u32) -> Op
             return Some(at as usize);
         }
         let ops = &graph.programs.get(program as usize)?.ops[..at as usize];
-        let waited = ops.iter().rev().find_map(|op| match op {
+        let waited = ops.iter().rev().take(MOST_OPS_BACK).find_map(|op| match op {
             Op::Arrive { mark, .. } | Op::Follow { mark, .. } if *mark != NO_MARK => Some(*mark),
             _ => None,
         });

@@ -224,7 +224,9 @@ impl Replay<'_> {
                 Then::Now
             }
             Op::Delay { class, ns } => {
-                let factor = self.scale.delay[class as usize];
+                // A quota stops a group when it has run for so long: who runs for half as long is stopped half as often.
+                let ran = if class == Class::Quota { self.scale.run[self.graph.programs[program as usize].end as usize] } else { 1.0 };
+                let factor = self.scale.delay[class as usize] * ran;
                 self.skipped[program as usize] |= factor == 0.0;
                 if class == Class::Memory {
                     self.owed[program as usize] += ns * (1.0 - factor);
