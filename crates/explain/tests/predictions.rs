@@ -3,6 +3,7 @@
 mod common;
 use common::*;
 use thalweg_explain::Explanation;
+use thalweg_explain::document::Grounds;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, SpanKind as K, Time, TrackId, WakerContext};
 
 /// Milliseconds predicted for a change.
@@ -484,4 +485,14 @@ fn who_computes_half_as_long_is_stopped_half_as_long_by_a_quota() {
     held_back(&mut tale, true);
     // Of 20 ms, 4 of computing, 6 behind others and 10 behind the quota.
     assert_predicted(&tale.explain(), "cpu.client.x2", 5.0 * (2.0 + 6.0 + 5.0));
+}
+
+#[test]
+fn how_many_requests_an_unrecorded_server_serves_at_once_is_not_known() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/nfs-read-server-unrecorded");
+    let recording = thalweg_trace::Recording::open(&path).expect("a fixture opens");
+    let e = thalweg_explain::explain(&recording, &thalweg_explain::Options::default()).expect("explains");
+    let last = e.what_if.last().expect("changes are proposed");
+    assert_eq!((last.id.as_str(), last.basis), ("requests.x4", Grounds::Bounded));
+    assert!(last.change.ends_with("(at most)"), "{last:?}");
 }

@@ -43,6 +43,19 @@ pub(crate) fn in_flight(graph: &Graph, n: usize) -> Option<Graph> {
     any.then_some(edited)
 }
 
+/// Whether most of the answers that asking threads waited for came from where nothing was recorded.
+pub(crate) fn asks_unseen(graph: &Graph) -> bool {
+    let ends = ends_of_marks(graph);
+    let askers = askers(graph);
+    let ops = askers.iter().flat_map(|&asker| &graph.programs[asker].ops);
+    let (mut unseen, mut all) = (0, 0);
+    for op in ops.filter(|op| is_answer(op, &ends)) {
+        all += 1;
+        unseen += usize::from(matches!(op, Op::Delay { .. } | Op::Arrive { mark: NO_MARK, .. }));
+    }
+    unseen * 2 > all
+}
+
 /// The end of the program that passes each mark.
 fn ends_of_marks(graph: &Graph) -> Vec<End> {
     let mut ends = vec![End::Client; graph.marks];

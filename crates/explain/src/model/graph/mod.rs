@@ -118,10 +118,10 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
             let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
             simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
         }
-        By::Edit(graph) => simulate(graph, &Scale::none())?.max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::Edit(graph) | By::EditUnseen(graph) => simulate(graph, &Scale::none())?.max(run.graph.reading_ns.min(run.replayed_ns)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
-    let basis = if matches!(proposal.by, By::Bound(_)) { Grounds::Bounded } else { Grounds::Replayed };
+    let basis = if matches!(proposal.by, By::Bound(_) | By::EditUnseen(_)) { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * (ns / run.replayed_ns).max(1.0 - most).clamp(0.0, 1.0);
     Some(WhatIf {
         id: proposal.id.to_owned(),

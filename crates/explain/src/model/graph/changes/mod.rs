@@ -14,6 +14,7 @@ mod sync;
 pub(crate) mod walk;
 mod windows;
 
+use super::edit::asks_unseen;
 use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
@@ -53,6 +54,8 @@ pub(crate) enum By {
     Replay(Box<Scale>),
     /// Replaying an edit of the recorded graph.
     Edit(Box<Graph>),
+    /// The same, where what it asks more of was not recorded: who is not seen to be busy limits nothing in a replay, and so it is a bound.
+    EditUnseen(Box<Graph>),
     /// The turns of a walk of our own client, each at what it costs in the recording: so many nanoseconds, where the replay without a change takes
     /// `replayed_ns`.
     Turns(f64),
@@ -82,6 +85,15 @@ impl Proposal {
 
     fn edit(id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
         Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Edit(Box::new(graph)) }
+    }
+
+    /// More requests at once, of servers that were recorded or not.
+    fn requests(run: &Run<'_>, id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
+        let proposal = Proposal::edit(id, change, how, graph);
+        match proposal.by {
+            By::Edit(graph) if asks_unseen(run.graph) => Proposal { by: By::EditUnseen(graph), ..proposal },
+            _ => proposal,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let now = run.under_way().filter(|_| run.walk.is_none());
     let Some(graph) = now.and_then(|now| in_flight(run.graph, chains(now, 4 * now))) else { return Vec::new() };
     let how = "send the next requests before the last is answered";
-    vec![Proposal::edit("requests.x4", "four times as many requests in flight", how, graph)]
+    vec![Proposal::requests(run, "requests.x4", "four times as many requests in flight", how, graph)]
 }
 
 /// How many turns of asking must be under way for this many requests to be, where so many are in each turn's time already.
