@@ -329,6 +329,20 @@ mod tests {
     }
 
     #[test]
+    fn n_under_way_are_never_slower_than_fewer_and_at_most_n_times_as_fast() {
+        for (cpus, each) in [(1, 1.0), (1, 9.0), (2, 3.0), (4, 30.0)] {
+            let serial = asking(64, cpus, each);
+            let alone = ns(&serial);
+            let mut last = alone;
+            for n in [1, 2, 3, 5, 8, 64, 200] {
+                let is = ns(&in_flight(&serial, n).unwrap());
+                assert!(is <= last + 1e-6 && is >= alone / n as f64 - 1e-6, "{cpus} processors, {each} each, {n}: {is} after {last}");
+                last = is;
+            }
+        }
+    }
+
+    #[test]
     fn who_asks_too_seldom_is_left_as_it_is() {
         assert!(in_flight(&asking(10, 4, 1.0), 4).is_none());
     }
