@@ -466,6 +466,17 @@ pub struct Answerer {
     pub median_s: f64,
 }
 
+/// What a prediction rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grounds {
+    /// The recorded run was replayed with the change made.
+    #[default]
+    Replayed,
+    /// The change cannot be replayed: it gives this at the most.
+    Bounded,
+}
+
 /// What one change would give.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
@@ -474,9 +485,12 @@ pub struct WhatIf {
     pub id: String,
     /// The change, in words.
     pub change: String,
-    /// The wall time the model predicts, corrected for its own error on the observed run.
+    /// What the prediction rests on.
+    #[serde(default)]
+    pub basis: Grounds,
+    /// The wall time the model predicts, corrected for its own error on the observed run; of a bound, the least that it can be.
     pub predicted_wall_s: f64,
-    /// `wall_s` over that.
+    /// `wall_s` over that; of a bound, the most that it can be.
     pub speedup: f64,
     /// How to make the change with this very program; or what would have to change.
     pub how: String,

@@ -111,6 +111,7 @@ fn best_of(proposals: Vec<Proposal>, run: &Calibrated, flow_ns: f64, wall_s: f64
     let speedup = wall_s / predicted_wall_s;
     (speedup >= LEAST_SPEEDUP).then(|| WhatIf {
         id: proposal.id.to_owned(),
+        basis: crate::document::Grounds::Replayed,
         change: proposal.change.clone(),
         predicted_wall_s,
         speedup,

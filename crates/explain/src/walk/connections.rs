@@ -215,7 +215,7 @@ impl Walk<'_, '_> {
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
         if let Some((place, since)) = self.held_by_unrecorded(blocked) {
-            let from = from.max(since).min(self.at);
+            let from = self.within_life(from.max(since)).min(self.at);
             self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
             self.at = from;
             return Ok(());
@@ -244,6 +244,7 @@ impl Walk<'_, '_> {
         };
         self.unrecorded.get_or_insert((span.side, connection));
         let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
+        let from = self.within_life(from).min(self.at);
         self.ledger.charge(cause, place, from, self.at, self.track);
         self.at = from;
         Ok(())

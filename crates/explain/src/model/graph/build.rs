@@ -7,13 +7,14 @@ use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
+use super::services::{full_ways, reading_ns, time_services};
 use super::streams::{Streams, ways};
-use super::timeline::{Piece, Timeline, Wait, timelines};
+use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
-use thalweg_trace::{Role, SpanKind};
+use thalweg_trace::{ObjectKind, Role, SpanKind};
 
 /// What is known of the run besides its rows.
 pub(crate) struct Facts {
@@ -27,6 +28,10 @@ pub(crate) struct Facts {
     pub quota: [Option<f64>; 2],
     /// By track: which part of its running samples found in calls that make data durable.
     pub syncing: HashMap<u32, f64>,
+    /// Who made threads, and when.
+    pub makers: Makers,
+    /// Whether the recording tells of lives: then it tells of queueing behind a quota, too, where there was any.
+    pub tells_quotas: bool,
 }
 
 impl Facts {
@@ -38,14 +43,19 @@ impl Facts {
 }
 
 /// A wait with what it depends on.
-struct Linked {
+pub(crate) struct Linked {
+    /// The timeline that it is in.
     timeline: usize,
+    /// Its place there.
     piece: usize,
-    op: Op,
-    woken: f64,
-    end: f64,
+    /// What it waits for.
+    pub op: Op,
+    /// When its blocked part ended.
+    pub woken: f64,
+    /// When the thread ran again.
+    pub end: f64,
     /// When what it waited for was sent or asked for.
-    since: f64,
+    pub since: f64,
 }
 
 struct Builder<'a> {
@@ -78,7 +88,7 @@ fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
 /// The graph of a recorded run; `None` where its main thread has no time.
 pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
     let from = rows.from;
-    let timelines = timelines(cast, rows, from, end);
+    let timelines = timelines(cast, rows, &facts.makers, from, end);
     let main = timelines.iter().position(|t| t.track == cast.main)?;
     let mut of_track = vec![NONE; cast.actors.len()];
     timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
@@ -97,13 +107,14 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         stopped_from_ns: [0, 1].map(|end| stopped_from_ns(cast, rows, end, facts.quota[end])),
         from,
     };
+    let turns = builder.turns();
     let mut linked = builder.link();
     full_ways(&mut linked, builder.streams.streams.len());
     let latency = builder.latencies(&linked);
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
-    time_services(&mut linked, &latency, &builder);
+    time_services(&mut linked, &latency, builder.devices.len());
+    let reading_ns = reading_ns(&linked, &builder.devices, &builder.requests, from);
     let programs = builder.programs(linked);
-    let busy_ns = |i: usize| rows.devices.iter().map(|d| d[i].busy_ns).max().unwrap_or(0) as f64;
     Some(Graph {
         programs,
         main,
@@ -112,8 +123,9 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         devices: builder.devices,
         cpus: cast.machines.iter().map(|m| m.cpus.max(1)).collect(),
         wall_ns: (end - from) as f64,
-        device_busy_ns: [busy_ns(0), busy_ns(1)],
-        exchanges: builder.streams.exchanges(),
+        reading_ns,
+        turns,
+        threads: 0,
         window_ns_per_byte: facts.window_ns_per_byte(),
     })
 }
@@ -140,6 +152,22 @@ impl Builder<'_> {
             }
         }
         linked
+    }
+
+    /// By timeline: marks where turns of asking begin. They come before any others of the same instant, so that what is sent then belongs to
+    /// the turn.
+    fn turns(&mut self) -> Vec<Vec<u32>> {
+        let timelines = 0..self.timelines.len() as u32;
+        timelines
+            .map(|t| {
+                let track = self.timelines[t as usize].track;
+                if self.cast.actors[track as usize].end != End::Client {
+                    return Vec::new();
+                }
+                let (turns, from) = (self.streams.turns(self.cast, track), self.from);
+                turns.into_iter().filter(|&at| at >= from).map(|at| self.mark(t, at).0).collect()
+            })
+            .collect()
     }
 
     /// A mark on another thread's time, at or before this instant where it ran; with the instant it got.
@@ -196,10 +224,11 @@ impl Builder<'_> {
         /// Threads that share a processor take turns of 4 ms at most.
         const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
-        if wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
+        let by_quota = self.cast.things.get(wait.row.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
+        if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
-        if wait.end - wait.start >= LONGER_THAN_TURNS_NS {
+        if !self.facts.tells_quotas && wait.end - wait.start >= LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
         match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
@@ -213,13 +242,8 @@ impl Builder<'_> {
     fn follow(&mut self, timeline: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         const EARLY_NS: i64 = 1_000_000;
         let waker = self.timeline_of(wait.row.waker).filter(|&w| w != timeline as u32 && wait.row.by_task)?;
-        // Where only the sum of a span's queueing is known, some of it may lie before the wait, and the waker may have woken it later.
         let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
-        let woken = if ran_at(wait.woken) < wait.woken {
-            self.timelines[waker as usize].runs_from(wait.woken).min(wait.row.end)
-        } else {
-            wait.woken
-        };
+        let woken = self.timelines[waker as usize].woke_at(wait.woken, wait.row.end);
         let at = ran_at(woken).max(ran_at(wait.woken));
         if at < wait.start - EARLY_NS {
             return None;
@@ -514,7 +538,16 @@ impl Builder<'_> {
         self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32
     }
 
-    /// What threads that began during the run waited for: whoever of their process, or else of the client, ran then.
+    /// What a thread waited for that another made: for that to have come so far.
+    fn maker(&mut self, timeline: usize) -> Option<Op> {
+        let &(made, by) = self.facts.makers.get(&self.timelines[timeline].track)?;
+        let maker = self.timeline_of(by).filter(|&m| m != timeline as u32 && self.timelines[m as usize].start() <= made)?;
+        let (mark, at) = self.mark(maker, made);
+        Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
+    }
+
+    /// What threads that began during the run waited for: who made them; where that is not told, whoever of their process, or else of the client,
+    /// ran then.
     fn starts(&mut self) -> Vec<Option<Op>> {
         const AT_ONCE_NS: i64 = 1_000_000;
         let mut starts = Vec::new();
@@ -522,6 +555,10 @@ impl Builder<'_> {
             let at = self.timelines[i].start();
             if self.timelines[i].track == self.cast.main || at <= self.from {
                 starts.push(None);
+                continue;
+            }
+            if let Some(made) = self.maker(i) {
+                starts.push(Some(made));
                 continue;
             }
             let own = &self.cast.actors[self.timelines[i].track as usize];
@@ -544,54 +581,5 @@ impl Builder<'_> {
             });
         }
         starts
-    }
-}
-
-/// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
-fn full_ways(linked: &mut [Linked], ways: usize) {
-    const OFTEN: u32 = 8;
-    let mut rooms = vec![0; ways];
-    for l in linked.iter() {
-        if let Op::Room { way, .. } = l.op {
-            rooms[way as usize] += 1;
-        }
-    }
-    for l in linked {
-        if let Op::Room { way, regime, .. } | Op::Arrive { way, regime, .. } = &mut l.op
-            && *regime == Regime::Latency
-            && rooms[*way as usize] >= OFTEN
-        {
-            *regime = Regime::Window;
-        }
-    }
-}
-
-/// Gives connections and devices their service times, in the order in which waits ended: what lay between the
-/// later of being asked and having done what came before, and being done.
-fn time_services(linked: &mut [Linked], latency: &[f64], builder: &Builder<'_>) {
-    let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
-    let mut device_free = vec![f64::NEG_INFINITY; builder.devices.len()];
-    for l in linked {
-        let after_waking = l.end - l.woken;
-        match &mut l.op {
-            Op::Arrive { way, service, lag, polls, regime, .. } => {
-                let (way, there) = (*way as usize, latency[*way as usize]);
-                let began = way_free[way].max(l.since);
-                let arrived = l.woken - there;
-                let is_way = *regime == Regime::Latency && arrived - began < there;
-                *service = if *polls || is_way { 0.0 } else { (arrived - began).max(0.0) };
-                way_free[way] = began + *service;
-                *lag = arrived - way_free[way] + after_waking;
-            }
-            Op::Serve { device, service, lag, ahead, .. } => {
-                let free = device_free[*device as usize];
-                let began = if *ahead { free } else { free.max(l.since) };
-                let began = if began.is_finite() { began } else { l.since };
-                *service = (l.woken - began).max(0.0);
-                *lag = after_waking;
-                device_free[*device as usize] = if *ahead { l.end } else { l.woken };
-            }
-            _ => {}
-        }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::build::Facts;
 use super::regime::Regimes;
+use super::timeline::Makers;
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::assemble::circumstances::Quota;
 use crate::cause::End;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
-use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
+use thalweg_trace::{CounterName, CounterOf, MarkKind, Meta, ObjectId, Source};
 
 /// A quota that stopped less than this is none.
 const STOPPED_NS: f64 = 5e6;
@@ -37,13 +38,30 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= STOPPED_NS);
         stopped_ns.or(processors.map(|_| f64::INFINITY))
     });
+    let (makers, tells_quotas) = makers(source, parts)?;
     Ok(Facts {
         regimes: Regimes::of(parts),
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
         receive_window_bytes: by_connection(CounterName::TcpReceiveWindowBytes, true)?,
         quota,
+        makers,
+        tells_quotas,
         syncing: (0..parts.cast.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),
     })
+}
+
+/// Who made threads, and when; and whether anything is told of lives.
+fn makers(source: &dyn Source, parts: &Parts<'_>) -> Result<(Makers, bool), ExplainError> {
+    let tracks: HashMap<u64, u32> = parts.cast.actors.iter().enumerate().map(|(i, a)| (a.id, i as u32)).collect();
+    let (mut makers, mut told) = (Makers::new(), false);
+    for mark in source.marks()? {
+        told |= matches!(mark.kind, MarkKind::ThreadStart | MarkKind::ThreadSeen);
+        let by = mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|by| tracks.get(&u64::try_from(by).ok()?));
+        if let (Some(&by), Some(&made)) = (by, tracks.get(&mark.track.number())) {
+            makers.insert(made, (mark.at.ns(), by));
+        }
+    }
+    Ok((makers, told))
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.

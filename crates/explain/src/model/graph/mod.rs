@@ -4,11 +4,12 @@
 //! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
 //! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
 //! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
-//! a scale ([`scale`]) on what it is about, and the prediction is the observed time, times the ratio of the two replays. What cannot be
-//! replayed (more requests in flight than there were) is predicted from how busy each stage was ([`stages`]).
+//! a scale ([`scale`]) on what it is about, or an edit of the graph ([`edit`]: more requests in flight), and the prediction is the observed time,
+//! times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the recording does not support ([`support`]). Nothing is predicted that the recording does not support ([`support`]).
 
 pub(crate) mod build;
 pub(crate) mod changes;
+pub(crate) mod edit;
 pub(crate) mod facts;
 pub(crate) mod how;
 pub(crate) mod mounts;
@@ -18,16 +19,18 @@ pub(crate) mod ranks;
 pub(crate) mod regime;
 pub(crate) mod rows;
 pub(crate) mod scale;
+pub(crate) mod services;
 pub(crate) mod simulate;
 pub(crate) mod stages;
 pub(crate) mod streams;
+pub(crate) mod support;
 pub(crate) mod timeline;
 
 use super::{LEAST_SPEEDUP, MOST_ERROR, Prediction};
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
-use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use crate::observe::observation::Way;
 use changes::walk::Walk;
 use changes::{By, Proposal, Run, aimed_at};
@@ -37,31 +40,33 @@ use scale::Scale;
 use simulate::simulate;
 use stages::Stages;
 use std::collections::HashMap;
+use support::{LEAST_GAIN, Support};
 use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// Replays the run, and what changes would give.
 pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
-        Ok(Some(graph)) => predict_from(&graph, parts, meta, trips),
+        Ok(Some((graph, support))) => predict_from(&graph, &support, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
 }
 
-/// The recorded run as a graph.
-pub(crate) fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<Graph>, ExplainError> {
+/// The recorded run as a graph, and what it supports.
+fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
     let facts = facts::facts(source, parts)?;
     let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
-    Ok(build::build(parts.cast, &rows, &facts, parts.end))
+    let support = Support::of(parts, source.meta(), &rows);
+    Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
 }
 
 fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
     Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
 }
 
-fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
         return refuse(
             None,
@@ -84,30 +89,44 @@ fn predict_from(graph: &Graph, parts: &Parts<'_>, meta: &Meta, trips: Option<&Ro
     let stages = Stages::of(graph);
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
-    let run = Run { graph, stages: &stages, replayed_ns, meta, mounts: &mounts, servers_used, trips, walk: Walk::of(parts, meta, trips) };
+    let run = Run {
+        graph,
+        stages: &stages,
+        replayed_ns,
+        meta,
+        mounts: &mounts,
+        servers_used,
+        trips,
+        walk: Walk::of(parts, meta, trips),
+        support,
+    };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all: Vec<WhatIf> = proposals.filter_map(|p| what_if(p, &run, wall_s)).collect();
     let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
-        what_if: best(all, aimed_at(largest_cause(parts))),
+        what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
         note,
     }
 }
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
+    let most = run.support.most(proposal.id)?;
     let ns = match &proposal.by {
         By::Replay(scale) => {
-            let reading = run.graph.device_busy_ns[0] * scale.device[program::Class::Read as usize];
+            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
             simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
         }
-        By::Stages(ns) => *ns,
+        By::Edit(graph) | By::EditUnseen(graph) => simulate(graph, &Scale::none())?.max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::Turns(ns) | By::Bound(ns) => *ns,
     };
-    let predicted_wall_s = wall_s * (ns / run.replayed_ns).clamp(0.0, 1.0);
+    let basis = if matches!(proposal.by, By::Bound(_) | By::EditUnseen(_)) { Grounds::Bounded } else { Grounds::Replayed };
+    let predicted_wall_s = wall_s * (ns / run.replayed_ns).max(1.0 - most).clamp(0.0, 1.0);
     Some(WhatIf {
         id: proposal.id.to_owned(),
-        change: proposal.change,
+        change: if basis == Grounds::Bounded { format!("{} (at most)", proposal.change) } else { proposal.change },
+        basis,
         predicted_wall_s,
         speedup: wall_s / predicted_wall_s.max(1e-9),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
@@ -132,9 +151,9 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
 }
 
 /// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
-fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
+fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
-    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.speedup >= 1.001);
+    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - LEAST_GAIN));
     // Faster processors are what one can buy, not what one can change.
     let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
     // What a walk asks, and when, is its own to change.
@@ -142,7 +161,8 @@ fn best(mut all: Vec<WhatIf>, aimed: &[&str]) -> Vec<WhatIf> {
     let rank = |w: &WhatIf| (!is_walk(w), !is_aimed(w), is_bought(w));
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all.truncate(MAX_WHAT_IFS);
-    all.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));
+    // What can only be bounded stands below what was replayed, however much it may give.
+    all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all
 }
 

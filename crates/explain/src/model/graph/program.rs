@@ -1,7 +1,6 @@
 //! What the simulator runs: each thread's time as operations, with what each wait depends on.
 
 use super::regime::Regime;
-use super::streams::Exchanges;
 use crate::cause::End;
 
 /// No mark.
@@ -109,6 +108,10 @@ pub(crate) enum Op {
         /// Whether the device began when it had done the last, without being asked.
         ahead: bool,
     },
+    /// Goes on when no other program has this thread, and has it from then on ([`super::edit`]).
+    Take(u32),
+    /// Gives the thread to whoever has waited longest for it.
+    Leave(u32),
 }
 
 /// A thread's operations.
@@ -150,10 +153,39 @@ pub(crate) struct Graph {
     pub cpus: Vec<u32>,
     /// How long the run was.
     pub wall_ns: f64,
-    /// How long reading, and writing, was under way at some device: nothing makes the run shorter than the longest.
-    pub device_busy_ns: [f64; 2],
-    /// Requests and answers.
-    pub exchanges: Exchanges,
+    /// How long reading that was waited for was under way at some device: nothing makes the run shorter than the longest.
+    pub reading_ns: f64,
+    /// By program: marks where it had taken the last answer before it sent again, in order; of threads that ask.
+    pub turns: Vec<Vec<u32>>,
+    /// How many threads programs share ([`Op::Take`]).
+    pub threads: u32,
     /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
     pub window_ns_per_byte: f64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A program of the client's.
+    pub(crate) fn program(ops: Vec<Op>) -> Program {
+        Program { machine: 0, end: End::Client, syncing: 0.0, ops }
+    }
+
+    /// Programs on one machine with so many processors, the first of them the command's own; two directions of 5, a device.
+    pub(crate) fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
+        Graph {
+            turns: vec![Vec::new(); programs.len()],
+            programs: programs.into_iter().map(program).collect(),
+            main: 0,
+            marks: 4,
+            latency: vec![5.0; 2],
+            devices: vec![Device { machine: 0, name: "vda".into() }],
+            cpus: vec![cpus],
+            wall_ns: 0.0,
+            reading_ns: 0.0,
+            threads: 0,
+            window_ns_per_byte: 0.0,
+        }
+    }
 }

@@ -1,9 +1,15 @@
 //! Queueing for processors: how many threads of ours ran when, and from which length on a quota made them queue.
 
+use super::program::{Class, Op};
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
 use crate::observe::cast::Cast;
-use thalweg_trace::SpanKind;
+use thalweg_trace::{ObjectKind, SpanKind};
+
+/// Whether an operation is queueing that is replayed as long as it was.
+pub(crate) fn is_queueing(op: &Op) -> bool {
+    matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::LongQueue | Class::Recorder | Class::Quota, .. })
+}
 
 /// How many threads of ours ran, over time.
 pub(crate) struct Busy {
@@ -39,6 +45,11 @@ pub(crate) fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Optio
     const LEAST_NS: i64 = 1_000_000;
     let Some(taken_ns) = quota else { return i64::MAX };
     let ours = |r: &&Row| cast.actors[r.track as usize].end as usize == end;
+    // Where the recording says which queueing was the quota's, no other was.
+    let is_group = |r: &Row| cast.things.get(r.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
+    if rows.rows.iter().any(|r| r.kind == SpanKind::WaitRunqueue && is_group(r)) {
+        return i64::MAX;
+    }
     let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && r.end - r.start >= LEAST_NS).filter(ours);
     let mut intervals: Vec<(i64, i64)> = queued.map(|r| (r.start, r.end)).collect();
     let processors = cast.machines.iter().map(|m| m.cpus.max(1)).max().unwrap_or(1);

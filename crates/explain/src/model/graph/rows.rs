@@ -57,26 +57,6 @@ impl Row {
     }
 }
 
-/// How long a device had requests under way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DeviceUse {
-    low: Option<i64>,
-    /// Time with at least one request under way.
-    pub busy_ns: i64,
-    /// Bytes of all of them.
-    pub bytes: u64,
-}
-
-impl DeviceUse {
-    /// Adds a request; they come by descending end.
-    fn add(&mut self, start: i64, end: i64, bytes: u64) {
-        let low = self.low.unwrap_or(i64::MAX);
-        self.busy_ns += (end.min(low) - start).max(0);
-        self.low = Some(low.min(start));
-        self.bytes += bytes;
-    }
-}
-
 /// One request of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
@@ -97,8 +77,8 @@ pub(crate) struct Rows {
     pub rows: Vec<Row>,
     /// Devices' requests, by descending end.
     pub requests: Vec<Request>,
-    /// By track: reading, and writing or flushing.
-    pub devices: Vec<[DeviceUse; 2]>,
+    /// Whether anybody listed names.
+    pub lists: bool,
     /// Spans that others are parts of.
     pub parents: std::collections::HashSet<u64>,
     /// From where on everything was read; the start, unless there was too much.
@@ -110,8 +90,7 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
-    let devices = vec![<[DeviceUse; 2]>::default(); device.len()];
-    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), devices, parents: Default::default(), from: start };
+    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), lists: false, parents: Default::default(), from: start };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
@@ -120,14 +99,13 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
                 continue;
             }
             if device[track as usize] {
-                let writes = batch.kind[row] != SpanKind::DiskRead;
-                let bytes = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
+                let reads = batch.kind[row] == SpanKind::DiskRead;
                 if read.requests.len() < most {
-                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads: !writes });
+                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads });
                 }
-                read.devices[track as usize][usize::from(writes)].add(batch.start_ns[row].max(start), batch.end_ns[row].min(end), bytes);
                 continue;
             }
+            read.lists |= batch.kind[row] == SpanKind::FileList;
             let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
             if batch.parent[row] != 0 && kept.waits() {
                 read.parents.insert(batch.parent[row]);

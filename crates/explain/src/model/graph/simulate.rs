@@ -8,7 +8,7 @@
 use super::program::{Class, Graph, NO_MARK, Op};
 use super::scale::{Rooms, Scale};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// More often than this part of its steps a replay may not be helped on.
 const MOST_HELP: f64 = 0.01;
@@ -58,6 +58,13 @@ impl Processors {
     }
 }
 
+/// A thread that several programs share.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    has_it: Option<u32>,
+    wait_for_it: VecDeque<u32>,
+}
+
 struct Replay<'a> {
     graph: &'a Graph,
     scale: &'a Scale,
@@ -71,6 +78,7 @@ struct Replay<'a> {
     waiting: Vec<u32>,
     way_free: Vec<f64>,
     device_free: Vec<f64>,
+    threads: Vec<Thread>,
     /// By program: whether the last wait was taken away, and so what the thread queued for after it.
     skipped: Vec<bool>,
     /// By program: dirty throttling that a change took away, which a later sync has to wait for.
@@ -96,6 +104,7 @@ pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
         waiting: vec![u32::MAX; graph.marks],
         way_free: vec![f64::NEG_INFINITY; graph.latency.len()],
         device_free: vec![f64::NEG_INFINITY; graph.devices.len()],
+        threads: vec![Thread::default(); graph.threads as usize],
         skipped: vec![false; graph.programs.len()],
         owed: vec![0.0; graph.programs.len()],
         ended: None,
@@ -121,6 +130,8 @@ enum Then {
     Until(f64),
     /// When somebody passes a mark.
     Mark(u32),
+    /// When somebody gives a thread away.
+    Given,
 }
 
 impl Replay<'_> {
@@ -187,6 +198,7 @@ impl Replay<'_> {
                     self.waiting[mark as usize] = program;
                     return;
                 }
+                Then::Given => return,
             }
         }
     }
@@ -212,7 +224,9 @@ impl Replay<'_> {
                 Then::Now
             }
             Op::Delay { class, ns } => {
-                let factor = self.scale.delay[class as usize];
+                // A quota stops a group when it has run for so long: who runs for half as long is stopped half as often.
+                let ran = if class == Class::Quota { self.scale.run[self.graph.programs[program as usize].end as usize] } else { 1.0 };
+                let factor = self.scale.delay[class as usize] * ran;
                 self.skipped[program as usize] |= factor == 0.0;
                 if class == Class::Memory {
                     self.owed[program as usize] += ns * (1.0 - factor);
@@ -244,6 +258,30 @@ impl Replay<'_> {
                 }
             }
             Op::Serve { .. } => self.serve(op, program),
+            Op::Take(thread) => self.take(thread, program),
+            Op::Leave(thread) => {
+                self.leave(thread);
+                Then::Now
+            }
+        }
+    }
+
+    fn take(&mut self, thread: u32, program: u32) -> Then {
+        let shared = &mut self.threads[thread as usize];
+        if *shared.has_it.get_or_insert(program) == program {
+            return Then::Now;
+        }
+        shared.wait_for_it.push_back(program);
+        // A thread that does something else meanwhile does not sleep, and queues for no processor after that.
+        self.skipped[program as usize] = true;
+        Then::Given
+    }
+
+    fn leave(&mut self, thread: u32) {
+        let shared = &mut self.threads[thread as usize];
+        shared.has_it = shared.wait_for_it.pop_front();
+        if let Some(next) = shared.has_it {
+            self.asleep.push(Reverse((At(self.now), next)));
         }
     }
 
@@ -290,25 +328,9 @@ impl Replay<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::{Device, Program};
+    use super::super::program::tests::graph;
+    use super::super::regime::Regime;
     use super::*;
-    use crate::cause::End;
-
-    fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
-        let programs = programs.into_iter().map(|ops| Program { machine: 0, end: End::Client, syncing: 0.0, ops }).collect();
-        Graph {
-            programs,
-            main: 0,
-            marks: 4,
-            latency: vec![5.0; 2],
-            devices: vec![Device { machine: 0, name: "vda".into() }],
-            cpus: vec![cpus],
-            wall_ns: 0.0,
-            device_busy_ns: [0.0; 2],
-            exchanges: Default::default(),
-            window_ns_per_byte: 0.0,
-        }
-    }
 
     fn ns(cpus: u32, programs: Vec<Vec<Op>>) -> f64 {
         simulate(&graph(cpus, programs), &Scale::none()).unwrap()
@@ -359,5 +381,11 @@ mod tests {
         assert_eq!(ns(1, vec![[vec![Op::Run(1.0)], waits(1)].concat()]), 1.0);
     }
 
-    use super::super::regime::Regime;
+    #[test]
+    fn one_thread_is_had_by_one_program_at_a_time_in_the_order_in_which_they_asked() {
+        let turn = |ns| vec![Op::Take(0), Op::Run(ns), Op::Leave(0)];
+        let mut shared = graph(4, vec![[turn(10.0), turn(1.0)].concat(), turn(20.0), turn(5.0)]);
+        shared.threads = 1;
+        assert_eq!(simulate(&shared, &Scale::none()), Some(36.0), "the first asks again last");
+    }
 }

@@ -1,8 +1,7 @@
-//! How much of the run each stage was busy: what nothing done at the same time can be shorter than.
+//! How much of the run each stage was busy: which changes are worth a replay.
 
 use super::program::{CLASSES, Class, Graph, Op};
 use super::regime::{REGIMES, Regime};
-use crate::cause::End;
 use std::collections::HashMap;
 
 /// Busy times, in nanoseconds.
@@ -14,8 +13,6 @@ pub(crate) struct Stages {
     pub devices: HashMap<(u32, Class), f64>,
     /// Connections, all together, by what made their times as long.
     pub regimes: [f64; REGIMES],
-    /// Each direction of each connection: time for bytes at the link's rate.
-    pub links: HashMap<u32, f64>,
     /// The way there, all waits together.
     pub latency: f64,
     /// Waits for bytes by looking now and then.
@@ -26,8 +23,6 @@ pub(crate) struct Stages {
     pub rooms: f64,
     /// Running, by program.
     pub run: Vec<f64>,
-    /// Sleeping by choice, of the command's own thread.
-    pub think: f64,
     /// Nanoseconds for a byte when a connection carried well: a tenth of the bytes went faster.
     pub good_ns_per_byte: f64,
 }
@@ -39,13 +34,11 @@ impl Stages {
             delays: [0.0; CLASSES],
             devices: HashMap::new(),
             regimes: [0.0; REGIMES],
-            links: HashMap::new(),
             latency: 0.0,
             polls: 0.0,
             locks: 0.0,
             rooms: 0.0,
             run: vec![0.0; graph.programs.len()],
-            think: 0.0,
             good_ns_per_byte: 0.0,
         };
         let mut rates: Vec<(f64, f64)> = Vec::new();
@@ -53,17 +46,11 @@ impl Stages {
             for op in &program.ops {
                 match *op {
                     Op::Run(ns) => stages.run[i] += ns,
-                    Op::Delay { class, ns } => {
-                        stages.delays[class as usize] += ns;
-                        stages.think += if i == graph.main && class == Class::ClientThink { ns } else { 0.0 };
-                    }
+                    Op::Delay { class, ns } => stages.delays[class as usize] += ns,
                     Op::Serve { device, class, service, .. } => *stages.devices.entry((device, class)).or_default() += service,
                     Op::Arrive { way, service, bytes, regime, lag, polls, .. } => {
                         stages.regimes[regime as usize] += service;
                         stages.latency += graph.latency[way as usize];
-                        if regime == Regime::Bandwidth {
-                            *stages.links.entry(way).or_default() += service;
-                        }
                         if polls {
                             stages.polls += lag.max(0.0);
                         }
@@ -73,7 +60,7 @@ impl Stages {
                     }
                     Op::Room { regime: Regime::Window, .. } => stages.rooms += 1.0,
                     Op::Follow { lock: true, .. } => stages.locks += 1.0,
-                    Op::Mark(_) | Op::Follow { .. } | Op::Room { .. } => {}
+                    Op::Mark(_) | Op::Follow { .. } | Op::Room { .. } | Op::Take(_) | Op::Leave(_) => {}
                 }
             }
         }
@@ -104,20 +91,5 @@ impl Stages {
             }
         }
         sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
-    }
-
-    /// The stage that is busy longest: what remains however much is done at the same time.
-    pub(crate) fn bottleneck(&self, graph: &Graph) -> f64 {
-        let device_sums = self.devices.keys().map(|&(d, _)| self.devices.iter().filter(|((e, _), _)| *e == d).map(|(_, ns)| ns).sum());
-        // What a program does between its requests it does however many there are.
-        let own = |i: usize, ns: f64| if i == graph.main { ns + self.think } else { ns };
-        let clients = graph.programs.iter().zip(&self.run).enumerate().filter(|(_, (p, _))| p.end == End::Client);
-        let clients = clients.map(|(i, (_, &ns))| own(i, ns));
-        let machines = graph.cpus.iter().enumerate().map(|(m, &cpus)| {
-            let ours = graph.programs.iter().zip(&self.run).filter(|(p, _)| p.machine == m);
-            ours.map(|(_, ns)| ns).sum::<f64>() / f64::from(cpus.max(1))
-        });
-        let carrying = graph.exchanges.carrying_ns.into_iter();
-        device_sums.chain(clients).chain(machines).chain(self.links.values().copied()).chain(carrying).fold(0.0, f64::max)
     }
 }

@@ -143,39 +143,20 @@ impl Streams {
         after.checked_sub(1).map_or(0, |i| stream.sent[i].to)
     }
 
-    /// The requests and answers of the connection that had most.
-    pub(crate) fn exchanges(&self) -> Exchanges {
-        let all = self.streams.chunks(2).filter(|pair| pair.len() == 2).map(|pair| Exchanges::of(&pair[0], &pair[1]));
-        all.max_by_key(|e| e.count).unwrap_or_default()
-    }
-}
-
-/// Requests that were answered, over one connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Exchanges {
-    /// How often the client sent something and then took what came back.
-    pub count: u64,
-    /// From the first to the last.
-    pub span_ns: f64,
-    /// From the first to the last bytes of each request, and of each answer, all together: the connection carried them
-    /// meanwhile.
-    pub carrying_ns: [f64; 2],
-}
-
-impl Exchanges {
-    fn of(out: &Stream, back: &Stream) -> Exchanges {
-        let mut events: Vec<(i64, bool)> = out.sent.iter().map(|m| (m.end, true)).collect();
-        events.extend(back.taken.iter().map(|m| (m.end, false)));
-        events.sort_unstable();
-        let span = events.first().zip(events.last()).map_or(0, |(first, last)| last.0 - first.0);
-        let count = events.windows(2).filter(|w| w[0].1 && !w[1].1).count() as u64;
-        // At either end, bytes that were taken one after the other with nothing sent between are one message's.
-        let carrying = |taken: &[Moved], sent: &[Moved]| {
-            let mut events: Vec<(i64, bool)> = taken.iter().map(|m| (m.end, false)).collect();
-            events.extend(sent.iter().map(|m| (m.end, true)));
-            events.sort_unstable();
-            events.windows(2).filter(|w| !w[0].1 && !w[1].1).map(|w| (w[1].0 - w[0].0) as f64).sum()
-        };
-        Exchanges { count, span_ns: span as f64, carrying_ns: [carrying(&out.taken, &back.sent), carrying(&back.taken, &out.sent)] }
+    /// Where a thread that calls others had taken the last answer before it sent again; the first: where it first sent.
+    pub(crate) fn turns(&self, cast: &Cast, track: u32) -> Vec<i64> {
+        let mut turns = Vec::new();
+        let mut taken: Option<i64> = None;
+        let uses = self.uses.get(&track).into_iter().flatten();
+        for &(at, _, sends) in uses.filter(|&&(_, object, _)| end_of(cast, object, track) == End::Client) {
+            if !sends {
+                taken = Some(at);
+            } else if turns.is_empty() {
+                turns.push(at);
+            } else {
+                turns.extend(taken.take());
+            }
+        }
+        turns
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Waits that are one to a person are made one: a poll that timed out and was begun again waited for what ended
 //! the last of them; so did looks at a connection with sleeps between them, and receives that found nothing
-//! one after the other (spinning), which are no running at all: they wait for what comes next.
+//! one after the other (spinning), which are no running at all: they wait for what comes next. And a wait after which its thread queued for a
+//! processor is two: only the first depends on anybody; queueing comes out anew in a replay.
 
 use super::rows::{Row, Rows};
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
 /// Between two looks a thread runs no longer than this.
@@ -86,14 +88,23 @@ impl Timeline {
         run.map_or(self.pieces.last().map_or(instant, Piece::end), |r| r.0.max(instant))
     }
 
+    /// When the thread can have woken another that was said to be woken at an instant and ran again at `latest`. Where only the sum of a span's
+    /// queueing is known, some of it may lie before the wait, and the waker may have come to it later.
+    pub(crate) fn woke_at(&self, instant: i64, latest: i64) -> i64 {
+        if self.ran_at(instant) < instant { self.runs_from(instant).min(latest) } else { instant }
+    }
+
     /// Where it begins.
     pub(crate) fn start(&self) -> i64 {
         self.pieces.first().map_or(0, Piece::start)
     }
 }
 
+/// By track: when it was made, and by which.
+pub(crate) type Makers = HashMap<u32, (i64, u32)>;
+
 /// The timelines of all threads that work for client or server.
-pub(crate) fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<Timeline> {
+pub(crate) fn timelines(cast: &Cast, rows: &Rows, makers: &Makers, start: i64, end: i64) -> Vec<Timeline> {
     let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); cast.actors.len()];
     for row in rows.rows.iter().rev() {
         let actor = &cast.actors[row.track as usize];
@@ -110,15 +121,48 @@ pub(crate) fn timelines(cast: &Cast, rows: &Rows, start: i64, end: i64) -> Vec<T
             continue;
         }
         rows_of.sort_by_key(|r| (r.start, std::cmp::Reverse(r.end)));
-        let life =
-            if main { (start, end) } else { (rows_of[0].start.max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end)) };
+        let made = makers.get(&(track as u32)).map_or(i64::MAX, |made| made.0);
+        let life = if main {
+            (start, end)
+        } else {
+            (rows_of[0].start.min(made).max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end))
+        };
         let mut pieces = pieces(&rows_of, rows, life);
         let mut sends: Vec<i64> = rows_of.iter().filter(|r| r.moves() && r.kind == SpanKind::NetSend).map(|r| r.end).collect();
         sends.sort_unstable();
         merge_looks(&mut pieces, &sends);
         timelines.push(Timeline { track: track as u32, pieces });
     }
+    split_queueing(&mut timelines);
     timelines
+}
+
+/// Makes the queueing after each wait a wait of its own.
+fn split_queueing(timelines: &mut [Timeline]) {
+    let of_track: HashMap<u32, usize> = timelines.iter().enumerate().map(|(i, t)| (t.track, i)).collect();
+    let waker_of = |w: &Wait| of_track.get(&w.row.waker).copied().filter(|_| w.row.by_task);
+    let split: Vec<Vec<Piece>> = timelines
+        .iter()
+        .enumerate()
+        .map(|(i, timeline)| {
+            let mut pieces = Vec::with_capacity(timeline.pieces.len());
+            for piece in &timeline.pieces {
+                let Piece::Wait(wait) = *piece else {
+                    pieces.push(*piece);
+                    continue;
+                };
+                let waker = waker_of(&wait).filter(|&waker| waker != i).map(|waker| &timelines[waker]);
+                let woken = waker.map_or(wait.woken, |waker| waker.woke_at(wait.woken, wait.row.end)).min(wait.end);
+                pieces.push(Piece::Wait(Wait { woken, end: woken, ..wait }));
+                if woken < wait.end {
+                    let row = Row { kind: SpanKind::WaitRunqueue, waker: NONE, object: NONE, ..wait.row };
+                    pieces.push(Piece::Wait(Wait { row, start: woken, woken: wait.end, end: wait.end, polls: false }));
+                }
+            }
+            pieces
+        })
+        .collect();
+    timelines.iter_mut().zip(split).for_each(|(timeline, pieces)| timeline.pieces = pieces);
 }
 
 fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> {

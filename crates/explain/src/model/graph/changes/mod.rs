@@ -14,9 +14,11 @@ mod sync;
 pub(crate) mod walk;
 mod windows;
 
+use super::edit::asks_unseen;
 use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
+use super::support::Support;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
 use crate::model::graph::mounts::Mount;
@@ -41,6 +43,8 @@ pub(crate) struct Run<'a> {
     pub trips: Option<&'a RoundTrips>,
     /// The same, where it is a walk of our own client's, entry by entry.
     pub walk: Option<Walk>,
+    /// What the recording supports.
+    pub support: &'a Support,
 }
 
 /// How a prediction is made.
@@ -48,8 +52,15 @@ pub(crate) struct Run<'a> {
 pub(crate) enum By {
     /// Replaying under a scale.
     Replay(Box<Scale>),
-    /// From how busy the stages were: so many nanoseconds, where the replay without a change takes `replayed_ns`.
-    Stages(f64),
+    /// Replaying an edit of the recorded graph.
+    Edit(Box<Graph>),
+    /// The same, where what it asks more of was not recorded: who is not seen to be busy limits nothing in a replay, and so it is a bound.
+    EditUnseen(Box<Graph>),
+    /// The turns of a walk of our own client, each at what it costs in the recording: so many nanoseconds, where the replay without a change takes
+    /// `replayed_ns`.
+    Turns(f64),
+    /// So many nanoseconds at the least, where the replay without a change takes `replayed_ns`: what no edit gives.
+    Bound(f64),
 }
 
 /// A change.
@@ -70,6 +81,19 @@ pub(crate) struct Proposal {
 impl Proposal {
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
         Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Replay(Box::new(scale)) }
+    }
+
+    fn edit(id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Edit(Box::new(graph)) }
+    }
+
+    /// More requests at once, of servers that were recorded or not.
+    fn requests(run: &Run<'_>, id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
+        let proposal = Proposal::edit(id, change, how, graph);
+        match proposal.by {
+            By::Edit(graph) if asks_unseen(run.graph) => Proposal { by: By::EditUnseen(graph), ..proposal },
+            _ => proposal,
+        }
     }
 }
 

@@ -1,30 +1,24 @@
 //! Four times as many requests in flight, for programs that ask and wait for the answer.
-//!
-//! As many requests are under way for as long each, until the busiest stage has no pause left: the time is that of the
-//! whole over four, or the busiest stage's, and a little more than either where they are near each other.
 
-use super::{By, Proposal, Run};
-
-/// An exchange is a request when there were so many.
-const FEWEST_EXCHANGES: u64 = 16;
-
-/// How sharp the bend is between the two.
-const SHARPNESS: f64 = 4.0;
+use super::{Proposal, Run};
+use crate::model::graph::edit::{in_flight, under_way};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
-    let exchanges = &run.graph.exchanges;
-    if exchanges.count < FEWEST_EXCHANGES {
-        return Vec::new();
+    // What a walk of our own client asks ahead is a change of its own.
+    let now = run.under_way().filter(|_| run.walk.is_none());
+    let Some(graph) = now.and_then(|now| in_flight(run.graph, chains(now, 4 * now))) else { return Vec::new() };
+    let how = "send the next requests before the last is answered";
+    vec![Proposal::requests(run, "requests.x4", "four times as many requests in flight", how, graph)]
+}
+
+/// How many turns of asking must be under way for this many requests to be, where so many are in each turn's time already.
+pub(super) fn chains(now: usize, wanted: usize) -> usize {
+    wanted.saturating_sub(now) + 1
+}
+
+impl Run<'_> {
+    /// How many requests are under way, where threads ask and wait for answers.
+    pub(super) fn under_way(&self) -> Option<usize> {
+        under_way(self.graph)
     }
-    // What lies before the first request and after the last answer stays.
-    let asking = exchanges.span_ns.min(run.replayed_ns);
-    let busiest = run.stages.bottleneck(run.graph).min(asking);
-    let ns = run.replayed_ns - asking + (busiest.powf(SHARPNESS) + (asking / 4.0).powf(SHARPNESS)).powf(1.0 / SHARPNESS);
-    vec![Proposal {
-        id: "requests.x4",
-        change: "four times as many requests in flight".to_owned(),
-        how: "send the next requests before the last is answered".to_owned(),
-        flags: Vec::new(),
-        by: By::Stages(ns.min(run.replayed_ns)),
-    }]
 }

@@ -75,7 +75,7 @@ impl Walk {
             change: format!("attributes and sizes asked {window} entries ahead, many in one message"),
             how: command(meta, &flags),
             flags: flags.map(|(flag, value)| (flag.to_owned(), value)).to_vec(),
-            by: By::Stages(self.ns(window) * scale),
+            by: By::Turns(self.ns(window) * scale),
         }
     }
 }
