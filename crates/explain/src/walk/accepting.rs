@@ -20,10 +20,10 @@ impl Walk<'_, '_> {
             return None;
         }
         let pid = |track: u32| self.cast.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
-        let later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
+        let mut later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
         let of_listener = |&track: &u32| listening.iter().any(|&l| pid(l) == pid(track)) && !self.is_outside_its_life(track);
         let alive = listening.iter().copied().find(|&track| !self.is_outside_its_life(track));
-        later.filter(of_listener).next_back().or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
+        later.rfind(of_listener).or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
     }
 
     /// Where nobody had accepted the connection that a wait is for: to who was to accept it. Whether it was so.
