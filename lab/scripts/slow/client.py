@@ -15,8 +15,6 @@
     mapped PATH          the sum of a mapped file's pages (--how forward or scattered)
     each PATH N          N blocks written, each by a thread of its own, which does its work first
     halves PORT N        N questions of one byte that are answered with 200
-    bursts PORT N        N bursts of --bytes, each answered with one byte, and a pause of --sleep after each (--keep-window: the kernel
-                         is told not to shrink the congestion window meanwhile)
 """
 
 import argparse
@@ -52,8 +50,6 @@ def main():
     parser.add_argument("--timeout", type=float, default=0.2)
     parser.add_argument("--hash", type=int, default=0)
     parser.add_argument("--how", default="")
-    parser.add_argument("--bytes", type=int, default=1 << 20)
-    parser.add_argument("--keep-window", action="store_true")
     add_options(parser)
     options = parser.parse_args()
     return KINDS[options.kind](options, Work(options))
@@ -103,17 +99,6 @@ def halves(options, work):
         work()
         connection.sendall(b"?")
         connection.recv(2 * PIECE_BYTES, socket.MSG_WAITALL)
-
-
-def bursts(options, work):
-    """Much at once, and then nothing for a while."""
-    with open("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "w") as setting:
-        setting.write("0" if options.keep_window else "1")
-    connection = connected(options)
-    for _ in range(options.times):
-        connection.sendall(bytes(options.bytes))
-        connection.recv(1)
-        work()
 
 
 def udp(options, work):
@@ -281,7 +266,7 @@ def each(options, work):
 
 
 KINDS = {
-    "ask": ask, "bursts": bursts, "halves": halves, "memory": memory, "processes": processes, "queue": queued,
+    "ask": ask, "halves": halves, "memory": memory, "processes": processes, "queue": queued,
     "each": each, "locked": locked, "mapped": mapped, "pairs": pairs, "pool": pool, "send": send, "timers": timers, "udp": udp,
     "written": written,
 }

@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--every", type=float, default=0.02)
     add_options(parser)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     return KINDS[options.kind](options, Work(options))
 
 

@@ -6,7 +6,6 @@
     udp PORT             answers datagrams; of each --lose N the first is not answered
     names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
-    bursts PORT          answers every --after bytes with one
     stall PORT           reads all it gets, but does its work once, after --after bytes (--each: after every block)
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
     fifo PATH            writes --blocks of 64 KiB into a FIFO, with its work before each
@@ -175,21 +174,6 @@ def stall(options, work):
         client.close()
 
 
-def bursts(options, work):
-    """A reader that says when it has all."""
-    server = listening(options.place)
-    ready()
-    while True:
-        client, left = server.accept()[0], options.after
-        while piece := client.recv(min(left, 1 << 20)):
-            left -= len(piece)
-            if not left:
-                work()
-                client.sendall(b"!")
-                left = options.after
-        client.close()
-
-
 def terminal(options, work):
     """Somebody who types."""
     ours, theirs = os.openpty()
@@ -340,7 +324,7 @@ def busy(options, work):
 
 
 KINDS = {
-    "backlog": backlog, "bursts": bursts, "busy": busy, "halves": halves, "jobs": jobs, "late": late, "push": push,
+    "backlog": backlog, "busy": busy, "halves": halves, "jobs": jobs, "late": late, "push": push,
     "echo": echo, "fifo": fifo, "lock": lock, "names": names, "pairs": pairs, "sqlite": sqlite, "stall": stall,
     "terminal": terminal, "udp": udp,
 }

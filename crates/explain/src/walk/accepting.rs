@@ -20,30 +20,39 @@ impl Walk<'_, '_> {
             return None;
         }
         let pid = |track: u32| self.cast.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
-        let later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
+        let mut later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
         let of_listener = |&track: &u32| listening.iter().any(|&l| pid(l) == pid(track)) && !self.is_outside_its_life(track);
         let alive = listening.iter().copied().find(|&track| !self.is_outside_its_life(track));
-        later.filter(of_listener).next_back().or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
+        later.rfind(of_listener).or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
     }
 
     /// Where nobody had accepted the connection that a wait is for: to who was to accept it. Whether it was so.
-    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> bool {
-        let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling()) else { return false };
+    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+        let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling()) else { return Ok(false) };
         if self.is_outside_its_life(acceptor) {
             let from = self.piece_start(span);
             let ended = self.lives.get(acceptor as usize).and_then(|life| life.until).filter(|&until| until < self.at);
             self.charge_unseen(acceptor, ended.map_or(from, |until| until.max(from)));
-            return true;
+            return Ok(true);
         }
         if let Some(since) = self.accepts_meanwhile(acceptor, span) {
+            self.ensure(span.start)?;
             let from = self.piece_start(span).max(since);
-            self.charge_wire(Cause::NetworkLoss, (span.connection, acceptor), true, from);
-            return true;
+            match self.kept_from_accepting(acceptor, span.start, since) {
+                Some((activity, what, object)) => {
+                    let place = self.ledger.thread_place(acceptor, what, object);
+                    let cause = activity.at(self.cast.actors[acceptor as usize].end);
+                    self.ledger.charge(cause, place, from, self.at, NONE);
+                    self.at = from;
+                }
+                None => self.charge_wire(Cause::NetworkLoss, (span.connection, acceptor), true, from),
+            }
+            return Ok(true);
         }
         self.came_from.insert(acceptor, self.track);
         self.call_from(span.start);
         self.jump(acceptor);
-        true
+        Ok(true)
     }
 
     /// Since when the acceptor waits for calls, while this one is not let in: it was dropped before, and will be sent again.
@@ -54,14 +63,36 @@ impl Walk<'_, '_> {
         (for_calls && theirs.start < self.at).then_some(theirs.start)
     }
 
+    /// What the acceptor did instead for most of an interval in which a call was not let in: its pause until it is sent again is due to that,
+    /// too.
+    fn kept_from_accepting(&self, acceptor: u32, since: i64, until: i64) -> Option<(Activity, What, u32)> {
+        let length = |s: &LiveSpan| s.end.min(until) - s.start.max(since);
+        let within = self.feed.lanes[acceptor as usize].ahead.iter().take_while(|s| s.end > since);
+        let within: Vec<&LiveSpan> = within.filter(|s| s.is_activity() && length(s) > 0).collect();
+        let known_since = self.lives.get(acceptor as usize).map_or(since, |life| life.floor().max(since));
+        if known_since >= until {
+            return None;
+        }
+        if within.iter().map(|s| length(s)).sum::<i64>() < (until - known_since) / 2 {
+            return Some((Activity::Cpu, What::OwnWork, NONE));
+        }
+        let longest = within.into_iter().max_by_key(|s| length(s))?;
+        match rule(longest.kind) {
+            Rule::Wait(activity) => Some((activity, What::Blocked(longest.kind), longest.object)),
+            Rule::Work { blocked, .. } if longest.cpu_ns == 0 => Some((blocked, What::Blocked(longest.kind), longest.object)),
+            Rule::Work { running, .. } => Some((running, What::Running(longest.kind), longest.object)),
+            _ => None,
+        }
+    }
+
     /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
-    pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> bool {
+    pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
         const LAST: usize = 16;
         if self.wire.not_accepted.is_empty() {
-            return false;
+            return Ok(false);
         }
         let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(LAST).map(|s| s.connection).find(|&c| c != NONE);
-        used.is_some_and(|connection| self.was_to_accept(&self.on_connection(*span, connection)))
+        used.map_or(Ok(false), |connection| self.was_to_accept(&self.on_connection(*span, connection)))
     }
 
     /// The walk goes from this thread to the one that serves it over a connection that lay in its accept queue.

@@ -88,9 +88,9 @@ impl Walk<'_, '_> {
 
     /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to whoever
     /// was to accept it.
-    pub(super) fn connect(&mut self, span: &LiveSpan) {
-        if self.was_to_accept(span) {
-            return;
+    pub(super) fn connect(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
+        if self.was_to_accept(span)? {
+            return Ok(());
         }
         let from = self.piece_start(span).max(self.start);
         let stall = self.wire.stalls.connecting(span.connection, span.start, span.end);
@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
             let parties = self.feed.parties.get(span.connection as usize).map(|p| &p[span.side.other() as usize]);
             if let Some(&accepts) = parties.and_then(|p| p.iter().find(|&&peer| !self.is_outside_its_life(peer))) {
                 self.jump(accepts);
-                return;
+                return Ok(());
             }
         }
         let cause = match stall {
@@ -107,11 +107,12 @@ impl Walk<'_, '_> {
             _ => Cause::NetworkLatency,
         };
         self.charge_wire(cause, (span.connection, NONE), true, from);
+        Ok(())
     }
 
     /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
-        if self.was_to_accept(&blocked.span) {
+        if self.was_to_accept(&blocked.span)? {
             return Ok(());
         }
         let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);

@@ -238,7 +238,7 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
             }
             Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
-            Rule::RoundTrip => self.connect(&span),
+            Rule::RoundTrip => self.connect(&span)?,
             // Stopped by a signal.
             Rule::Unknown if span.result < 0 => {
                 let from = self.piece_start(&span);

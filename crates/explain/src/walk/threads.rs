@@ -171,7 +171,7 @@ impl Walk<'_, '_> {
         let mut span = *span;
         let passed = self.lane().passed;
         let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
-        if span.may_be_in_vain() && self.waited_for_acceptance(&span) {
+        if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }
         if span.may_be_in_vain() && !datagram {
