@@ -131,13 +131,24 @@ uint64_t disk_faults(void) {
     return raw(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0) == 0 ? (uint64_t)usage.ru_majflt : 0;
 }
 
+static void tell_ran(uint64_t from_ns, uint64_t ran) {
+    if (ran < RAN_NS) return;
+    struct record record = bare(RECORD_SPAN, KIND_RUN, from_ns, ran);
+    record.cpu_ns = ran;
+    record.runqueue_ns = 0;
+    push_or_lose(&record);
+}
+
 /* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was told: it was queued, as
  * the kernel says; it read mapped pages from a disk, where there were such faults; or nobody knows why (a lock of the C
- * library's own, a direct call, a stop). The rest it ran. */
+ * library's own, a direct call, a stop). The rest it ran, which is told where it is long: so a gap is known to be work. */
 static void tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     uint64_t gap = to_ns > from_ns ? to_ns - from_ns : 0;
     if (off > gap) off = gap;
-    if (off < OFF_NS) return;
+    if (off < OFF_NS) {
+        tell_ran(from_ns, gap);
+        return;
+    }
     uint64_t runqueue = read_runqueue(), queued = 0;
     if (runqueue != ABSENT) {
         queued = runqueue - me.runqueue_ns;
@@ -160,6 +171,7 @@ static void tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
         record.runqueue_ns = queued;
         push_or_lose(&record);
     }
+    tell_ran(from_ns + off, gap - off);
 }
 
 /* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was told as waiting for some of the time. What is
@@ -234,7 +246,7 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     uint64_t off = cpu == ABSENT ? duration : duration - cpu;
     if (off < LONG_NS && waits) {
         /* It looked, and did not wait. */
-        settle(cpu_end, end_ns);
+        settle(cpu_end != ABSENT ? cpu_end : cpu_time_ns(), end_ns);
         return;
     }
     if (off < LONG_NS) {
@@ -278,8 +290,11 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     uint64_t now = ticks();
     uint64_t took = now - call->start;
     int is_long = took >= long_ticks;
+    int is_first = me.slot == NULL || me.generation != *generation;
     if (!ready(is_long) || !enter_slot()) return;
     struct slot *slot = me.slot;
+    /* A wait for which a forked process was given its ring is told as well. */
+    if (unlikely(is_first && is_long && kind >= KIND_WAIT_NETWORK)) me.cpu_at_ns = slot->covered_ns -= ns_of(took);
     atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
     if (unlikely(is_long && !is_usual(kind, took))) {
         end_long(call, kind, object, size, offset, waker, context);

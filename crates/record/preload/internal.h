@@ -21,6 +21,8 @@
 #define ASK_NS 100000u
 /* Time off the processor that nothing was told of is looked into from here on. */
 #define OFF_NS 100000u
+/* Running between calls is told from here on. */
+#define RAN_NS 10000000u
 #define ASK_BEFORE_NS 200000u
 #define RUNQUEUE_NS 400000u
 /* Runs are handed over after this time at the latest. */
@@ -113,6 +115,7 @@ int attach(void);
 void end_slot(void);
 int push(const struct record *records, uint32_t many);
 uint32_t tid_of(pthread_t thread);
+int alone(void);
 void note_unseen(uint32_t bit);
 
 /* calls.c */

@@ -60,6 +60,33 @@ static int affordable(void) {
            raw(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&space, 0, 0) == 0 && space.rlim_cur == RLIM_INFINITY;
 }
 
+/* When the calling process was made, in clock ticks since boot: the 22nd word of its line in /proc; 0: not known. */
+static uint64_t born_ticks(void) {
+    char text[512];
+    int fd = (int)raw(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0) return 0;
+    long n = raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+    raw(SYS_close, fd, 0, 0, 0, 0, 0);
+    text[n > 0 ? n : 0] = 0;
+    /* The second word is a name in parentheses, which may hold anything. */
+    char *at = strrchr(text, ')');
+    for (int word = 2; at != NULL && word < 22; word++) {
+        at = strchr(at, ' ');
+        if (at != NULL) at++;
+    }
+    uint64_t ticks = 0;
+    for (; at != NULL && *at >= '0' && *at <= '9'; at++) ticks = ticks * 10 + (uint64_t)(*at - '0');
+    return ticks;
+}
+
+/* Whether no other thread of the process is recorded. */
+int alone(void) {
+    int others = 0;
+    for (uint32_t index = 0; acquainted() && index < SLOTS; index++)
+        others += index != me.index && atomic_load_explicit(&header->states[index], memory_order_relaxed) != SLOT_FREE;
+    return others == 0;
+}
+
 static int make_file(void) {
     if (!affordable()) return 0;
     uint64_t created = now_ns();
@@ -90,6 +117,7 @@ static int make_file(void) {
     header->parent = (uint32_t)raw(SYS_getppid, 0, 0, 0, 0, 0, 0);
     header->created_ns = created;
     header->tick_scale = tick_scale;
+    header->born_ticks = born_ticks();
     /* Its name is the reader's sign that it is whole. */
     return raw(SYS_rename, (long)hidden, (long)file_path, 0, 0, 0, 0) == 0;
 }

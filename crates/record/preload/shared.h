@@ -52,9 +52,11 @@ enum kind {
     KIND_WAIT_OTHER = 16,
     KIND_APP = 17,
     KIND_WAIT_RUNQUEUE = 18,
+    KIND_RUN = 19, /* ran, between calls */
 };
 
-enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3 };
+/* A holder is a task that had what was waited for; of others it is only known that they ended the wait. */
+enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3, CONTEXT_HOLDER = 4 };
 
 /* What a descriptor is. */
 enum class {
@@ -137,6 +139,8 @@ struct header {
     _Atomic uint32_t unseen; /* bits: what the library cannot see was used */
     uint32_t spare;
     _Atomic uint32_t states[SLOTS];
+    /* When the process was made, in clock ticks since boot; 0: not known. */
+    uint64_t born_ticks;
 };
 
 /* The process became another program: whoever makes the next file of this number is the same one. */

@@ -58,7 +58,8 @@ static int was_long(const struct call *call) { return call->on && enabled && tic
 
 /* ---- descriptors ---- */
 
-/* Ends a wait for descriptors: `fd` was ready first (-1: none, the time was over). */
+/* Ends a wait for descriptors: `fd` was ready first (-1: none, the time was over). What was waited for until the time was over is known where it
+ * was one only, which `fd` is then. */
 static void end_ready(struct call *call, int fd, int result, int endless) {
     if (!call->on) return;
     if (!was_long(call)) {
@@ -69,7 +70,7 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
     struct descriptor *d = fd >= 0 ? look(fd, 0, 0) : NULL;
     uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
     if (result == 0 && !endless) {
-        end_call(call, KIND_WAIT_NETWORK, me.fruitless, 0, ABSENT, 0, CONTEXT_TIMER);
+        end_call(call, KIND_WAIT_NETWORK, object != 0 ? object : me.fruitless, 0, ABSENT, 0, CONTEXT_TIMER);
     } else if (d != NULL && (d->class == CLASS_TCP || d->class == CLASS_DATAGRAMS)) {
         int is_tcp = d->class == CLASS_TCP && object != 0;
         end_call(call, KIND_WAIT_NETWORK, object, 0, ABSENT, 0, is_tcp ? CONTEXT_SOFTIRQ : 0);
@@ -79,6 +80,9 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
     }
     errno = saved;
 }
+
+/* What a poll that was not answered waited for, where it was one descriptor. */
+static int polled_one(const struct pollfd *fds, nfds_t n) { return fds != NULL && n == 1 ? fds[0].fd : -1; }
 
 /* The first that is ready; a connection before others. */
 static int ready_of(const struct pollfd *fds, nfds_t n) {
@@ -95,7 +99,7 @@ static int ready_of(const struct pollfd *fds, nfds_t n) {
     struct call call;                                                                                                \
     begin(&call, KIND_WAIT_NETWORK, -1);                                                                             \
     int result = (expression);                                                                                       \
-    end_ready(&call, result > 0 && was_long(&call) ? ready_of(fds, n) : -1, result, endless);                        \
+    end_ready(&call, result < 0 || !was_long(&call) ? -1 : result > 0 ? ready_of(fds, n) : polled_one(fds, n), result, endless); \
     return result
 
 /* A poll without descriptors is a sleep. */
@@ -260,11 +264,13 @@ EXPORT unsigned sleep(unsigned time) { SLEEP(unsigned, REAL(sleep)(time)); }
 
 /* ---- locks ---- */
 
-#define LOCKED(waker, expression)                                                                                    \
+#define HELD(waker, expression) LOCKED_BY(waker, CONTEXT_HOLDER, expression)
+#define LOCKED(waker, expression) LOCKED_BY(waker, CONTEXT_TASK, expression)
+#define LOCKED_BY(waker, context, expression)                                                                                    \
     struct call call;                                                                                                \
     begin(&call, KIND_WAIT_LOCK, -1);                                                                                \
     int result = (expression);                                                                                       \
-    end_wait(&call, KIND_WAIT_LOCK, 0, waker, CONTEXT_TASK);                                                         \
+    end_wait(&call, KIND_WAIT_LOCK, 0, waker, context);                                                              \
     return result
 
 /* Who lets a mutex go that others wait for ended their wait: by then it may have been had by several. */
@@ -277,11 +283,11 @@ EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex) {
     int at_once = REAL(pthread_mutex_trylock)(mutex);
     if (likely(at_once != EBUSY)) return at_once;
     uint32_t owner = (uint32_t)mutex->__data.__owner;
-    LOCKED(who_let_go(mutex, owner), REAL(pthread_mutex_lock)(mutex));
+    HELD(who_let_go(mutex, owner), REAL(pthread_mutex_lock)(mutex));
 }
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
     uint32_t owner = (uint32_t)mutex->__data.__owner;
-    LOCKED(owner, REAL(pthread_mutex_timedlock)(mutex, until));
+    HELD(owner, REAL(pthread_mutex_timedlock)(mutex, until));
 }
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) {
     if (unlikely(mutex->__data.__lock > 1) && enabled) signals(mutex);
@@ -289,11 +295,11 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) {
 }
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
     uint32_t owner = (uint32_t)lock->__data.__cur_writer;
-    LOCKED(owner, REAL(pthread_rwlock_rdlock)(lock));
+    HELD(owner, REAL(pthread_rwlock_rdlock)(lock));
 }
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock) {
     uint32_t owner = (uint32_t)lock->__data.__cur_writer;
-    LOCKED(owner, REAL(pthread_rwlock_wrlock)(lock));
+    HELD(owner, REAL(pthread_rwlock_wrlock)(lock));
 }
 EXPORT int pthread_cond_signal(pthread_cond_t *condition) {
     signals(condition);
@@ -311,21 +317,22 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t
     lets_go(mutex);
     LOCKED(who_signalled(condition), REAL(pthread_cond_wait)(condition, mutex));
 }
-#define TIMED(expression)                                                                                            \
+/* One that its time limit ended was ended by no thread; without another it can only have been a pause. */
+#define LIMITED(what, timed_out, expression)                                                                         \
     struct call call;                                                                                                \
     begin(&call, KIND_WAIT_LOCK, -1);                                                                                \
     int result = (expression);                                                                                       \
-    if (result == ETIMEDOUT) end_wait(&call, KIND_WAIT_TIMER, 0, 0, CONTEXT_TIMER);                                  \
-    else end_wait(&call, KIND_WAIT_LOCK, 0, who_signalled(condition), CONTEXT_TASK);                                 \
+    if (timed_out) end_wait(&call, alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK, 0, 0, CONTEXT_TIMER);                 \
+    else end_wait(&call, KIND_WAIT_LOCK, 0, who_signalled(what), CONTEXT_TASK);                                      \
     return result
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
     lets_go(mutex);
-    TIMED(REAL(pthread_cond_timedwait)(condition, mutex, until));
+    LIMITED(condition, result == ETIMEDOUT, REAL(pthread_cond_timedwait)(condition, mutex, until));
 }
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
                                   const struct timespec *restrict until) {
     lets_go(mutex);
-    TIMED(REAL(pthread_cond_clockwait)(condition, mutex, clock, until));
+    LIMITED(condition, result == ETIMEDOUT, REAL(pthread_cond_clockwait)(condition, mutex, clock, until));
 }
 EXPORT int pthread_join(pthread_t thread, void **value) {
     uint32_t tid = enabled ? tid_of(thread) : 0;
@@ -341,7 +348,10 @@ EXPORT int sem_post(sem_t *semaphore) {
 }
 EXPORT int sem_wait(sem_t *semaphore) { LOCKED(who_signalled(semaphore), REAL(sem_wait)(semaphore)); }
 EXPORT int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
-    LOCKED(who_signalled(semaphore), REAL(sem_timedwait)(semaphore, until));
+    LIMITED(semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_timedwait)(semaphore, until));
+}
+EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struct timespec *restrict until) {
+    LIMITED(semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_clockwait)(semaphore, clock, until));
 }
 static uint32_t object_of(int fd) {
     struct descriptor *d = look(fd, 0, 0);
@@ -357,6 +367,15 @@ static uint32_t object_of(int fd) {
     return result
 EXPORT int flock(int fd, int operation) { FILE_LOCKED(fd, REAL(flock)(fd, operation)); }
 EXPORT int lockf(int fd, int operation, off_t n) { FILE_LOCKED(fd, REAL(lockf)(fd, operation, n)); }
+EXPORT int fcntl(int fd, int command, ...) {
+    va_list more;
+    va_start(more, command);
+    void *argument = va_arg(more, void *);
+    va_end(more);
+    if (likely(command != F_SETLKW && command != F_OFD_SETLKW)) return REAL(fcntl)(fd, command, argument);
+    FILE_LOCKED(fd, REAL(fcntl)(fd, command, argument));
+}
+extern EXPORT __typeof__(fcntl) fcntl64 __attribute__((alias("fcntl")));
 
 /* ---- what takes system calls or the clock away ---- */
 
@@ -411,7 +430,7 @@ EXPORT long syscall(long number, ...) {
     begin(&call, kind, -1);
     long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     int timed_out = result < 0 && errno == ETIMEDOUT;
-    if (timed_out) end_wait(&call, KIND_WAIT_TIMER, 0, 0, CONTEXT_TIMER);
+    if (timed_out) end_wait(&call, alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK, 0, 0, CONTEXT_TIMER);
     else end_wait(&call, kind, 0, kind == KIND_WAIT_LOCK ? who_signalled((void *)a[0]) : 0, 0);
     return result;
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{compile, run, spans, total};
 use std::collections::BTreeMap;
-use thalweg_trace::{Recording, Source, Span, SpanKind, TrackId, WakerContext};
+use thalweg_trace::{MarkKind, Recording, Source, Span, SpanKind, TrackId, WakerContext};
 
 const PRELOAD: [&str; 2] = ["--method", "preload"];
 const MS: u64 = 1_000_000;
@@ -166,4 +166,48 @@ fn the_private_directory_is_gone_when_the_recording_is() {
     let pid = child.id();
     assert!(child.wait().expect("ended").success());
     assert!(!ours(pid));
+}
+
+#[test]
+fn waits_with_a_limit_locks_on_files_and_work_without_calls_are_told_as_what_they_are() {
+    let directory = directory();
+    let Some(program) = compile(directory.path(), "limits", &[]) else { return };
+    let locked = directory.path().join("locked");
+    let ran = run(directory.path(), &PRELOAD, &[&program.to_string_lossy(), &locked.to_string_lossy()]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.said());
+    let recording = ran.recording();
+    let main = recording.tracks().iter().filter(|row| row.name == "limits").min_by_key(|row| row.track).expect("its thread");
+    let (own, others): (Vec<_>, Vec<_>) = spans(&recording).into_iter().map(|(_, span)| span).partition(|span| span.track == main.track);
+    let object = |span: &Span| recording.objects().iter().find(|row| Some(row.object) == span.object).map_or("", |row| row.name.as_str());
+    let limited = |span: &&Span| span.waker_context == Some(WakerContext::Timer) && span.duration_ns >= 20 * MS;
+    let lock = own.iter().find(|span| span.kind == SpanKind::WaitLock && object(span) == format!("flock {}", locked.display()));
+    assert!(lock.is_some_and(|span| span.duration_ns >= 10 * MS), "the lock: {own:#?}");
+    let asked = own.iter().filter(limited).find(|span| span.kind == SpanKind::WaitNetwork);
+    assert!(asked.is_some_and(|span| object(span).starts_with("udp:")), "the question: {own:#?}");
+    let posted = own.iter().filter(limited).find(|span| span.kind == SpanKind::WaitTimer);
+    assert!(posted.is_some_and(|span| span.waker_track.is_none()), "the semaphore: {own:#?}");
+    let worked: u64 = others.iter().filter(|span| span.kind == SpanKind::CpuRun).filter_map(|span| span.cpu_ns).sum();
+    assert!(worked >= 40 * MS, "the child's work: {others:#?}");
+}
+
+#[test]
+fn processes_are_told_when_they_began_and_who_made_them() {
+    let directory = directory();
+    let Some(program) = compile(directory.path(), "limits", &[]) else { return };
+    let ran = run(directory.path(), &PRELOAD, &[&program.to_string_lossy(), &directory.path().join("locked").to_string_lossy()]);
+    let recording = ran.recording();
+    let first = recording.tracks().iter().filter(|row| row.name == "limits").map(|row| row.track).min().expect("its thread");
+    let all = spans(&recording);
+    let children = recording.tracks().iter().filter(|row| row.name == "limits" && row.track != first);
+    let mut seen = 0;
+    for child in children {
+        let born =
+            recording.marks().expect("read").iter().find(|mark| mark.kind == MarkKind::ThreadStart && mark.track == child.track).cloned();
+        let born = born.unwrap_or_else(|| panic!("{child:?} has no beginning"));
+        assert_eq!(born.value, Some(first.number() as i64), "its maker");
+        let began = all.iter().filter(|(_, span)| span.track == child.track).map(|(_, span)| span.start).min().expect("it did something");
+        assert!(born.at <= began, "nothing comes before it");
+        seen += 1;
+    }
+    assert_eq!(seen, 2);
 }

@@ -92,9 +92,13 @@ impl Process {
             }
             let process_name = self.name.as_deref().unwrap_or(&name);
             let full = if tid == self.pid { name.clone() } else { format!("{process_name}/{name}") };
+            let is_first = known.is_none() && tid == self.pid && !translator.became_another.contains_key(&self.pid);
             let before = || translator.became_another.remove(&self.pid).filter(|_| tid == self.pid);
             let track = known.as_ref().map(|thread| thread.track).or_else(before);
             let Some(track) = translator.track(track, self.pid, tid, &full, out) else { continue };
+            if let Some((ticks, parent)) = self.shared.born().filter(|_| is_first) {
+                translator.born(track, ticks, parent, out);
+            }
             if tid == self.pid {
                 self.main = Some(track);
             }

@@ -32,6 +32,8 @@ const ENDED: usize = 32;
 const UNTRACKED: usize = 36;
 const UNSEEN: usize = 40;
 const STATES: usize = 48;
+const PARENT: usize = 12;
+const BORN: usize = STATES + 4 * SLOTS;
 
 /// Places in a slot.
 const HEAD: usize = 0;
@@ -194,6 +196,12 @@ impl Shared {
     /// What was used that the library cannot see: bits.
     pub(crate) fn unseen(&self) -> u32 {
         self.atomic_u32(UNSEEN).load(Ordering::Relaxed)
+    }
+
+    /// When the process was made, in clock ticks since boot, and who made it; `None`: not known.
+    pub(crate) fn born(&self) -> Option<(u64, u32)> {
+        let ticks = self.u64(BORN);
+        (ticks != 0).then(|| (ticks, self.atomic_u32(PARENT).load(Ordering::Relaxed)))
     }
 
     /// State of a slot; only of one that is not free the rest may be looked at.

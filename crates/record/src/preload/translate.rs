@@ -5,6 +5,7 @@ use super::sharing::Sharing;
 use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
+use crate::proc::processes::started_at;
 use crate::proc::strangers::Tracks;
 use crate::proc::system::bare;
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ use thalweg_trace::{
     Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind,
 };
 
+/// The context of a wait for what another thread had.
+const HOLDER: u8 = 4;
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
 const CLASS_SOCKET: u8 = 3;
@@ -51,7 +54,7 @@ pub(super) struct Translator {
 
 /// The kind that a number of the library's stands for.
 fn span_kind(kind: u8) -> Option<SpanKind> {
-    const KINDS: [SpanKind; 18] = [
+    const KINDS: [SpanKind; 19] = [
         SpanKind::FileOpen,
         SpanKind::FileRead,
         SpanKind::FileWrite,
@@ -70,6 +73,7 @@ fn span_kind(kind: u8) -> Option<SpanKind> {
         SpanKind::WaitOther,
         SpanKind::AppOther,
         SpanKind::WaitRunqueue,
+        SpanKind::CpuRun,
     ];
     KINDS.get(usize::from(kind).checked_sub(1)?).copied()
 }
@@ -170,12 +174,16 @@ impl Translator {
         i64::try_from(record.duration_ns()).ok()?;
         let merged = record.kind_of_record() == RUN;
         let object = place.objects.get(&record.object()).copied();
+        // Of a file only its locks are waited for so.
+        let lock = object.filter(|_| kind == SpanKind::WaitLock).and_then(|object| self.objects.lock_on(object));
+        let mutex = if record.context() == HOLDER { self.objects.other(ObjectKind::Lock, "mutex") } else { None };
+        let object = mutex.or(lock).or(object);
         let waker = match record.waker() {
             0 => object.filter(|_| !merged && kind == SpanKind::WaitLock).and_then(|object| self.sharing.other_side(object, place.track)),
             tid => self.threads.get(&tid).copied().or_else(|| self.stranger(tid)).filter(|waker| *waker != place.track),
         };
         let context = match record.context() {
-            0 | 1 if waker.is_some() => Some(WakerContext::Task),
+            0 | 1 | HOLDER if waker.is_some() => Some(WakerContext::Task),
             2 => Some(WakerContext::Timer),
             3 => Some(WakerContext::Softirq),
             _ => None,
@@ -224,6 +232,13 @@ impl Translator {
     /// A thread's beginning or end.
     pub(crate) fn life(&self, kind: MarkKind, track: TrackId, at_ns: u64, out: &mut Vec<Event>) {
         out.extend(time(at_ns).map(|at| Event::Mark(Mark { track, kind, at, object: None, value: None })));
+    }
+
+    /// A process' beginning, by its number of clock ticks since boot and who made it.
+    pub(crate) fn born(&self, track: TrackId, ticks: u64, parent: u32, out: &mut Vec<Event>) {
+        let value = self.threads.get(&parent).and_then(|by| i64::try_from(by.number()).ok());
+        let at = started_at(ticks);
+        out.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
     }
 
     /// Records that found no room.

@@ -5,6 +5,7 @@ use super::files::{Objects, Target};
 use super::listeners::datagrams_to;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
+use super::wakers::Ends;
 use super::{locks, memory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,6 +17,15 @@ const MOST_WAITED_FOR: usize = 64;
 /// Flags of a futex operation that do not say which it is.
 const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_COMMAND: u64 = !(128 | 256);
+
+/// The process whose thread waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own<'a> {
+    pub pid: u32,
+    pub ends: &'a Ends,
+    /// Nobody but time ends its waits for itself.
+    pub alone: bool,
+}
 
 /// Sockets, files, pipes: whatever is waited for.
 #[derive(Debug)]
@@ -84,7 +94,16 @@ impl Around {
 
     /// What descriptor `fd` of a process is.
     pub(super) fn target(&mut self, pid: u32, fd: u32) -> Option<Target> {
-        match self.objects.target(pid, fd, &self.sockets)? {
+        let mut target = self.objects.target(pid, fd, &self.sockets)?;
+        if let Target::Socket(inode) = target
+            && !self.strange.contains(&inode)
+            && self.other_side(inode).is_none()
+        {
+            // Perhaps it was made since the kernel was asked.
+            self.look_at_connections();
+            target = self.objects.target(pid, fd, &self.sockets)?;
+        }
+        match target {
             Target::Socket(inode) if self.other_side(inode).is_none() => {
                 let Some(peer) = self.datagrams_to(pid, inode) else { return Some(Target::Socket(inode)) };
                 self.objects.other(ObjectKind::Socket, &format!("udp:{peer}")).map(Target::Datagrams)
@@ -94,7 +113,7 @@ impl Around {
     }
 
     /// What a thread is blocked in; `None` where it runs.
-    pub(super) fn reason(&mut self, pid: u32, files: &TaskFiles) -> Option<Reason> {
+    pub(super) fn reason(&mut self, own: &Own<'_>, files: &TaskFiles) -> Option<Reason> {
         let doing = match files.doing() {
             Some(Doing::Running) => return None,
             other => other,
@@ -103,9 +122,9 @@ impl Around {
         match (doing, state) {
             (_, 'R') => None,
             (_, 'T' | 't') => Some(Reason { result: Some(-i64::from(libc::SIGSTOP)), ..Reason::of(SpanKind::WaitOther) }),
-            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(pid, number, &arguments)),
+            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(own, number, &arguments)),
             // Out of any call, and not to be interrupted: a fault on a page that has to be read.
-            (Some(Doing::Other), 'D') => match memory::mapped_file(pid, &mut self.objects) {
+            (Some(Doing::Other), 'D') => match memory::mapped_file(own.pid, &mut self.objects) {
                 Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
                 None => Some(Reason::of(SpanKind::WaitOther)),
             },
@@ -113,14 +132,16 @@ impl Around {
         }
     }
 
-    fn in_call(&mut self, pid: u32, number: i64, arguments: &[u64; 6]) -> Reason {
+    fn in_call(&mut self, own: &Own<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
+        let pid = own.pid;
         let call = waits::call(number);
         let first = u32::try_from(arguments[0]).unwrap_or(u32::MAX);
         match call {
+            Call::Futex if own.alone && is_timed_futex(arguments) => asleep(),
             Call::Futex => self.futex(pid, arguments),
             Call::Child => self.child(number, arguments),
             Call::FileLock => self.file_lock(pid, first),
-            Call::Ready => self.ready(pid, number, arguments),
+            Call::Ready => self.ready(own, number, arguments),
             Call::Plain(kind) => {
                 let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
                 Reason { context, ..Reason::of(kind) }
@@ -171,13 +192,14 @@ impl Around {
                 None => Ender::Unknown,
             },
         };
-        Reason { object: self.objects.other(ObjectKind::Lock, "futex"), ender, ..Reason::of(SpanKind::WaitLock) }
+        let name = if matches!(ender, Ender::Holder(_)) { "mutex" } else { "futex" };
+        Reason { object: self.objects.other(ObjectKind::Lock, name), ender, ..Reason::of(SpanKind::WaitLock) }
     }
 
     fn child(&mut self, number: i64, arguments: &[u64; 6]) -> Reason {
         let one = match number {
             libc::SYS_wait4 => i32::try_from(arguments[0] as i64).ok().filter(|pid| *pid > 0),
-            _ if arguments[0] == u64::from(libc::P_PID) => i32::try_from(arguments[1]).ok(),
+            libc::SYS_waitid if arguments[0] == u64::from(libc::P_PID) => i32::try_from(arguments[1]).ok(),
             _ => None,
         };
         let child = one.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
@@ -193,18 +215,29 @@ impl Around {
     }
 
     /// Which of several descriptors are ready: it is told where only one of them can be meant.
-    fn ready(&mut self, pid: u32, number: i64, arguments: &[u64; 6]) -> Reason {
+    fn ready(&mut self, own: &Own<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
+        let pid = own.pid;
         let Some(fds) = memory::waited_for(pid, number, arguments) else { return Reason::of(SpanKind::WaitNetwork) };
         if fds.is_empty() {
-            return Reason { context: Some(WakerContext::Timer), ..Reason::of(SpanKind::WaitTimer) };
+            return asleep();
         }
         let targets: Vec<Target> = fds.into_iter().take(MOST_WAITED_FOR).filter_map(|fd| self.target(pid, fd)).collect();
-        let is_own = |target: &Target| matches!(target, Target::Other | Target::Timer);
-        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !is_own(target)).collect();
+        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !self.is_own(own, *target)).collect();
         match foreign.as_slice() {
             [target] => self.on(Call::Ready, Some(*target)),
+            [] if own.alone && !targets.is_empty() && has_limit(number, arguments) => asleep(),
             [] if !targets.is_empty() => self.on(Call::Ready, Some(Target::Other)),
             several => self.any_of(several),
+        }
+    }
+
+    /// Whether nobody but the process itself makes a descriptor ready.
+    fn is_own(&mut self, own: &Own<'_>, target: Target) -> bool {
+        match target {
+            Target::Other | Target::Timer => true,
+            Target::Pipe(inode) => own.alone && own.ends.pipes.contains(&(inode, true)) && own.ends.pipes.contains(&(inode, false)),
+            Target::Socket(inode) => self.other_side(inode).is_some_and(|other| own.ends.sockets.contains(&other)),
+            _ => false,
         }
     }
 
@@ -222,5 +255,51 @@ impl Around {
             };
         }
         Reason { ender: Ender::Any(sides), ..Reason::of(SpanKind::WaitLock) }
+    }
+}
+
+/// Asleep until a time.
+fn asleep() -> Reason {
+    Reason { context: Some(WakerContext::Timer), ..Reason::of(SpanKind::WaitTimer) }
+}
+
+/// Whether a futex of the process' own is waited for up to a time.
+fn is_timed_futex(arguments: &[u64; 6]) -> bool {
+    const WAIT: u64 = 0;
+    const WAIT_BITSET: u64 = 9;
+    let [_, operation, _, until, ..] = *arguments;
+    matches!(operation & FUTEX_COMMAND, WAIT | WAIT_BITSET) && operation & FUTEX_PRIVATE != 0 && until != 0
+}
+
+/// Whether a call that looks which descriptors are ready ends at some time by itself.
+fn has_limit(number: i64, arguments: &[u64; 6]) -> bool {
+    let in_ms = |at: usize| arguments[at] as i32 >= 0;
+    match number {
+        libc::SYS_epoll_pwait => in_ms(3),
+        libc::SYS_ppoll => arguments[2] != 0,
+        libc::SYS_pselect6 => arguments[4] != 0,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_wait => in_ms(3),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => in_ms(2),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select => arguments[4] != 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_known_from_the_arguments() {
+        assert!(is_timed_futex(&[1, 128 | 9 | 256, 0, 0x7f00, 0, 0]) && !is_timed_futex(&[1, 128 | 9, 0, 0, 0, 0]));
+        assert!(!is_timed_futex(&[1, 9, 0, 0x7f00, 0, 0]), "another process may end it");
+        assert!(
+            has_limit(libc::SYS_epoll_pwait, &[3, 0x7f, 1, 50, 0, 0])
+                && !has_limit(libc::SYS_epoll_pwait, &[3, 0x7f, 1, 0xffff_ffff, 0, 0])
+        );
+        assert!(has_limit(libc::SYS_ppoll, &[1, 1, 0x7f, 0, 0, 0]) && !has_limit(libc::SYS_ppoll, &[1, 1, 0, 0, 0, 0]));
     }
 }

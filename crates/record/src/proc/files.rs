@@ -196,6 +196,12 @@ impl Objects {
         Some(object)
     }
 
+    /// The lock on a file, as an object of its own; `None`: the object is no file.
+    pub(crate) fn lock_on(&mut self, file: ObjectId) -> Option<ObjectId> {
+        let path = self.files.iter().find(|(_, (object, _))| *object == file).map(|(path, _)| format!("flock {path}"))?;
+        self.other(ObjectKind::Lock, &path)
+    }
+
     fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.mode.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));

@@ -9,6 +9,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod disks;
 mod divide;
 pub(crate) mod files;
+mod kernel;
 pub(crate) mod listeners;
 mod locks;
 mod memory;

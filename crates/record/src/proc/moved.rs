@@ -7,6 +7,7 @@
 use super::around::Around;
 use super::diagnostics::Socket;
 use super::files::{FdInfo, Opened, Target};
+use super::kernel::Calls;
 use super::listeners::socket_inode;
 use super::processes;
 use super::system::bare;
@@ -77,6 +78,14 @@ impl Files {
         let counted = io.as_ref().and_then(counted);
         let counted = if ours { counted.map(|_| (0, 0)) } else { counted };
         Files { positions: BTreeMap::new(), left: counted.map(|_| (0, 0)), io, counted: counted.unwrap_or_default() }
+    }
+
+    /// Bytes that the process' calls moved so far, and how many calls.
+    pub(super) fn calls(&self) -> Option<Calls> {
+        let io = self.io.as_ref()?;
+        let (read, written) = counted(io)?;
+        let (reads, writes) = fields(io, "syscr:", "syscw:")?;
+        Some(Calls { bytes: read.saturating_add(written), calls: reads.saturating_add(writes) })
     }
 
     /// Finds what the process has open now.
@@ -165,11 +174,16 @@ impl Files {
 
 /// Bytes read and written by the calls of a process; files, pipes and sockets alike.
 fn counted(io: &File) -> Option<(u64, u64)> {
+    fields(io, "rchar:", "wchar:")
+}
+
+/// Two of its numbers.
+fn fields(io: &File, one: &str, other: &str) -> Option<(u64, u64)> {
     let mut buffer = [0; 256];
     let n = io.read_at(&mut buffer, 0).ok()?;
     let text = std::str::from_utf8(&buffer[..n]).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    Some((field("rchar:")?, field("wchar:")?))
+    Some((field(one)?, field(other)?))
 }
 
 /// Bytes that ended threads of ours, and processes that we waited for, have read and written: what the process as a whole has, and its

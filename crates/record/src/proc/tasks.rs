@@ -1,5 +1,6 @@
 //! One thread, as /proc shows it.
 
+use super::kernel::Work;
 use super::processes::split_stat;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -99,6 +100,14 @@ impl TaskFiles {
         let mut buffer = [0; 512];
         let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
         fields.get(19)?.parse().ok()
+    }
+
+    /// What it has worked: in the program, in the kernel, and page faults.
+    pub(super) fn work(&self) -> Option<Work> {
+        let mut buffer = [0; 512];
+        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
+        let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
+        Some(Work { faults: number(7)?, user_ticks: number(11)?, system_ticks: number(12)? })
     }
 
     /// How often it went to sleep.

@@ -94,7 +94,9 @@ pub(super) fn call(number: i64) -> Call {
         libc::SYS_flock | libc::SYS_fcntl => Call::FileLock,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Plain(WaitTimer),
         libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_msgsnd => Call::Plain(WaitLock),
-        libc::SYS_rt_sigtimedwait | libc::SYS_rt_sigsuspend => Call::Plain(WaitLock),
+        // A shell waits so for its children.
+        libc::SYS_rt_sigsuspend => Call::Child,
+        libc::SYS_rt_sigtimedwait => Call::Plain(WaitLock),
         libc::SYS_io_getevents | libc::SYS_io_uring_enter => Call::Plain(WaitDisk),
         other => old_call(other),
     }
@@ -132,8 +134,8 @@ pub(super) fn kind(call: Call, target: Option<&Target>) -> SpanKind {
         (Call::Write, Some(Target::Connection(_))) => SpanKind::NetSend,
         (_, Some(Target::Timer)) => SpanKind::WaitTimer,
         (_, Some(Target::Datagrams(_))) => SpanKind::WaitNetwork,
-        (_, Some(Target::Socket(_) | Target::Pipe(_) | Target::Other | Target::File(_))) => SpanKind::WaitLock,
-        (_, Some(Target::Terminal(_)) | None) => SpanKind::WaitOther,
+        (_, Some(Target::Socket(_) | Target::Pipe(_) | Target::Terminal(_) | Target::Other | Target::File(_))) => SpanKind::WaitLock,
+        (_, None) => SpanKind::WaitOther,
         (Call::Read | Call::Write, Some(Target::Directory)) => SpanKind::FileRead,
         (Call::Ready, Some(Target::Directory)) => SpanKind::WaitLock,
     }
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!(kind(read, Some(&Target::File(object))), SpanKind::FileRead);
         assert_eq!(kind(read, Some(&Target::Connection(object))), SpanKind::NetReceive);
         assert_eq!(kind(read, Some(&Target::Pipe(1))), SpanKind::WaitLock);
+        assert_eq!(kind(read, Some(&Target::Terminal(object))), SpanKind::WaitLock, "it is somebody's");
         assert_eq!(kind(read, None), SpanKind::WaitOther);
         assert_eq!(kind(call(libc::SYS_fsync), Some(&Target::File(object))), SpanKind::FileSync);
         assert_eq!(kind(call(libc::SYS_futex), None), SpanKind::WaitLock);

@@ -25,6 +25,7 @@ impl Sampler {
             track: None,
             files: Files::of(pid, ours),
             ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
+            alone: false,
         };
         self.looked_at_somebody = true;
         // Somebody else had this number before: their waits have ended.
@@ -63,6 +64,18 @@ impl Sampler {
                 }
             }
             _ => self.adopt(pid, role, true),
+        }
+    }
+
+    /// Whether nobody knows yet who has what a thread of this process waits for.
+    pub(super) fn is_to_be_found(&self, ender: Ender, ends: &Ends) -> bool {
+        let is_new = |inode: u64| inode != 0 && !self.sought.contains(&inode) && !ends.sockets.contains(&inode);
+        match ender {
+            Ender::Child(_) => true,
+            Ender::Pipe { inode, .. } | Ender::Socket(inode) => is_new(inode),
+            Ender::Any(sides) => sides.into_iter().any(is_new),
+            Ender::Process(holder) => !self.watched.contains_key(&holder),
+            _ => false,
         }
     }
 
@@ -110,8 +123,21 @@ impl Sampler {
 
     fn consider_other(&mut self, pid: u32, role: Role) {
         let seen_elsewhere = self.strangers.as_ref().is_some_and(|strangers| !strangers.is_one(pid));
-        if !self.watched.contains_key(&pid) && !seen_elsewhere {
-            self.adopt(pid, role, false);
+        if self.watched.contains_key(&pid) || seen_elsewhere {
+            return;
         }
+        match self.ancestor(pid) {
+            // It was started since children were looked for.
+            Some(role) => self.adopt(pid, role, true),
+            None => self.adopt(pid, role, false),
+        }
+    }
+
+    /// The role of who started a process, directly or not, where that is one of the command's.
+    fn ancestor(&self, pid: u32) -> Option<Role> {
+        const MOST: usize = 16;
+        let parents = std::iter::successors(Process::read(pid), |process| Process::read(process.parent));
+        let watched = parents.take(MOST).filter_map(|process| self.watched.get(&process.parent));
+        watched.filter(|watch| watch.ours).map(|watch| watch.role).next()
     }
 }

@@ -11,9 +11,10 @@
 mod found;
 mod told;
 
-use super::around::Around;
+use super::around::{Around, Own};
 use super::divide::{Seen, Window};
 use super::files::Objects;
+use super::kernel::InKernel;
 use super::moved::{self, Files, Moved, Unfinished};
 use super::processes::{self, Process};
 use super::strangers::Strangers;
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use told::Ended;
 
 /// The part of one processor that looking may take: one in this many.
@@ -47,9 +48,6 @@ const WORTH_TELLING_NS: u64 = 20_000;
 
 /// A thread that always runs when it is looked at is told of after this time at the latest.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
-
-/// The clock tick of /proc.
-const TICK_NS: u64 = 10_000_000;
 
 /// How often a thread that went to sleep, and runs, is looked at again at once.
 const MORE_LOOKS: u32 = 3;
@@ -120,6 +118,8 @@ struct Thread {
     turns: (u64, u64, u64),
     /// The wait that goes on, and since when.
     open: Option<(Reason, Time)>,
+    /// Its work in the kernel.
+    kernel: InKernel,
 }
 
 impl Thread {
@@ -140,6 +140,8 @@ struct Watch {
     track: Option<TrackId>,
     files: Files,
     ends: Rc<Ends>,
+    /// It has one thread, and no children that are watched: nobody but time ends its waits for itself.
+    alone: bool,
 }
 
 struct Sampler {
@@ -299,6 +301,7 @@ impl Sampler {
             self.find_threads(pid, &mut watch, now, renamed);
             let ends = watch.files.look(pid, &mut self.around, watch.ours);
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
+            watch.alone = watch.threads.len() == 1 && !self.watched.values().any(|other| other.ends.parent == pid);
         }
         let tids: Vec<u32> = watch.threads.keys().copied().collect();
         for tid in tids {
@@ -340,27 +343,33 @@ impl Sampler {
             let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
             let seen = match born {
                 Some(at) => {
-                    self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value: None }));
+                    let value = self.maker(pid, tid, watch).and_then(|by| i64::try_from(by.number()).ok());
+                    self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
                     Seen { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
                 }
                 None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
             };
             if self.looks > 0 && !watch.ours {
                 // Nobody looked at it before.
-                self.wait_ended(pid, tid, track, (Reason::of(SpanKind::WaitOther), self.first, now));
+                self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadSeen, at: now, object: None, value: None }));
             }
-            let turns = (0, 0, 0);
-            watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None });
+            let (turns, kernel) = ((0, 0, 0), InKernel::default());
+            watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None, kernel });
         }
     }
 
-    /// When a thread began that was not there when threads were last looked for; the kernel tells it to a hundredth of a second.
+    /// The main thread of who made a thread.
+    fn maker(&self, pid: u32, tid: u32, watch: &Watch) -> Option<TrackId> {
+        if tid != pid {
+            return watch.threads.get(&pid).map(|main| main.track);
+        }
+        let parent = self.watched.get(&watch.ends.parent)?;
+        parent.threads.get(&watch.ends.parent).map(|main| main.track)
+    }
+
+    /// When a thread began that was not there when threads were last looked for.
     fn started(&self, ticks: u64) -> Time {
-        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let now_ns = since_boot.tv_sec.saturating_mul(1_000_000_000).saturating_add(since_boot.tv_nsec);
-        let started_ns = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
-        let now = Time::now();
-        now.plus_ns(started_ns.saturating_sub(now_ns)).max(self.slow_before).min(now)
+        processes::started_at(ticks).max(self.slow_before)
     }
 
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
@@ -397,18 +406,19 @@ impl Sampler {
         let state = thread.files.state().map_or('X', |(state, _)| state);
         self.acted.push(Acted { gone: matches!(state, 'Z' | 'X'), ..acted });
         let sleeps = thread.files.sleeps();
-        let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.around.reason(pid, &thread.files) };
+        let own = Own { pid, ends: &watch.ends, alone: watch.alone };
+        let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.around.reason(&own, &thread.files) };
         let slept = sleeps != thread.window.from.sleeps;
         for _ in 0..if slept && !matches!(state, 'Z' | 'X') { MORE_LOOKS } else { 0 } {
-            reason = reason.or_else(|| self.around.reason(pid, &thread.files));
+            reason = reason.or_else(|| self.around.reason(&own, &thread.files));
         }
         let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps, reason };
         if matches!(state, 'Z' | 'X') {
             self.divided(pid, tid, thread, seen);
             return self.thread_gone(pid, tid, watch);
         }
-        if matches!(reason, Some(Reason { ender: Ender::Child(_), .. })) && thread.window.from.reason != reason {
-            // The child is to be seen at once.
+        if thread.window.from.reason != reason && reason.is_some_and(|reason| self.is_to_be_found(reason.ender, &watch.ends)) {
+            // Whoever it waits for is to be seen at once.
             self.slow_at = Time::from_monotonic_ns(0);
         }
         if reason.is_none() {
@@ -417,6 +427,8 @@ impl Sampler {
                 return;
             }
         }
+        let work = thread.files.work().zip(watch.files.calls());
+        thread.kernel.note(work, sleeps.unwrap_or(0), !watch.ends.sockets.is_empty());
         self.divided(pid, tid, thread, seen);
     }
 

@@ -37,10 +37,25 @@ impl Sampler {
                 at = at.plus_ns(ns as i64);
             }
         }
+        let ran_ns = to.at.since(at).saturating_sub(last_ns);
+        self.worked_on_names(thread, at, (ran_ns as f64 * thread.kernel.on_names) as u64);
         if let Some(reason) = to.reason.filter(|_| thread.open.is_none()) {
             thread.open = Some((reason, to.at.plus_ns(-(last_ns as i64))));
         }
         thread.window = thread.window.next(to, &division);
+    }
+
+    /// A part of what a thread ran, which it worked in the kernel on nothing that is known: as far as can be told, on names and attributes.
+    fn worked_on_names(&mut self, thread: &Thread, from: Time, ns: u64) {
+        if ns < WORTH_TELLING_NS {
+            return;
+        }
+        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        self.batch.push(Event::Span(Span {
+            cpu_ns: Some(ns),
+            runqueue_ns: Some(0),
+            ..bare(id, thread.track, SpanKind::FileOther, from, ns)
+        }));
     }
 
     pub(super) fn wait_ended(&mut self, pid: u32, tid: u32, track: TrackId, (reason, since, until): (Reason, Time, Time)) {

@@ -1,0 +1,97 @@
+//! What a thread works on in the kernel, as far as it shows from outside: of its time there, what neither bytes nor page faults nor
+//! turns account for was for calls on names and attributes, most likely. It is told as that, and whoever reads it knows that it is inferred.
+
+/// The clock tick in which the kernel counts it.
+const TICK_NS: f64 = 10_000_000.0;
+
+/// So many ticks are enough to tell.
+const ENOUGH_TICKS: u64 = 4;
+
+/// More than a byte, a call that moves some, a fault or a turn takes.
+const BYTE_NS: f64 = 1.0;
+const CALL_NS: f64 = 1_500.0;
+const FAULT_NS: f64 = 8_000.0;
+const TURN_NS: f64 = 5_000.0;
+
+/// A thread's processor time in ticks, and its page faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    pub user_ticks: u64,
+    pub system_ticks: u64,
+    pub faults: u64,
+}
+
+/// Bytes that a process moved by calls, and how many calls those were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    pub bytes: u64,
+    pub calls: u64,
+}
+
+/// A thread's work in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct InKernel {
+    /// Which part of its running, lately, was on names and attributes.
+    pub on_names: f64,
+    before: Option<(Work, Calls, u64)>,
+}
+
+impl InKernel {
+    /// Notes how things stand: its own work and its process' calls, how often it went to sleep, and whether its process has sockets (what
+    /// goes through those is counted nowhere).
+    pub(super) fn note(&mut self, now: Option<(Work, Calls)>, sleeps: u64, has_sockets: bool) {
+        let Some((work, calls)) = now.filter(|_| !has_sockets) else {
+            (self.on_names, self.before) = (0.0, None);
+            return;
+        };
+        let Some((work_before, calls_before, sleeps_before)) = self.before else {
+            self.before = Some((work, calls, sleeps));
+            return;
+        };
+        let user = work.user_ticks.saturating_sub(work_before.user_ticks);
+        let system = work.system_ticks.saturating_sub(work_before.system_ticks);
+        if user + system < ENOUGH_TICKS {
+            return;
+        }
+        let since = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let known_ns = since(calls.bytes, calls_before.bytes) * BYTE_NS
+            + since(calls.calls, calls_before.calls) * CALL_NS
+            + since(work.faults, work_before.faults) * FAULT_NS
+            + since(sleeps, sleeps_before) * TURN_NS;
+        let part = system as f64 / (user + system) as f64;
+        self.on_names = if known_ns * 2.0 < system as f64 * TICK_NS { part } else { 0.0 };
+        self.before = Some((work, calls, sleeps));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 30 ticks in the kernel and 10 in the program.
+    fn on_names(calls: Calls, faults: u64, sleeps: u64, has_sockets: bool) -> f64 {
+        let mut kernel = InKernel::default();
+        kernel.note(Some(Default::default()), 0, has_sockets);
+        kernel.note(Some((Work { user_ticks: 10, system_ticks: 30, faults }, calls)), sleeps, has_sockets);
+        kernel.on_names
+    }
+
+    #[test]
+    fn time_in_the_kernel_that_nothing_accounts_for_is_for_names() {
+        let few = Calls { bytes: 1 << 20, calls: 100 };
+        assert_eq!(on_names(few, 100, 5, false), 0.75);
+        assert_eq!(on_names(Calls { bytes: 1 << 30, calls: 100 }, 100, 5, false), 0.0, "it moved bytes");
+        assert_eq!(on_names(Calls { bytes: 1, calls: 300_000 }, 100, 5, false), 0.0, "it moved them one by one");
+        assert_eq!(on_names(few, 100_000, 5, false), 0.0, "it touched memory");
+        assert_eq!(on_names(few, 100, 100_000, false), 0.0, "it slept and woke");
+        assert_eq!(on_names(few, 100, 5, true), 0.0, "it may have sent and received");
+    }
+
+    #[test]
+    fn a_few_ticks_tell_nothing() {
+        let mut kernel = InKernel::default();
+        kernel.note(Some(Default::default()), 0, false);
+        kernel.note(Some((Work { user_ticks: 0, system_ticks: 3, faults: 0 }, Calls::default())), 0, false);
+        assert_eq!(kernel.on_names, 0.0);
+    }
+}

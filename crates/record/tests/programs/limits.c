@@ -1,0 +1,77 @@
+/* limits FILE: waits that a time limit ends, a lock on a file that a child has, and a child that works without a call and ends at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct timespec in_ms(long ms)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_nsec += ms * 1000000;
+    now.tv_sec += now.tv_nsec / 1000000000;
+    now.tv_nsec %= 1000000000;
+    return now;
+}
+
+/* Computes for so much processor time, asked for so seldom that it is no run of calls. */
+static unsigned compute(long ms)
+{
+    struct timespec used;
+    unsigned value = 1;
+    do {
+        for (int i = 0; i < 2000000; i++)
+            value = value * 1664525 + 1013904223;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    } while (used.tv_sec == 0 && used.tv_nsec < ms * 1000000);
+    return value;
+}
+
+int main(int n, char **words)
+{
+    if (n < 2)
+        return 2;
+    int file = open(words[1], O_RDWR | O_CREAT, 0666), tell[2];
+    struct flock whole = { .l_type = F_WRLCK };
+    if (file < 0 || pipe(tell) != 0)
+        return 3;
+    /* A child has the lock for a while. */
+    pid_t child = fork();
+    if (child == 0) {
+        int locked = fcntl(file, F_SETLKW, &whole);
+        write(tell[1], "!", 1);
+        usleep(300000);
+        _exit(locked != 0);
+    }
+    char byte;
+    read(tell[0], &byte, 1);
+    if (fcntl(file, F_SETLKW, &whole) != 0)
+        return 4;
+    waitpid(child, NULL, 0);
+    /* A question that nobody answers. */
+    struct sockaddr_in nobody = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int asks = socket(AF_INET, SOCK_DGRAM, 0);
+    bind(asks, (struct sockaddr *)&(struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) }, sizeof nobody);
+    struct pollfd one = { .fd = asks, .events = POLLIN };
+    poll(&one, 1, 30);
+    /* Nobody posts it: there is no other thread. */
+    sem_t semaphore;
+    sem_init(&semaphore, 0, 0);
+    struct timespec until = in_ms(30);
+    if (sem_timedwait(&semaphore, &until) == 0 || errno != ETIMEDOUT)
+        return 5;
+    /* A child that works, and ends without anybody's being told. */
+    child = fork();
+    if (child == 0) {
+        usleep(1000);
+        _exit(compute(60) == 0);
+    }
+    waitpid(child, NULL, 0);
+    return 0;
+}
