@@ -122,3 +122,26 @@ fn who_moves_data_between_its_pauses_paces_itself() {
     tale.ended(worker, 96_000);
     assert!(charged_ms(&tale.explain(), "client.think") > 95.0);
 }
+
+/// As Python does: who wants the interpreter waits 5 ms for it, asks for it, and has it from who computes.
+#[test]
+fn who_computes_is_followed_through_a_lock_that_the_looks_need() {
+    let mut tale = Tale::new(260_000, 2);
+    let main = tale.thread(Role::Client, "python3", 100, 100);
+    let worker = tale.thread(Role::Client, "python3/worker", 100, 101);
+    let lock = tale.object(ObjectKind::Lock, "condition or semaphore", &[]);
+    tale.made(worker, 1_000, main);
+    for n in 0..10_u64 {
+        let at = 2_000 + n * 25_200;
+        tale.wait(main, K::WaitTimer, at, at + 20_000).by_timer().end();
+        if n < 9 {
+            tale.wait(main, K::WaitLock, at + 20_010, at + 25_010).on(lock).by_timer().end();
+            tale.wait(main, K::WaitLock, at + 25_020, at + 25_040 - 20 * (n & 1)).on(lock).woken_by(worker).end();
+            tale.wait(worker, K::WaitLock, at + 25_050, at + 25_100).on(lock).woken_by(main).end();
+        }
+    }
+    tale.ended(worker, 247_000);
+    let e = tale.explain();
+    assert!(charged_ms(&e, "client.cpu") > 245.0, "{:#?}", e.critical_path);
+    assert!(e.critical_path.iter().map(|c| c.inferred_s).sum::<f64>() < 1e-3, "{:#?}", e.critical_path);
+}

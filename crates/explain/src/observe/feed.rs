@@ -117,7 +117,7 @@ impl Passed {
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
         }
-        let waited = span.cpu_ns == 0 && span.end > span.start && span.kind != SpanKind::WaitRunqueue;
+        let waited = span.cpu_ns == 0 && (span.end > span.start || span.waker != NONE) && span.kind != SpanKind::WaitRunqueue;
         if !waited && span.cpu_ns != 0 && !span.is_container() {
             self.acted = self.acted.min(span.start);
         }

@@ -66,6 +66,8 @@ pub(crate) struct Walk<'a, 'o> {
     clients: handed::Clients,
     /// Calls that were not accepted, as long as the walk is with who was to accept them: innermost last.
     calls: Vec<accepting::Called>,
+    /// Who looked at intervals, and for whose end.
+    looked_at: Option<(u32, u32)>,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
     /// Of the call last stood in: whether it is made of parts.
@@ -139,6 +141,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             handed: None,
             clients: handed::Clients::default(),
             calls: Vec::new(),
+            looked_at: None,
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,

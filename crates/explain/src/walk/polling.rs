@@ -31,6 +31,9 @@ impl Walk<'_, '_> {
         if self.circling() || self.held.is_some() || self.at - pause.start < SHORTEST_NS {
             return Ok(false);
         }
+        if self.back_to_what_is_looked_for()? {
+            return Ok(true);
+        }
         let Some(looks) = self.looks(pause)? else { return Ok(false) };
         let Some((done, at)) = self.looked_for(&looks)? else { return Ok(false) };
         self.charge_thread(Activity::Think, What::Blocked(pause.kind), NONE, at);
@@ -40,13 +43,32 @@ impl Walk<'_, '_> {
             self.charge_thread(Activity::Cpu, What::OwnWork, NONE, at);
         }
         self.came_from.insert(done, looks.track);
+        self.looked_at = Some((looks.track, done));
         self.jump(done);
         Ok(true)
     }
 
+    /// In an earlier pause of who looks: whoever it looked for had waited for it for a moment (for a lock that it needs to look), and works on.
+    fn back_to_what_is_looked_for(&mut self) -> Result<bool, ExplainError> {
+        let Some((looks, done)) = self.looked_at else { return Ok(false) };
+        let made_by = self.lives[self.track as usize].from;
+        let pauses = self.track == looks || matches!(made_by, Some((_, Beginning::Made(by))) if by == looks);
+        if !pauses || done == self.track || self.is_outside_its_life(done) {
+            return Ok(false);
+        }
+        self.ensure(self.at)?;
+        self.settle(done);
+        let idle = self.feed.lanes[done as usize].innermost().is_some_and(|s| matches!(rule(s.kind), Rule::Thread | Rule::Receive));
+        if !idle {
+            self.jump(done);
+        }
+        Ok(!idle)
+    }
+
     /// The pauses before this one, where they are like it, little was done in between, and this is the last.
     fn looks(&mut self, pause: &LiveSpan) -> Result<Option<Looks>, ExplainError> {
-        let own = self.pauses(self.track, pause.start, &|_, s| s.kind == SpanKind::WaitTimer || s.may_be_in_vain())?;
+        let alike = |_: &Cast, s: &LiveSpan| s.kind == pause.kind && (s.kind == SpanKind::WaitTimer || s.may_be_in_vain());
+        let own = self.pauses(self.track, pause.start, &alike)?;
         if let Some((since, from)) = own {
             let next = self.feed.lanes[self.track as usize].passed.next_pause;
             let again = next != i64::MAX && next - pause.end <= pause.end - pause.start;
@@ -79,11 +101,13 @@ impl Walk<'_, '_> {
     fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<(i64, i64)>, ExplainError> {
         const FURTHEST_NS: i64 = 4_000_000_000;
         let length = self.at - before;
+        // What is shorter belongs to a look.
+        let shortest = (length / 3).max(SHORTEST_NS);
         self.settle(track);
         loop {
             let lane = &self.feed.lanes[track as usize];
             let found: Vec<&LiveSpan> =
-                lane.ahead.iter().filter(|s| s.end <= before && s.end - s.start >= SHORTEST_NS && is_pause(self.cast, s)).take(2).collect();
+                lane.ahead.iter().filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s)).take(2).collect();
             if let [later, earlier] = found[..] {
                 let alike = |a: i64, b: i64| a <= 3 * b + SHORTEST_NS && b <= 3 * a + SHORTEST_NS;
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);

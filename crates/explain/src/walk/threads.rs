@@ -192,7 +192,10 @@ impl Walk<'_, '_> {
                 self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
                 return Ok(());
             };
-            self.infer(span.start);
+            // Of locks it is no guess where whoever gave it at last had been at work.
+            if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.cast.wakers_inferred {
+                self.infer(span.start);
+            }
             span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
