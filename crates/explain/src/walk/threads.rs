@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
 
     /// A thread of this one's process, other than `waiting`, that ran or wanted to at the walk's instant: of several, the one that
     /// last did something else.
-    fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
+    pub(super) fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
         let (pid, machine) = (self.actor().pid, self.actor().machine);
         let siblings = self.cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
         let siblings: Vec<u32> = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting).collect();
@@ -175,42 +175,11 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         if span.may_be_in_vain() && !datagram {
-            let Some(looked_for) = self.looked_for_in_vain(&span, &passed)? else {
-                if self.polled(&span)? {
-                    return Ok(());
-                }
-                let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
-                if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
-                    // It may have waited for one of those with whom it deals.
-                    self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
-                    return Ok(());
-                }
-                // Or a lock that a thread which ran meanwhile had, and gave back just then.
-                if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
-                    self.infer(earliest);
-                }
-                self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
-                return Ok(());
-            };
-            // Of locks it is no guess where whoever gave it at last had been at work.
-            if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.cast.wakers_inferred {
-                self.infer(span.start);
-            }
+            let Some(looked_for) = self.until_its_limit(&span, &passed)? else { return Ok(()) };
             span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
-            // Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was
-            // woken next: it had brought them, or room for them (a relay, a tunnel).
-            let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
-            let next = next_connection(&passed).or_else(|| next_connection(&handed_on?));
-            // A server that was woken from outside was woken by a client: the next that spoke.
-            let spoke = [Some(passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
-            let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
-            if let Some((connection, offset_bytes)) = next {
-                self.infer(span.start);
-                span = self.on_connection(span, connection);
-                (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
-            }
+            self.was_brought(&mut span, &passed);
         }
         // (A packet that took nobody any further than to the next wait was a datagram.)
         let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
@@ -235,6 +204,21 @@ impl Walk<'_, '_> {
                 let blocked = Blocked { span, for_room, at: self.at };
                 if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
             }
+        }
+    }
+
+    /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
+    /// them, or room for them (a relay, a tunnel).
+    fn was_brought(&mut self, span: &mut LiveSpan, passed: &crate::observe::feed::Passed) {
+        let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
+        let next = next_connection(passed).or_else(|| next_connection(&handed_on?));
+        // A server that was woken from outside was woken by a client: the next that spoke.
+        let spoke = [Some(*passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
+        let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
+        if let Some((connection, offset_bytes)) = next {
+            self.infer(span.start);
+            *span = self.on_connection(*span, connection);
+            (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
         }
     }
 
