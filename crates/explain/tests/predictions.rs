@@ -494,5 +494,5 @@ fn how_many_requests_an_unrecorded_server_serves_at_once_is_not_known() {
     let e = thalweg_explain::explain(&recording, &thalweg_explain::Options::default()).expect("explains");
     let last = e.what_if.last().expect("changes are proposed");
     assert_eq!((last.id.as_str(), last.basis), ("requests.x4", Grounds::Bounded));
-    assert!(last.change.ends_with("(at most)"), "{last:?}");
+    assert!(last.change.ends_with("(gives this at most)"), "{last:?}");
 }

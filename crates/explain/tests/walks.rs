@@ -82,7 +82,7 @@ fn a_walk_over_nfs_names_its_pattern_and_what_other_ways_of_asking_would_give() 
     // Other questions than those that were asked cannot be replayed: what they give is a bound, and stands last.
     let last = e.what_if.last().unwrap();
     assert_eq!((last.id.as_str(), last.basis), ("walk.readdirplus", Grounds::Bounded));
-    assert!(last.change.ends_with("(at most)") && last.predicted_wall_s < windowed, "{last:?}");
+    assert!(last.change.ends_with("(gives this at most)") && last.predicted_wall_s < windowed, "{last:?}");
     assert!(e.what_if.iter().rev().skip(1).all(|w| w.basis == Grounds::Replayed), "{:?}", e.what_if);
 }
 

@@ -94,7 +94,9 @@ fn doubt(charges: &[Charge], sums: &[Sum<'_>]) -> String {
     let not_known = charges.iter().filter(|c| c.cause == Cause::Unknown).max_by(|a, b| a.share.total_cmp(&b.share));
     let inferred: f64 = sums.iter().map(|s| s.inferred).sum();
     match not_known.filter(|c| c.share >= inferred) {
-        Some(charge) => format!(" This is not sure: what {} was for was not recorded.", charge.place),
+        Some(charge) => {
+            format!(" This is not sure: what {} of the time was for was not recorded ({}).", whole_percent(charge.share), charge.place)
+        }
         None => {
             format!(" This is not sure: {} of the time is inferred, not recorded, and may be another cause's.", whole_percent(inferred))
         }

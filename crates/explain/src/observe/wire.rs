@@ -388,7 +388,7 @@ impl WireFacts {
         let both = self.said.get(connection as usize)?;
         let of = |series: fn(&Said) -> &Series| both.iter().filter_map(|s| most(series(s), start, end)).max();
         let round_trip_us = of(|s| &s.srtt_us).max(both.iter().filter_map(|s| s.least_rtt_us).max());
-        let round_trips_ns = round_trip_us.map(|us| us * 3000);
+        let round_trips_ns = round_trip_us.map(|us| us.max(0).saturating_mul(3000));
         match cause {
             Cause::NetworkLoss => Some(i64::MAX),
             Cause::NetworkLatency => round_trips_ns,

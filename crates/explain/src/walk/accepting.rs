@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
         if let Some(since) = self.accepts_meanwhile(acceptor, span) {
             self.ensure(span.start)?;
             let from = self.piece_start(span).max(since);
-            match self.kept_from_accepting(acceptor, span.start, since) {
+            match self.kept_from_accepting(span.connection, acceptor, (span.start, since)) {
                 Some((activity, what, object)) => {
                     let place = self.ledger.thread_place(acceptor, what, object);
                     let cause = activity.at(self.cast.actors[acceptor as usize].end);
@@ -65,7 +65,7 @@ impl Walk<'_, '_> {
 
     /// What the acceptor did instead for most of an interval in which a call was not let in: its pause until it is sent again is due to that,
     /// too.
-    fn kept_from_accepting(&self, acceptor: u32, since: i64, until: i64) -> Option<(Activity, What, u32)> {
+    fn kept_from_accepting(&self, connection: u32, acceptor: u32, (since, until): (i64, i64)) -> Option<(Activity, What, u32)> {
         let length = |s: &LiveSpan| s.end.min(until) - s.start.max(since);
         let within = self.feed.lanes[acceptor as usize].ahead.iter().take_while(|s| s.end > since);
         let within: Vec<&LiveSpan> = within.filter(|s| s.is_activity() && length(s) > 0).collect();
@@ -81,6 +81,11 @@ impl Walk<'_, '_> {
             Rule::Wait(activity) => Some((activity, What::Blocked(longest.kind), longest.object)),
             Rule::Work { blocked, .. } if longest.cpu_ns == 0 => Some((blocked, What::Blocked(longest.kind), longest.object)),
             Rule::Work { running, .. } => Some((running, What::Running(longest.kind), longest.object)),
+            Rule::Thread => Some((Activity::Lock, What::Blocked(longest.kind), longest.object)),
+            // For the bytes of somebody else; a wait for calls names no connection, or this one.
+            Rule::Receive | Rule::Send if longest.connection != NONE && longest.connection != connection => {
+                Some((Activity::Think, What::Blocked(longest.kind), longest.object))
+            }
             _ => None,
         }
     }

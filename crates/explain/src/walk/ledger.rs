@@ -502,7 +502,10 @@ fn work_name(cast: &Cast, kind: SpanKind, object: u32, named: bool, running: boo
         name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });
     }
     if let Some((kind, file)) = file.and_then(|file| Some((file.served_by()?, file))) {
-        name.push_str(&format!(", which {kind} ({}) serves", file.attribute("device").unwrap_or("somebody")));
+        match file.attribute("device") {
+            Some(device) => name.push_str(&format!(", which {kind} ({device}) serves")),
+            None => name.push_str(&format!(", which is served by {kind}")),
+        }
         return name;
     }
     if let Some(device) = device.filter(|_| !running) {

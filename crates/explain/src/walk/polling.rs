@@ -12,6 +12,9 @@ const LOOK_BYTES: u64 = 64 << 10;
 /// The shortest pause between looks (a shell waits that long for who it makes to begin), and the longest idle moment of who is busy.
 const SHORTEST_NS: i64 = 300_000;
 
+/// So many pauses before the last are no chance.
+const MANY_PAUSES: usize = 4;
+
 /// The last pauses of who looks at intervals.
 struct Looks {
     /// Who looks.
@@ -20,6 +23,8 @@ struct Looks {
     since: i64,
     /// Since when it had looked at least.
     from: i64,
+    /// Whether it had looked so often that what came about in the last pause is no chance.
+    often: bool,
 }
 
 /// A process: machine and number.
@@ -31,15 +36,19 @@ impl Walk<'_, '_> {
         if self.circling() || self.held.is_some() || self.at - pause.start < SHORTEST_NS {
             return Ok(false);
         }
-        if self.back_to_what_is_looked_for()? {
+        if self.back_to_what_is_looked_for(pause)? {
             return Ok(true);
         }
         let Some(looks) = self.looks(pause)? else { return Ok(false) };
         let Some((done, at)) = self.looked_for(&looks)? else { return Ok(false) };
+        if !looks.often {
+            self.infer(looks.from);
+        }
         self.charge_thread(Activity::Think, What::Blocked(pause.kind), NONE, at);
         if self.at > at {
-            // It had ended by the last look already.
+            // It had ended by the last look already, which came too early: that ran, or waited for what it looks with.
             self.jump(looks.track);
+            self.infer(at);
             self.charge_thread(Activity::Cpu, What::OwnWork, NONE, at);
         }
         self.came_from.insert(done, looks.track);
@@ -49,7 +58,7 @@ impl Walk<'_, '_> {
     }
 
     /// In an earlier pause of who looks: whoever it looked for had waited for it for a moment (for a lock that it needs to look), and works on.
-    fn back_to_what_is_looked_for(&mut self) -> Result<bool, ExplainError> {
+    fn back_to_what_is_looked_for(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         let Some((looks, done)) = self.looked_at else { return Ok(false) };
         let made_by = self.lives[self.track as usize].from;
         let pauses = self.track == looks || matches!(made_by, Some((_, Beginning::Made(by))) if by == looks);
@@ -58,21 +67,29 @@ impl Walk<'_, '_> {
         }
         self.ensure(self.at)?;
         self.settle(done);
-        let idle = self.feed.lanes[done as usize].innermost().is_some_and(|s| matches!(rule(s.kind), Rule::Thread | Rule::Receive));
-        if !idle {
+        let lane = &self.feed.lanes[done as usize];
+        let idle = lane.innermost().filter(|s| matches!(rule(s.kind), Rule::Thread | Rule::Receive)).copied();
+        // (Of one without a life, nothing may have been recorded yet.)
+        let works = idle.is_none() && (lane.innermost().is_some() || lane.previous().is_some() || self.lives[done as usize].from.is_some());
+        if works {
             self.jump(done);
+        } else if idle.is_some_and(|wait| wait.waker == looks && wait.start <= pause.start) {
+            // It was given something to do by who looked later: before that, pauses were something else.
+            self.looked_at = None;
         }
-        Ok(!idle)
+        Ok(works)
     }
 
     /// The pauses before this one, where they are like it, little was done in between, and this is the last.
     fn looks(&mut self, pause: &LiveSpan) -> Result<Option<Looks>, ExplainError> {
+        // Most pauses are not the last, and that costs nothing to ask.
+        let next = self.feed.lanes[self.track as usize].passed.next_pause;
+        if next != i64::MAX && next - pause.end <= pause.end - pause.start {
+            return Ok(None);
+        }
         let alike = |_: &Cast, s: &LiveSpan| s.kind == pause.kind && (s.kind == SpanKind::WaitTimer || s.may_be_in_vain());
-        let own = self.pauses(self.track, pause.start, &alike)?;
-        if let Some((since, from)) = own {
-            let next = self.feed.lanes[self.track as usize].passed.next_pause;
-            let again = next != i64::MAX && next - pause.end <= pause.end - pause.start;
-            return Ok((!again).then_some(Looks { track: self.track, since, from }));
+        if let Some(looks) = self.pauses(self.track, pause.start, &alike)? {
+            return Ok(Some(looks));
         }
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
         let life = self.lives[self.track as usize];
@@ -88,38 +105,41 @@ impl Walk<'_, '_> {
             return Ok(None);
         };
         let alike = |cast: &Cast, s: &LiveSpan| cast.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
-        let Some((since, from)) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
+        let Some(looks) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
         let soon = pause.end + 2 * (pause.end - pause.start);
         let again = self.cast.actors.iter().zip(&self.lives).any(|(actor, life)| {
             actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
         });
-        Ok((!again).then_some(Looks { track: by, since, from }))
+        Ok((!again).then_some(looks))
     }
 
-    /// Of a thread's two latest pauses before `before`: the end of the later one, and the start of the earlier. `None` if they are not like each
-    /// other, or more lay in between than a look.
-    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<(i64, i64)>, ExplainError> {
+    /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a look.
+    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<Looks>, ExplainError> {
         const FURTHEST_NS: i64 = 4_000_000_000;
         let length = self.at - before;
         // What is shorter belongs to a look.
         let shortest = (length / 3).max(SHORTEST_NS);
+        let oldest = before - FURTHEST_NS.min(length.saturating_mul(16));
         self.settle(track);
         loop {
             let lane = &self.feed.lanes[track as usize];
-            let found: Vec<&LiveSpan> =
-                lane.ahead.iter().filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s)).take(2).collect();
-            if let [later, earlier] = found[..] {
+            let recent = lane.ahead.iter().take_while(|s| s.end >= oldest);
+            let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s));
+            let found: Vec<&LiveSpan> = recent.take(MANY_PAUSES).collect();
+            if let [later, earlier, ..] = found[..] {
                 let alike = |a: i64, b: i64| a <= 3 * b + SHORTEST_NS && b <= 3 * a + SHORTEST_NS;
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
                 let between = [(later.end, before), (earlier.end, later.start)];
                 let looks = between.iter().all(|&(from, until)| {
-                    let bytes = lane.ahead.iter().filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
+                    let since = lane.ahead.iter().take_while(|s| s.end >= from);
+                    let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
                     until - from <= one.max(other) && bytes <= LOOK_BYTES
                 });
                 let steady = alike(length, one) && alike(one, other);
-                return Ok((looks && steady).then_some((later.end, earlier.start)));
+                let often = found.len() == MANY_PAUSES;
+                return Ok((looks && steady).then_some(Looks { track, since: later.end, from: earlier.start, often }));
             }
-            if self.feed.position < before - FURTHEST_NS || self.feed.position < before - 16 * length || self.cannot_look_further() {
+            if self.feed.position < oldest.max(self.lives[track as usize].floor()) || self.cannot_look_further() {
                 return Ok(None);
             }
             self.feed.read(self.cast, self.at, self.observer)?;
@@ -130,13 +150,11 @@ impl Walk<'_, '_> {
     /// one of theirs that had been at work all the while, and has nothing to do any more.
     fn looked_for(&mut self, looks: &Looks) -> Result<Option<(u32, i64)>, ExplainError> {
         self.ensure(looks.from)?;
-        let (processes, answering) = self.asked(looks.track);
-        let mut best: Option<(bool, i64, bool, u32)> = None;
+        let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
         for track in 0..self.cast.actors.len() as u32 {
             let actor = &self.cast.actors[track as usize];
-            let of_them =
-                actor.thread && matches!(actor.role, Role::Client | Role::Server) && processes.contains(&(actor.machine, actor.pid));
-            if !of_them || track == looks.track || track == self.track {
+            let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
+            if !works || track == looks.track || track == self.track {
                 continue;
             }
             let leads = actor.leads();
@@ -145,14 +163,20 @@ impl Walk<'_, '_> {
             let ended = life.until.filter(|&until| there && until > looks.since && until <= self.at);
             let done = match ended {
                 Some(until) => Some((true, until)),
-                None if there && !answering.contains(&track) && life.until.is_none_or(|until| until > self.at) => {
-                    self.idle_since(track, looks).map(|at| (false, at))
-                }
+                None if there && life.until.is_none_or(|until| until > self.at) => self.idle_since(track, looks).map(|at| (false, at)),
                 None => None,
             };
-            best = best.max(done.map(|(ended, at)| (ended, at, leads, track)));
+            found.extend(done.map(|(ended, at)| (ended, at, leads, track)));
         }
-        Ok(best.map(|(_, at, _, track)| (track, at)))
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let (processes, answering) = self.asked(looks.track);
+        found.retain(|&(ended, _, _, track)| {
+            let actor = &self.cast.actors[track as usize];
+            processes.contains(&(actor.machine, actor.pid)) && (ended || !answering.contains(&track))
+        });
+        Ok(found.into_iter().max().map(|(_, at, _, track)| (track, at)))
     }
 
     /// Since when a thread waits for something to do that was at work before, from one look to the next at least.
@@ -161,9 +185,10 @@ impl Walk<'_, '_> {
         self.settle(track);
         let lane = &self.feed.lanes[track as usize];
         let since = lane.innermost().filter(|s| idle(s)).map(|s| s.start).filter(|&at| at > looks.since && at < self.at)?;
-        let before = lane.ahead.iter().filter(|s| idle(s) && s.end - s.start > SHORTEST_NS).map(|s| s.end).next();
+        let mut meanwhile = lane.ahead.iter().take_while(|s| s.end > looks.from);
+        let rested = meanwhile.any(|s| idle(s) && s.end - s.start > SHORTEST_NS);
         let worked = lane.ahead.front().is_some_and(|s| since - s.end <= SHORTEST_NS);
-        (worked && before.is_none_or(|end| end <= looks.from)).then_some(since)
+        (worked && !rested).then_some(since)
     }
 
     /// The processes that a thread looks at: its own, those that it asks over connections, and all that these made; and who answers it.

@@ -128,6 +128,9 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     true
 }
 
+/// As many answers are asked about as tell a median.
+const MOST_ASKED_ABOUT: usize = 16_384;
+
 /// How many turns the asking threads had under way as it was: the median, over the answers whose questions can be found, of how many turns
 /// earlier each was asked, and one. `None` where nobody asks and waits.
 pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
@@ -146,9 +149,9 @@ pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
         let ops = &graph.programs[asker].ops;
         let begins = positions(ops, &graph.turns[asker]);
         let turn_at = |at: usize| begins.partition_point(|&begin| begin <= at);
-        for (at, op) in ops.iter().enumerate() {
+        let answers = ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Arrive { mark, .. } if *mark != NO_MARK));
+        for (at, op) in answers.step_by(ops.len().div_ceil(MOST_ASKED_ABOUT).max(1)) {
             if let Op::Arrive { mark, .. } = op
-                && *mark != NO_MARK
                 && let Some(asked) = question(graph, &passed, asker as u32, *mark)
             {
                 earlier.push(turn_at(at).saturating_sub(turn_at(asked)));
@@ -215,7 +218,7 @@ pub(crate) fn overlapped(graph: &Graph) -> Option<Graph> {
         rest.push(Op::Mark(done));
         taken.push(done);
     }
-    edited.programs.push(Program { ops: reader, ..main.clone() });
+    edited.programs.push(Program { ops: reader, machine: main.machine, end: main.end, syncing: main.syncing });
     edited.turns.push(Vec::new());
     edited.programs[graph.main].ops = rest;
     Some(edited)

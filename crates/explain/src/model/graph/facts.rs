@@ -50,7 +50,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
     })
 }
 
-/// Who made threads, and when; and whether anything is told of lives.
+/// Who made threads, and when; and whether it is told why threads queued (where lives are, by who saw wakers).
 fn makers(source: &dyn Source, parts: &Parts<'_>) -> Result<(Makers, bool), ExplainError> {
     let tracks: HashMap<u64, u32> = parts.cast.actors.iter().enumerate().map(|(i, a)| (a.id, i as u32)).collect();
     let (mut makers, mut told) = (Makers::new(), false);
@@ -61,7 +61,8 @@ fn makers(source: &dyn Source, parts: &Parts<'_>) -> Result<(Makers, bool), Expl
             makers.insert(made, (mark.at.ns(), by));
         }
     }
-    Ok((makers, told))
+    // Recorders without privilege tell of lives, and of no queueing's reason.
+    Ok((makers, told && !parts.cast.wakers_inferred))
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.

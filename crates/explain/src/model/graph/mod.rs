@@ -5,7 +5,8 @@
 //! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
 //! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
 //! a scale ([`scale`]) on what it is about, or an edit of the graph ([`edit`]: more requests in flight), and the prediction is the observed time,
-//! times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the recording does not support ([`support`]). Nothing is predicted that the recording does not support ([`support`]).
+//! times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the recording
+//! does not support ([`support`]).
 
 pub(crate) mod build;
 pub(crate) mod changes;
@@ -121,11 +122,16 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         By::Edit(graph) | By::EditUnseen(graph) => simulate(graph, &Scale::none())?.max(run.graph.reading_ns.min(run.replayed_ns)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
-    let basis = if matches!(proposal.by, By::Bound(_) | By::EditUnseen(_)) { Grounds::Bounded } else { Grounds::Replayed };
-    let predicted_wall_s = wall_s * (ns / run.replayed_ns).max(1.0 - most).clamp(0.0, 1.0);
+    let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);
+    // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
+    let capped = replayed < least - 0.02;
+    let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
+    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
+    let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
+    let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
     Some(WhatIf {
         id: proposal.id.to_owned(),
-        change: if basis == Grounds::Bounded { format!("{} (at most)", proposal.change) } else { proposal.change },
+        change: if basis == Grounds::Bounded { format!("{} (gives this at most)", proposal.change) } else { proposal.change },
         basis,
         predicted_wall_s,
         speedup: wall_s / predicted_wall_s.max(1e-9),
