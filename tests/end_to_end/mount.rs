@@ -357,3 +357,55 @@ fn a_lock_of_a_killed_program_is_free_only_when_what_it_was_writing_has_ended() 
     drop(theirs);
     mounts.iter().for_each(|mount| drop(mount.umount().done()));
 }
+
+/// Programs one after the other, each of which asks for the lock of an open file: how many got it.
+const NEXT_ONES: &str = "
+import fcntl, os, sys
+f, got = int(sys.argv[1]), 0
+for _ in range(300):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os._exit(0)
+        os._exit(1)
+    got += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(got)
+";
+
+/// The kernel's number of an owner of locks is free for the next program when a killed one has gone, and that can be before its locks are.
+#[test]
+fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, here) = (Servers::start(1), scratch());
+    let store = text(&servers.store).to_owned();
+    let at = here.path().join("m");
+    fs::create_dir(&at).unwrap();
+    run(["mount", "--store", &store, "--timeout", "1m", "--strict", text(&at)]).done();
+    let mount = Mounted(at);
+    fs::write(mount.at("f"), "before").unwrap();
+    let ours = fs::File::options().read(true).write(true).open(mount.at("f")).unwrap();
+    rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::empty()).unwrap();
+    let mut writer = Command::new("python3");
+    writer.args(["-c", LOCKED_WRITER, text(&mount.at("f"))]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut writer = writer.spawn().expect("python3 runs");
+    let mut said = [0; 7];
+    writer.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let writes = || mount.counter("/asked/write");
+    let before = writes();
+    servers.process("io0").signal(libc::SIGSTOP);
+    writer.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    wait_until("it writes", || writes() > before);
+    writer.kill().unwrap();
+    wait_until("it has ended, and does not wait for the server", || writer.try_wait().unwrap().is_some());
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&ours).to_string();
+    let next = Command::new("python3").args(["-c", NEXT_ONES, &descriptor]).output().unwrap();
+    servers.process("io0").signal(libc::SIGCONT);
+    assert_eq!(String::from_utf8_lossy(&next.stdout).trim(), "0", "{}", String::from_utf8_lossy(&next.stderr));
+    wait_until("its lock is free", || rustix::fs::fcntl_lock(&ours, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok());
+    drop(ours);
+    mount.umount().done();
+}

@@ -35,6 +35,8 @@ pub(crate) struct FileSystem {
     pub names: MetadataClient,
     /// Locks and turns of programs here.
     pub locks: LockClient,
+    /// Numbers that owners of locks were given.
+    pub lock_owners: AtomicU64,
     /// Calls on bytes.
     pub data: Arc<DataClient>,
     /// The inodes that the kernel knows.

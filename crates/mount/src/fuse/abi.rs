@@ -144,7 +144,6 @@ pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// See [`WRITE_KILL_SUIDGID`]: of an open that empties the file.
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1 << 0;
-pub(crate) const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 pub(crate) const FSYNC_FDATASYNC: u32 = 1 << 0;
 
 pub(crate) mod notify {

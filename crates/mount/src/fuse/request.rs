@@ -133,7 +133,6 @@ pub(crate) enum Operation<'a> {
     },
     Release {
         handle: u64,
-        owner: Option<u64>,
     },
     Sync {
         handle: u64,
@@ -307,10 +306,10 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
             O::Flush { handle, owner: f.u64()? }
         }
         opcode::RELEASE | opcode::RELEASEDIR => {
-            let (handle, _flags, release_flags, owner) = (f.u64()?, f.u32()?, f.u32()?, f.u64()?);
+            let handle = f.u64()?;
             match header.opcode {
                 opcode::RELEASEDIR => O::ReleaseDirectory { handle },
-                _ => O::Release { handle, owner: (release_flags & abi::RELEASE_FLOCK_UNLOCK != 0).then_some(owner) },
+                _ => O::Release { handle },
             }
         }
         opcode::FSYNC => O::Sync { handle: f.u64()?, data_only: f.u32()? & abi::FSYNC_FDATASYNC != 0 },

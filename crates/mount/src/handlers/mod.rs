@@ -63,7 +63,7 @@ impl FileSystem {
         };
         match handle {
             Some(handle) if grants == Grants::OpenDirectory => drop(self.release_directory(inode, handle)),
-            Some(handle) => drop(self.release(w, handle, None)),
+            Some(handle) => drop(self.release(w, handle)),
             None => {}
         }
         if let Some(entry) = entry.filter(|entry| *entry != 0) {
@@ -119,7 +119,7 @@ impl FileSystem {
             O::Read { handle, offset, length } => self.read(w, handle, offset, length),
             O::Write { handle, offset, bytes, write_flags, flags } => self.write(w, handle, bytes, offset, (write_flags, flags)),
             O::Flush { handle, owner } => self.flush(w, handle, owner),
-            O::Release { handle, owner } => self.release(w, handle, owner),
+            O::Release { handle } => self.release(w, handle),
             O::Sync { handle, data_only } => self.sync(w, handle, data_only),
             O::Allocate { handle, offset, length, mode } => self.allocate(w, handle, offset, length, mode),
             O::Seek { handle, offset, whence } => self.seek(w, handle, offset, whence),

@@ -116,15 +116,16 @@ impl FileSystem {
     /// that others wait for, has nothing to wait for.
     pub(crate) fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
-        let held = handle.inode.state().lock_owners.contains(&owner);
-        if held {
+        // Whoever comes with the same number of the kernel's from here on is another: this one may be gone before its locks are freed.
+        let held = handle.inode.state().lock_owners.close(owner);
+        if held.is_some() {
             // What a killed program was writing under its lock must not come after whoever has the lock next.
             self.abandoned.wait();
         }
-        if handle.writes || held {
+        if handle.writes || held.is_some() {
             self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
         }
-        if held {
+        if let Some(owner) = held {
             self.unlock_owner(w, &handle.inode, owner);
         }
         if handle.writes {
@@ -134,10 +135,11 @@ impl FileSystem {
     }
 
     /// The last descriptor of an open file was closed, and its last map has gone.
-    pub(crate) fn release(&self, w: &mut Worker, handle: u64, flock_owner: Option<u64>) -> Answered<Answer> {
+    pub(crate) fn release(&self, w: &mut Worker, handle: u64) -> Answered<Answer> {
         if let Some(handle) = self.handles.remove(handle) {
-            let owners: Vec<u64> = flock_owner.into_iter().chain(std::mem::take(&mut *handle.lock_owners.lock())).collect();
-            if handle.inode.state().lock_owners.iter().any(|owner| owners.contains(owner)) {
+            let through_it = std::mem::take(&mut *handle.lock_owners.lock());
+            let owners = handle.inode.state().lock_owners.release(through_it);
+            if !owners.is_empty() {
                 self.abandoned.wait();
             }
             // A map outlives the descriptors: its last pages have come since they were closed.

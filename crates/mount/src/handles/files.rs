@@ -18,7 +18,7 @@ pub(crate) struct Handle {
     pub is_direct: bool,
     /// It is open for writing.
     pub writes: bool,
-    /// Owners of locks that were taken through it: those of an open file description are freed with it alone.
+    /// Owners of locks that were taken through it, by the service's numbers: those of an open file description are freed with it alone.
     pub lock_owners: Mutex<Vec<u64>>,
     /// Losses that were reported through it.
     pub reported_losses: AtomicU64,

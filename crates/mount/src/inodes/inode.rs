@@ -2,6 +2,7 @@
 
 use crate::fuse::reply::Attr;
 use crate::inodes::dentries::Dentries;
+use crate::inodes::lock_owners::LockOwners;
 use crate::inodes::shared_file::SharedFile;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
@@ -35,8 +36,8 @@ pub(crate) struct InodeState {
     pub data_change: Option<u64>,
     /// What the kernel was told of a file last, with its size.
     pub cached_attr: Option<Box<CachedAttr>>,
-    /// Locks of programs here on it, as owners: `close` has to free them.
-    pub lock_owners: Vec<u64>,
+    /// Who of the programs here has locks on it: `close` has to free them.
+    pub lock_owners: LockOwners,
     /// What a directory was when last seen: to those who have it open here it still is one when it is removed.
     pub directory: Option<Box<Attributes>>,
     /// How many have it open here.

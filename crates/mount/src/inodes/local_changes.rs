@@ -167,7 +167,7 @@ mod tests {
         assert!(!is_current(&recent, asked, 7, 1, b"f"), "the name was taken away");
         assert!(is_current(&recent, asked, 8, 1, b"g"), "another was not");
         assert!(!is_current(&recent, asked, 8, 2, b"g"), "one with several names may have lost one");
-        recent.note(&Touched::by(&header(8), &Operation::Release { handle: 1, owner: None }), id);
+        recent.note(&Touched::by(&header(8), &Operation::Release { handle: 1 }), id);
         assert!(!is_current(&recent, asked, 8, 1, b"g"), "the file was written");
         std::thread::sleep(Duration::from_millis(1));
         let later = Instant::now();

@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 pub(crate) mod dentries;
 pub(crate) mod inode;
 pub(crate) mod local_changes;
+pub(crate) mod lock_owners;
 pub(crate) mod lookup_ahead;
 pub(crate) mod revalidation;
 pub(crate) mod shared_file;
