@@ -531,6 +531,7 @@ fn no_wait_is_missing_of_threads_that_sleep_often() {
     let ran = record(directory.path(), &[], &[PYTHON, "-c", SLEEPERS]);
     assert_eq!(ran.code(), Some(0), "{}", ran.said());
     let recording = ran.recording();
+    assert_eq!(recording.meta().dropped_events, 0);
     let all: Vec<Span> = spans(&recording).into_iter().map(|s| s.1).collect();
     let mut looked_at = 0;
     for line in ran.out().lines() {
