@@ -37,7 +37,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_FAULT_FILE 64u	/* file[0] is the mapped file of the last fault */
 #define OFF_EXITING 128u	/* RECORD_EXIT: it begins to end, and may still wait */
 #define OFF_QUOTA 2048u		/* a processor quota stopped it */
-#define OFF_CONDITION 4096u	/* futex(2): not as a mutex waits (FUTEX_WAIT_BITSET) */
+#define OFF_CONDITION 4096u	/* futex(2): not as a mutex waits */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
 #define SAMPLE_HARDIRQ 1024u

@@ -46,15 +46,18 @@ static __noinline int make_up(struct task_struct *task, struct thread *thread, _
 	if (!task || !thread)
 		return 0;
 	struct record_off *off = &thread->off;
-	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->exec_ns;
 	if (!off->out_ns || off->out_ns < thread->in_ns || now <= off->out_ns)
 		return 0;
+	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->exec_ns;
 	__u64 since_ns = off->out_ns;
 	int woken = (off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns;
 	if (woken && thread->wake_ns > since_ns)
 		since_ns = thread->wake_ns;
 	if (now > since_ns && ran_ns < now - since_ns)
 		since_ns = now - ran_ns;
+	/* The wake-up has another processor's stamp, which may be ahead. */
+	if (since_ns > now)
+		since_ns = now;
 	come_back(thread, 0, since_ns);
 	return 1;
 }
@@ -105,9 +108,23 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
 }
 
-/* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; their conditions, semaphores and joins by this. */
+/* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; conditions, semaphores and joins by FUTEX_WAIT_BITSET, and so do
+ * glibc's mutexes with a time limit and all that Rust's library has. Those are told by what they expect to find: 2 is a mutex that others
+ * wait for; conditions have a counter there, semaphores 0, joins the number of a thread. (glibc's conditions, whose counter may be 2
+ * as well, name a clock also where they have no time limit.) */
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_COMMAND 0x7f
+#define FUTEX_CLOCK_REALTIME 256
+#define FUTEX_CONTENDED 2
+
+/* Whether a thread in futex(2) does not wait as for a mutex. */
+static __always_inline int waits_for_condition(struct pt_regs *regs)
+{
+	__u64 operation = CALL_ARGUMENT1(regs);
+	if ((operation & FUTEX_COMMAND) != FUTEX_WAIT_BITSET)
+		return 0;
+	return (__u32)CALL_ARGUMENT2(regs) != FUTEX_CONTENDED || (operation & FUTEX_CLOCK_REALTIME && !CALL_ARGUMENT3(regs));
+}
 
 /* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
 struct task_struct___quota {
@@ -164,7 +181,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			flags |= CALL_FD0;
 		}
 		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
-		if (flags & CALL_FUTEX && (CALL_ARGUMENT1(regs) & FUTEX_COMMAND) == FUTEX_WAIT_BITSET)
+		if (flags & CALL_FUTEX && waits_for_condition(regs))
 			off->flags |= OFF_CONDITION;
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;

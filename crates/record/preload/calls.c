@@ -293,8 +293,8 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     int is_first = me.slot == NULL || me.generation != *generation;
     if (!ready(is_long) || !enter_slot()) return;
     struct slot *slot = me.slot;
-    /* A wait for which a forked process was given its ring is told as well. */
-    if (unlikely(is_first && is_long && kind >= KIND_WAIT_NETWORK)) me.cpu_at_ns = slot->covered_ns -= ns_of(took);
+    /* A wait for which a forked process was given its ring is told as well. (Of any other thread nobody knows that it is so old.) */
+    if (unlikely(is_first && is_long && slot->tid == slot->pid && kind >= KIND_WAIT_NETWORK)) me.cpu_at_ns = slot->covered_ns -= ns_of(took);
     atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
     if (unlikely(is_long && !is_usual(kind, took))) {
         end_long(call, kind, object, size, offset, waker, context);

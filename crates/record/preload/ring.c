@@ -30,7 +30,8 @@ void first_generation(uint32_t *page) {
     *generation = generations = me.generation = 1;
 }
 
-int acquainted(void) { return *generation != 0 && me.generation == *generation && header != NULL; }
+/* Whether there is a file of the process' own. A library that records nothing has not even a generation. */
+int acquainted(void) { return generation != NULL && *generation != 0 && me.generation == *generation && header != NULL; }
 
 void note_unseen(uint32_t bit) {
     if (acquainted()) atomic_fetch_or_explicit(&header->unseen, bit, memory_order_relaxed);

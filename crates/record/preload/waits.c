@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -317,22 +318,33 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t
     lets_go(mutex);
     LOCKED(who_signalled(condition), REAL(pthread_cond_wait)(condition, mutex));
 }
-/* One that its time limit ended was ended by no thread; without another it can only have been a pause. */
-#define LIMITED(what, timed_out, expression)                                                                         \
+/* A wait that its time limit ended was ended by no thread. Where what was waited for is the process' `own`, and that has no other thread, it
+ * can only have been a pause. */
+static uint32_t kind_of_limited(int own) { return own && enabled && alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK; }
+/* Whether no other process can have it, as the C library marks it. */
+static int is_own_condition(const pthread_cond_t *condition) { return (condition->__data.__wrefs & 1) == 0; }
+static int is_own_semaphore(const sem_t *semaphore) {
+    int words[4];
+    memcpy(words, semaphore, sizeof words);
+    return sizeof(void *) == 8 && words[2] == 0;
+}
+/* (Whose it is is asked first: afterwards it may be gone.) */
+#define LIMITED(what, own, timed_out, expression)                                                                    \
     struct call call;                                                                                                \
+    int is_own = enabled && own(what);                                                                               \
     begin(&call, KIND_WAIT_LOCK, -1);                                                                                \
     int result = (expression);                                                                                       \
-    if (timed_out) end_wait(&call, alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK, 0, 0, CONTEXT_TIMER);                 \
+    if (timed_out) end_wait(&call, kind_of_limited(is_own), 0, 0, CONTEXT_TIMER);                                    \
     else end_wait(&call, KIND_WAIT_LOCK, 0, who_signalled(what), CONTEXT_TASK);                                      \
     return result
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
     lets_go(mutex);
-    LIMITED(condition, result == ETIMEDOUT, REAL(pthread_cond_timedwait)(condition, mutex, until));
+    LIMITED(condition, is_own_condition, result == ETIMEDOUT, REAL(pthread_cond_timedwait)(condition, mutex, until));
 }
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
                                   const struct timespec *restrict until) {
     lets_go(mutex);
-    LIMITED(condition, result == ETIMEDOUT, REAL(pthread_cond_clockwait)(condition, mutex, clock, until));
+    LIMITED(condition, is_own_condition, result == ETIMEDOUT, REAL(pthread_cond_clockwait)(condition, mutex, clock, until));
 }
 EXPORT int pthread_join(pthread_t thread, void **value) {
     uint32_t tid = enabled ? tid_of(thread) : 0;
@@ -348,10 +360,10 @@ EXPORT int sem_post(sem_t *semaphore) {
 }
 EXPORT int sem_wait(sem_t *semaphore) { LOCKED(who_signalled(semaphore), REAL(sem_wait)(semaphore)); }
 EXPORT int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
-    LIMITED(semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_timedwait)(semaphore, until));
+    LIMITED(semaphore, is_own_semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_timedwait)(semaphore, until));
 }
 EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struct timespec *restrict until) {
-    LIMITED(semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_clockwait)(semaphore, clock, until));
+    LIMITED(semaphore, is_own_semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_clockwait)(semaphore, clock, until));
 }
 static uint32_t object_of(int fd) {
     struct descriptor *d = look(fd, 0, 0);
@@ -429,8 +441,8 @@ EXPORT long syscall(long number, ...) {
     struct call call;
     begin(&call, kind, -1);
     long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    int timed_out = result < 0 && errno == ETIMEDOUT;
-    if (timed_out) end_wait(&call, alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK, 0, 0, CONTEXT_TIMER);
+    int timed_out = result < 0 && errno == ETIMEDOUT && kind == KIND_WAIT_LOCK;
+    if (timed_out) end_wait(&call, kind_of_limited((a[1] & FUTEX_PRIVATE_FLAG) != 0), 0, 0, CONTEXT_TIMER);
     else end_wait(&call, kind, 0, kind == KIND_WAIT_LOCK ? who_signalled((void *)a[0]) : 0, 0);
     return result;
 }

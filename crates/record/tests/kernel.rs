@@ -307,6 +307,37 @@ time.sleep(0.2); l.release(); t.join()";
     assert!(other.iter().any(|s| s.duration_ns >= 150_000_000 && s.waker_track == Some(main)), "{other:?}");
 }
 
+/// Waits for another thread in futex(2) by these operations, expecting these values, one after the other, each in a thread of its own.
+const FUTEXES: &str = "
+import ctypes, sys, threading, time
+libc, word = ctypes.CDLL(None), ctypes.c_uint32()
+def futex(operation, value):
+    words = (int(sys.argv[1]), ctypes.addressof(word), operation, value, 0, 0, 0xffffffff)
+    return libc.syscall(*map(ctypes.c_long, words))
+for operation, value in ((137, 2), (137, 3), (137 | 256, 2), (128, 2)):
+    word.value = value
+    t = threading.Thread(target=futex, args=(operation, value)); t.start()
+    time.sleep(0.1)
+    while futex(129, 1) != 1: time.sleep(0.01)
+    t.join()";
+
+#[test]
+fn mutexes_of_every_library_are_told_from_conditions() {
+    let Some(_alone) = alone() else { return };
+    let directory = on_disk();
+    let recording = python(directory.path(), &[], FUTEXES, &[&libc::SYS_futex.to_string()]);
+    let threads = recording.tracks().iter().filter(|t| t.role == Role::Client && t.pid != t.tid);
+    let all = spans(&recording);
+    let longest =
+        |track| all.iter().map(|s| &s.1).filter(|s| s.track == track && s.kind == SpanKind::WaitLock).max_by_key(|s| s.duration_ns);
+    let mut waits: Vec<&Span> = threads.map(|t| longest(t.track).expect("it waited")).collect();
+    waits.sort_by_key(|span| span.start);
+    let name = |span: &Span| recording.objects().iter().find(|row| Some(row.object) == span.object).map_or("", |row| row.name.as_str());
+    let names: Vec<&str> = waits.into_iter().map(name).collect();
+    // A mutex of Rust's library, a condition, a condition of glibc's whose counter is 2, a mutex of glibc's.
+    assert_eq!(names, ["futex", "condition or semaphore", "condition or semaphore", "futex"]);
+}
+
 #[test]
 fn the_whole_tree_of_processes_is_recorded_and_each_thread_is_one_track() {
     let Some(_alone) = alone() else { return };
@@ -500,6 +531,7 @@ fn no_wait_is_missing_of_threads_that_sleep_often() {
     let ran = record(directory.path(), &[], &[PYTHON, "-c", SLEEPERS]);
     assert_eq!(ran.code(), Some(0), "{}", ran.said());
     let recording = ran.recording();
+    assert_eq!(recording.meta().dropped_events, 0);
     let all: Vec<Span> = spans(&recording).into_iter().map(|s| s.1).collect();
     let mut looked_at = 0;
     for line in ran.out().lines() {

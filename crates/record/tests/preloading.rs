@@ -184,10 +184,25 @@ fn waits_with_a_limit_locks_on_files_and_work_without_calls_are_told_as_what_the
     assert!(lock.is_some_and(|span| span.duration_ns >= 10 * MS), "the lock: {own:#?}");
     let asked = own.iter().filter(limited).find(|span| span.kind == SpanKind::WaitNetwork);
     assert!(asked.is_some_and(|span| object(span).starts_with("udp:")), "the question: {own:#?}");
-    let posted = own.iter().filter(limited).find(|span| span.kind == SpanKind::WaitTimer);
-    assert!(posted.is_some_and(|span| span.waker_track.is_none()), "the semaphore: {own:#?}");
+    let of_kind = |kind| own.iter().filter(limited).filter(move |span| span.kind == kind).collect::<Vec<_>>();
+    let (paused, shared) = (of_kind(SpanKind::WaitTimer), of_kind(SpanKind::WaitLock));
+    assert!(matches!(paused.as_slice(), [span] if span.waker_track.is_none()), "the semaphore: {own:#?}");
+    assert_eq!(shared.len(), 2, "what another process could have posted or told is no pause: {own:#?}");
     let worked: u64 = others.iter().filter(|span| span.kind == SpanKind::CpuRun).filter_map(|span| span.cpu_ns).sum();
     assert!(worked >= 40 * MS, "the child's work: {others:#?}");
+}
+
+#[test]
+fn a_program_under_a_filter_of_its_own_runs_as_it_would_alone() {
+    let directory = directory();
+    let (Some(confined), Some(limits)) = (compile(directory.path(), "confined", &["-ldl"]), compile(directory.path(), "limits", &[]))
+    else {
+        return;
+    };
+    let locked = directory.path().join("locked");
+    let words = [&confined, &limits, &locked].map(|word| word.to_string_lossy().into_owned());
+    let ran = run(directory.path(), &PRELOAD, &words.each_ref().map(String::as_str));
+    assert_eq!(ran.code(), Some(0), "{}", ran.said());
 }
 
 #[test]

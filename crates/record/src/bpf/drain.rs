@@ -3,7 +3,7 @@
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::load::Programs;
-use super::peers::{Peers, not_followed};
+use super::peers::Peers;
 use super::raw::{self, Settings};
 use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
@@ -326,7 +326,7 @@ impl Work {
             say(&format!("class.{number}"), (*name).to_owned());
         }
         let mut not_seen = Vec::new();
-        not_seen.extend(not_followed(&self.programs.control()));
+        not_seen.extend(self.peers.not_followed(&self.programs.control()));
         if !self.programs.missing.is_empty() {
             not_seen.push(format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
         }

@@ -27,6 +27,8 @@ pub(crate) struct Peers {
     known: BTreeMap<u32, u32>,
     /// Calls that nobody answers.
     unaccepted: Unaccepted,
+    /// There was no room for some.
+    left_out: bool,
     /// What was wanted when all open files were last walked over.
     wanted: u32,
     next_walk: Option<Instant>,
@@ -56,25 +58,37 @@ impl Peers {
             if role != process.role {
                 translator.threads.serves(process.pid, &mut translator.output);
             }
-            programs.watch(process.pid, role | process.depth << 8)?;
-            take_hold = true;
+            take_hold |= self.watch(programs, process.pid, role, process.depth);
             // What one of a server's processes waits for, another may have: a lock of their own, shared memory.
             for kin in made.then_some(process.parent).or(listens.then_some(process.pid)).map(kin).unwrap_or_default() {
                 if let Entry::Vacant(new) = self.known.entry(kin) {
                     new.insert(raw::ROLE_SERVER);
-                    programs.watch(kin, raw::ROLE_SERVER | process.depth << 8)?;
+                    self.watch(programs, kin, raw::ROLE_SERVER, process.depth);
                 }
             }
         }
         for pid in self.unaccepted.round(translator) {
             // (What it is besides is looked up when it has been met.)
-            programs.watch(pid, raw::ROLE_SERVER | 1 << 8)?;
-            take_hold = true;
+            take_hold |= self.watch(programs, pid, raw::ROLE_SERVER, 1);
         }
         if take_hold {
             programs.walk("seed")?;
         }
         self.walk(programs)
+    }
+
+    /// Has a process watched; `false`: there is no room for it, and the recording goes on without.
+    fn watch(&mut self, programs: &Programs, pid: u32, role: u32, depth: u32) -> bool {
+        let watched = programs.watch(pid, role | depth << 8).is_ok();
+        self.left_out |= !watched;
+        watched
+    }
+
+    /// What stands in the recording of those that were not followed any further.
+    pub(crate) fn not_followed(&self, control: &Control) -> Option<String> {
+        (control.refused > 0 || self.left_out || self.unaccepted.left_out).then(|| {
+            "More processes have to do with the command than are followed: what those did that are further away is not recorded.".to_owned()
+        })
     }
 
     /// Whether the next round should come soon.
@@ -94,13 +108,6 @@ impl Peers {
         self.next_walk = Some(begun + begun.elapsed().max(Duration::from_micros(1)) * WALK_PART);
         Ok(())
     }
-}
-
-/// What stands in the recording of those that were not followed any further.
-pub(crate) fn not_followed(control: &Control) -> Option<String> {
-    (control.refused > 0).then(|| {
-        "More processes have to do with the command than are followed: what those did that are further away is not recorded.".to_owned()
-    })
 }
 
 /// Whether a process listens, on TCP or a unix socket, or serves a file system.

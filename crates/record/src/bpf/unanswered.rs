@@ -5,6 +5,7 @@ use super::translate::{Translator, Unanswered, now_ns};
 use crate::proc::listeners::{Call, Callee, callees};
 use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A call that was not answered for so long is looked into.
@@ -17,12 +18,32 @@ const LOOK_PART: u32 = 50;
 const MOST_CALLS: usize = 256;
 const MOST_ELSEWHERE: usize = 4_096;
 
+/// Processes that are reached this way at most.
+const MOST_REACHED: usize = 512;
+
+/// Who was found has to be met within this time: it may have ended before.
+const MEETING_NS: u64 = 1_000_000_000;
+
+/// A process that was to accept a call.
+#[derive(Debug)]
+struct Found {
+    call: Unanswered,
+    pid: u32,
+    /// When nobody had accepted it.
+    looked_ns: u64,
+    /// Until when it has to be met.
+    until_ns: u64,
+}
+
 /// Calls to be looked into, and what was found.
 #[derive(Debug, Default)]
 pub(crate) struct Unaccepted {
     pending: Vec<Unanswered>,
-    /// Calls with a process that was to accept them, which has to be met before that can be told.
-    found: Vec<(Unanswered, u32)>,
+    /// Whoever was to accept calls, and has to be met before that can be told.
+    found: Vec<Found>,
+    reached: BTreeSet<u32>,
+    /// There were more to be reached than may be.
+    pub left_out: bool,
     /// Who is called on other machines, from which network namespace.
     elsewhere: HashSet<(u32, SocketAddr)>,
     next_look: Option<Instant>,
@@ -40,7 +61,7 @@ impl Unaccepted {
         let fresh = translator.connections.take_unanswered(now_ns().saturating_sub(PATIENCE_NS));
         let room = MOST_CALLS.saturating_sub(self.pending.len());
         self.pending.extend(fresh.into_iter().filter(|call| !self.elsewhere.contains(&(call.namespace, call.remote))).take(room));
-        let begun = Instant::now();
+        let (begun, looked_ns) = (Instant::now(), now_ns());
         if self.pending.is_empty() || self.next_look.is_some_and(|at| begun < at) {
             return BTreeSet::new();
         }
@@ -52,26 +73,86 @@ impl Unaccepted {
                 Callee::Accepted => {}
                 Callee::Elsewhere if self.elsewhere.len() >= MOST_ELSEWHERE => {}
                 Callee::Elsewhere => drop(self.elsewhere.insert((call.namespace, call.remote))),
-                Callee::Waiting(by) => {
-                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| (call.clone(), *pid)));
+                Callee::Waiting(mut by) => {
+                    by.retain(|pid| may_be_reached(*pid));
+                    let until_ns = now_ns() + MEETING_NS;
+                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| Found { call: call.clone(), pid: *pid, looked_ns, until_ns }));
                     processes.extend(by);
                 }
             }
         }
         self.next_look = Some(begun + begun.elapsed().max(Duration::from_micros(1)) * LOOK_PART);
-        processes.retain(|pid| translator.threads.recorded_main_track(*pid, &mut translator.output).is_none());
+        let met = translator.threads.recorded_main_tracks(&processes, &mut translator.output);
+        processes.retain(|pid| !met.contains_key(pid));
         self.tell(translator);
+        self.within_bounds(processes)
+    }
+
+    /// As many of them as may still be taken into the recording.
+    fn within_bounds(&mut self, mut processes: BTreeSet<u32>) -> BTreeSet<u32> {
+        processes.retain(|pid| {
+            let may = self.reached.contains(pid) || self.reached.len() < MOST_REACHED && self.reached.insert(*pid);
+            self.left_out |= !may;
+            may
+        });
         processes
     }
 
-    /// Tells of each process that was met by now.
+    /// Tells of each process that was met by now, and gives up who was not met for long.
     fn tell(&mut self, translator: &mut Translator) {
+        if self.found.is_empty() {
+            return;
+        }
         let Translator { threads, connections, output, .. } = translator;
-        self.found.retain(|(call, pid)| {
-            let Some(track) = threads.recorded_main_track(*pid, output) else { return true };
-            connections.not_accepted(call, track, now_ns(), output);
+        let met = threads.recorded_main_tracks(&self.found.iter().map(|found| found.pid).collect(), output);
+        let now = now_ns();
+        self.found.retain(|found| {
+            let Some(track) = met.get(&found.pid) else { return now < found.until_ns };
+            connections.not_accepted(&found.call, *track, (found.looked_ns, now), output);
             false
         });
         self.found.truncate(MOST_CALLS);
+    }
+}
+
+/// Whether a process may be taken into the recording that nobody has met: not the recorder itself, and not the machine's first, which listens
+/// for others (as `follow` in `bpf/follow.bpf.h`).
+fn may_be_reached(pid: u32) -> bool {
+    /// The first namespace of processes.
+    const FIRST: &str = "pid:[4026531836]";
+    let is_first = || std::fs::read_link("/proc/self/ns/pid").map_or(true, |name| name == Path::new(FIRST));
+    pid != std::process::id() && (pid != 1 || !is_first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_trace::{HostId, IdSpace};
+
+    fn found(pid: u32, until_ns: u64) -> Found {
+        let address = || "127.0.0.1:7000".parse().expect("an address");
+        Found { call: Unanswered { id: 1, namespace: 1, local: address(), remote: address(), asked_ns: 0 }, pid, looked_ns: 0, until_ns }
+    }
+
+    #[test]
+    fn who_is_not_met_soon_is_given_up() {
+        let mut translator = Translator::new(HostId(0), IdSpace(1), 4_000, false);
+        let now = now_ns();
+        let found = vec![found(1_000, now), found(1_001, now + 60 * MEETING_NS)];
+        let mut calls = Unaccepted { found, ..Unaccepted::default() };
+        assert!(calls.round(&mut translator).is_empty() && calls.is_busy());
+        assert_eq!(calls.found.iter().map(|found| found.pid).collect::<Vec<_>>(), [1_001]);
+        assert!(translator.output.events.is_empty(), "nothing is told of who was not met");
+    }
+
+    #[test]
+    fn the_recorder_is_not_reached_and_no_more_processes_than_are_followed() {
+        assert!(!may_be_reached(std::process::id()) && may_be_reached(std::process::id() + 1));
+        let mut calls = Unaccepted::default();
+        assert_eq!(calls.within_bounds((2..502).collect()).len(), 500);
+        assert!(!calls.left_out);
+        assert_eq!(calls.within_bounds((1_002..1_502).collect()).len(), MOST_REACHED - 500);
+        assert!(calls.left_out);
+        assert_eq!(calls.within_bounds(BTreeSet::from([2, 2_000])), BTreeSet::from([2]), "one that was reached before is not another");
     }
 }

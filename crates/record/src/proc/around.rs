@@ -63,11 +63,11 @@ impl Around {
             let (local, peer) = (socket.local, socket.peer);
             return self.sockets.values().find(|s| s.local == peer && s.peer == local && s.inode != inode).map(|s| s.inode);
         }
-        if !self.unix.contains_key(&inode)
-            && !self.strange.contains(&inode)
-            && let Some(Ok(peers)) = self.diagnostics.as_mut().map(Diagnostics::unix_peers)
-        {
-            self.unix = peers;
+        if !self.unix.contains_key(&inode) && !self.strange.contains(&inode) {
+            // (A kernel that does not tell of them is not asked again for each of its sockets.)
+            if let Some(Ok(peers)) = self.diagnostics.as_mut().map(Diagnostics::unix_peers) {
+                self.unix = peers;
+            }
             if !self.unix.contains_key(&inode) {
                 self.strange.insert(inode);
             }
@@ -291,6 +291,20 @@ fn has_limit(number: i64, arguments: &[u64; 6]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use thalweg_trace::{HostId, IdSpace, Memory, Role, TraceHandle};
+
+    #[test]
+    fn a_kernel_that_does_not_tell_of_unix_sockets_is_not_asked_for_one_again() {
+        let sink = Arc::new(Memory::new(10));
+        let mode = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
+        let mut around = Around::new(Objects::new(mode, HostId(0)));
+        around.diagnostics = None;
+        assert_eq!(around.other_side(4711), None);
+        assert!(around.strange.contains(&4711));
+        around.forget_sockets();
+        assert!(around.strange.is_empty());
+    }
 
     #[test]
     fn a_time_limit_is_known_from_the_arguments() {

@@ -109,6 +109,8 @@ pub(crate) struct Objects {
     files: HashMap<String, (ObjectId, Opened)>,
     connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
     others: HashMap<String, ObjectId>,
+    /// What was asked for the lock on it, and that; `None`: it is no file.
+    locks: HashMap<ObjectId, Option<ObjectId>>,
     /// Local ports that were seen to listen.
     pub listening: BTreeSet<u16>,
 }
@@ -124,6 +126,7 @@ impl Objects {
             files: HashMap::new(),
             connections: HashMap::new(),
             others: HashMap::new(),
+            locks: HashMap::new(),
             listening,
         }
     }
@@ -198,8 +201,14 @@ impl Objects {
 
     /// The lock on a file, as an object of its own; `None`: the object is no file.
     pub(crate) fn lock_on(&mut self, file: ObjectId) -> Option<ObjectId> {
-        let path = self.files.iter().find(|(_, (object, _))| *object == file).map(|(path, _)| format!("flock {path}"))?;
-        self.other(ObjectKind::Lock, &path)
+        // (Each wait on a pipe or a socket asks this too: all files are gone through once for each.)
+        if let Some(known) = self.locks.get(&file) {
+            return *known;
+        }
+        let path = self.files.iter().find(|(_, (object, _))| *object == file).map(|(path, _)| format!("flock {path}"));
+        let lock = path.and_then(|path| self.other(ObjectKind::Lock, &path));
+        self.locks.insert(file, lock);
+        lock
     }
 
     fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {
@@ -305,6 +314,19 @@ mod tests {
         assert_eq!(one, objects.connection(client, server, Some(false)));
         let end = |end: &str| ("[::1]:40000 > [::1]:2049".to_owned(), vec![("end".to_owned(), end.to_owned())]);
         assert_eq!(names(&sink), vec![end("client"), end("server")]);
+    }
+
+    #[test]
+    fn a_lock_is_one_object_for_its_file_and_what_is_no_file_has_none() {
+        let (mut objects, sink) = objects();
+        let file = objects.file("/tmp/file", None, Opened::Read).expect("on");
+        let pipe = objects.other(ObjectKind::Pipe, "pipe:[1]").expect("on");
+        for _ in 0..2 {
+            assert_eq!(objects.lock_on(pipe), None);
+            assert_eq!(objects.lock_on(file), objects.other(ObjectKind::Lock, "flock /tmp/file"));
+        }
+        assert_eq!(objects.locks.len(), 2);
+        assert_eq!(names(&sink).into_iter().filter(|(name, _)| name == "flock /tmp/file").count(), 1);
     }
 
     #[test]

@@ -76,10 +76,11 @@ impl Process {
 /// The moment of a clock tick since boot; the kernel tells it to a hundredth of a second.
 pub(crate) fn started_at(ticks: u64) -> Time {
     const TICK_NS: u64 = 10_000_000;
+    // Asked first: what passes between the two clocks makes the moment earlier, and not later than what was done after it.
+    let now = Time::now();
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let now_ns = since_boot.tv_sec.saturating_mul(1_000_000_000).saturating_add(since_boot.tv_nsec);
     let started_ns = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
-    let now = Time::now();
     now.plus_ns(started_ns.saturating_sub(now_ns)).min(now)
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -63,9 +64,25 @@ int main(int n, char **words)
     /* Nobody posts it: there is no other thread. */
     sem_t semaphore;
     sem_init(&semaphore, 0, 0);
-    struct timespec until = in_ms(30);
+    struct timespec until = in_ms(200);
     if (sem_timedwait(&semaphore, &until) == 0 || errno != ETIMEDOUT)
         return 5;
+    /* Another process could have posted or told these. */
+    sem_init(&semaphore, 1, 0);
+    until = in_ms(200);
+    if (sem_timedwait(&semaphore, &until) == 0 || errno != ETIMEDOUT)
+        return 6;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition;
+    pthread_condattr_t shared;
+    pthread_condattr_init(&shared);
+    pthread_condattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&condition, &shared);
+    until = in_ms(200);
+    pthread_mutex_lock(&mutex);
+    if (pthread_cond_timedwait(&condition, &mutex, &until) != ETIMEDOUT)
+        return 7;
+    pthread_mutex_unlock(&mutex);
     /* A child that works, and ends without anybody's being told. */
     child = fork();
     if (child == 0) {

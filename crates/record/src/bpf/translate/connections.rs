@@ -175,10 +175,10 @@ impl Connections {
         !self.unanswered.is_empty()
     }
 
-    /// Nobody has accepted a connection, and this thread's process is who listens there.
-    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, at_ns: u64, output: &mut Output) {
+    /// Nobody had accepted a connection when that was looked at, and this thread's process, which has been met now, is who listens there.
+    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, (looked_ns, at_ns): (u64, u64), output: &mut Output) {
         if let Some(object) = self.object(call.id, output) {
-            let since_ns = i64::try_from(at_ns.saturating_sub(call.asked_ns)).ok();
+            let since_ns = i64::try_from(looked_ns.saturating_sub(call.asked_ns)).ok();
             output.mark(by, MarkKind::TcpNotAccepted, at_ns, Some(object), since_ns);
         }
     }

@@ -7,7 +7,7 @@ use super::output::Output;
 use super::samples::{Piece, Prices, Told};
 use super::sites::Site;
 use crate::bpf::raw::{self, FdObject, Totals};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use thalweg_trace::{MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
@@ -292,11 +292,15 @@ impl Threads {
         self.track(serial, output)
     }
 
-    /// The same, if it is recorded and has not ended.
-    pub(crate) fn recorded_main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
-        let is_it = |thread: &Thread| thread.process == (pid, pid) && is_recorded(thread.role) && !thread.exited;
-        let serial = *self.known.iter().find(|(_, thread)| is_it(thread))?.0;
-        self.track(serial, output)
+    /// The same of several, as far as they are recorded and have not ended.
+    pub(crate) fn recorded_main_tracks(&mut self, pids: &BTreeSet<u32>, output: &mut Output) -> BTreeMap<u32, TrackId> {
+        if pids.is_empty() {
+            return BTreeMap::new();
+        }
+        let is_main = |thread: &Thread| thread.process.0 == thread.process.1 && is_recorded(thread.role) && !thread.exited;
+        let mains = self.known.iter().filter(|(_, thread)| is_main(thread) && pids.contains(&thread.process.0));
+        let found: Vec<(u32, u32)> = mains.map(|(serial, thread)| (thread.process.0, *serial)).collect();
+        found.into_iter().filter_map(|(pid, serial)| Some((pid, self.track(serial, output)?))).collect()
     }
 
     /// How many are known.

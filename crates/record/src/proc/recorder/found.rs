@@ -69,7 +69,9 @@ impl Sampler {
 
     /// Whether nobody knows yet who has what a thread of this process waits for.
     pub(super) fn is_to_be_found(&self, ender: Ender, ends: &Ends) -> bool {
-        let is_new = |inode: u64| inode != 0 && !self.sought.contains(&inode) && !ends.sockets.contains(&inode);
+        let is_watched =
+            |inode: u64| ends.sockets.contains(&inode) || self.watched.values().any(|watch| watch.ends.sockets.contains(&inode));
+        let is_new = |inode: u64| inode != 0 && !self.sought.contains(&inode) && !is_watched(inode);
         match ender {
             Ender::Child(_) => true,
             Ender::Pipe { inode, .. } | Ender::Socket(inode) => is_new(inode),
@@ -139,5 +141,39 @@ impl Sampler {
         let parents = std::iter::successors(Process::read(pid), |process| Process::read(process.parent));
         let watched = parents.take(MOST).filter_map(|process| self.watched.get(&process.parent));
         watched.filter(|watch| watch.ours).map(|watch| watch.role).next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Tier, Watched, WatchedProcess};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use thalweg_trace::{HostId, IdSpace, Memory};
+
+    #[test]
+    fn who_is_watched_has_not_to_be_found() {
+        let own = std::process::id();
+        let watched = Watched {
+            command: None,
+            others: vec![WatchedProcess { pid: own, role: Role::Client }],
+            follow: false,
+            names: BTreeMap::new(),
+            tier: Tier::Lean,
+            host: HostId(0),
+            space: IdSpace(1),
+            drain: Duration::ZERO,
+            sink: Arc::new(Memory::new(10)),
+        };
+        let mut sampler = Sampler::new(&watched, true, None);
+        let watch = sampler.watched.get_mut(&own).expect("it is watched");
+        watch.ends = Rc::new(Ends { sockets: [77].into(), ..Ends::default() });
+        let waiter = Ends { sockets: [76].into(), ..Ends::default() };
+        for (inode, is_new) in [(76, false), (77, false), (78, true), (0, false)] {
+            assert_eq!(sampler.is_to_be_found(Ender::Socket(inode), &waiter), is_new, "{inode}");
+        }
+        sampler.sought.insert(78);
+        assert!(!sampler.is_to_be_found(Ender::Any([78, 77, 0, 0]), &waiter));
     }
 }
