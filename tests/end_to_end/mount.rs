@@ -388,7 +388,6 @@ fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
     let mount = Mounted(at);
     fs::write(mount.at("f"), "before").unwrap();
     let ours = fs::File::options().read(true).write(true).open(mount.at("f")).unwrap();
-    rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::empty()).unwrap();
     let mut writer = Command::new("python3");
     writer.args(["-c", LOCKED_WRITER, text(&mount.at("f"))]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut writer = writer.spawn().expect("python3 runs");
@@ -401,8 +400,18 @@ fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
     wait_until("it writes", || writes() > before);
     writer.kill().unwrap();
     wait_until("it has ended, and does not wait for the server", || writer.try_wait().unwrap().is_some());
-    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&ours).to_string();
-    let next = Command::new("python3").args(["-c", NEXT_ONES, &descriptor]).output().unwrap();
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&ours);
+    let mut next = Command::new("python3");
+    next.args(["-c", NEXT_ONES, &descriptor.to_string()]);
+    // Of this program alone: others that are started meanwhile would keep the mount in use.
+    // SAFETY: fcntl may be called between fork and exec; the descriptor is open until the program has ended.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut next, move || match libc::fcntl(descriptor, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let next = next.output().unwrap();
     servers.process("io0").signal(libc::SIGCONT);
     assert_eq!(String::from_utf8_lossy(&next.stdout).trim(), "0", "{}", String::from_utf8_lossy(&next.stderr));
     wait_until("its lock is free", || rustix::fs::fcntl_lock(&ours, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok());

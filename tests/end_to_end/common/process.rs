@@ -94,10 +94,20 @@ impl Running {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. One that stops it has stopped all its threads when this returns: until one of them has taken the signal, the others
+    /// go on.
     pub fn signal(&self, signal: i32) {
         // SAFETY: kill has no memory effects; the child has not been waited for, so the id is still its own.
         unsafe { libc::kill(self.pid(), signal) };
+        let stopped = |task: std::fs::DirEntry| {
+            let state = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
+        };
+        let all = || std::fs::read_dir(format!("/proc/{}/task", self.pid())).is_ok_and(|tasks| tasks.flatten().all(stopped));
+        let begun = Instant::now();
+        while signal == libc::SIGSTOP && !all() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits for its end; kills it if it does not end.

@@ -124,7 +124,9 @@ fn what_was_beside_a_local_copy_is_named_and_left_alone_and_what_a_killed_one_le
     }
     // Stopped rather than raced with, so that it is killed in the middle.
     let mut copy = Running::start(thalweg(["cp", "-q", "--requests", "1", "--store", &store, "thal:/big", text(&target)]));
-    wait_until("the copy has begun, or is done", || partial.exists() || target.exists() || !copy.runs());
+    // (With the mark that says whose it is: until then it is nobody's.)
+    let is_marked = || rustix::fs::listxattr(&partial, &mut [0_u8; 4096]).is_ok_and(|length| length > 0);
+    wait_until("the copy has begun, or is done", || is_marked() || target.exists() || !copy.runs());
     copy.kill();
     let was_left = partial.exists();
     let said = run(["cp", "-q", "-f", "--store", &store, "thal:/big", text(&target)]).done();

@@ -108,7 +108,10 @@ fn syncing_each_write_is_waiting_for_the_disk(method: &str) {
     let document = explained(&recording);
     sound(&document, method);
     let charged_s = seconds(&document, ".sync") + seconds(&document, ".write");
-    assert!(charged_s >= 0.7 * waited_s, "{method}: {charged_s} of {waited_s} s: {:?}", document["critical_path"]);
+    // The kernel counts queueing from when a processor has heard of it: until then it is waiting there, and queueing here.
+    let queued_s = seconds(&document, ".runqueue");
+    let enough = charged_s >= 0.4 * waited_s && charged_s + queued_s >= 0.7 * waited_s;
+    assert!(enough, "{method}: {charged_s} of {waited_s} s: {:?}", document["critical_path"]);
 }
 
 #[test]
