@@ -64,15 +64,19 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (start, end) = interval(source)?;
     let sample = if options.what_if { sample::Sample::default() } else { sample::Sample::off() };
     let mut seen = observation::Observation::new(&cast, start, end, sample);
+    let samples = source.samples()?;
     let wire = wire::WireFacts::read(source, &mut cast)?;
-    let facts = walk::Facts { wire, lives: lives::read(source, &mut cast)?, holes: holes::Holes::read(source, &mut cast)? };
+    let (lives, holes) = (lives::read(source, &mut cast)?, holes::Holes::of(&samples, source.meta(), &mut cast));
+    let facts = walk::Facts { wire, lives, holes };
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, facts, &mut seen, start, end);
     walk.run()?;
-    let (ledger, wire, unrecorded, unrecorded_ranks) = (walk.ledger, walk.wire, walk.unrecorded, walk.unrecorded_ranks);
-    let around = assemble::circumstances::Circumstances::read(source, &mut cast, &ledger)?;
+    let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
+    let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);
+    let around = assemble::circumstances::Circumstances::read(source, &samples, &mut cast, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut cast, start, end)?;
-    let parts = Parts { cast: &cast, ledger: &ledger, seen: &seen, around: &around, on_wire: &on_wire, stalls: &wire.stalls, start, end };
+    let (around, on_wire, stalls) = (&around, &on_wire, &wire.stalls);
+    let parts = Parts { cast: &cast, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, stalls, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)

@@ -6,7 +6,7 @@ use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::walk::ledger::Ledger;
 use std::collections::HashMap;
-use thalweg_trace::{CounterName, CounterOf, Source};
+use thalweg_trace::{CounterName, CounterOf, Sample, Source};
 
 /// Of a track sampled for less, samples say nothing of where it ran.
 const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
@@ -35,7 +35,7 @@ pub(crate) struct Quota {
 
 impl Circumstances {
     /// Reads them for the path that was charged.
-    pub(crate) fn read(source: &dyn Source, cast: &mut Cast, ledger: &Ledger) -> Result<Circumstances, ExplainError> {
+    pub(crate) fn read(source: &dyn Source, samples: &[Sample], cast: &mut Cast, ledger: &Ledger) -> Result<Circumstances, ExplainError> {
         let mut known = Circumstances { quotas: quotas(source, cast)?, ..Circumstances::default() };
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
@@ -45,7 +45,7 @@ impl Circumstances {
         let sync = known.classes.iter().find(|(_, name)| *name == "sync").map(|(&class, _)| class);
         let mut syncing: HashMap<u32, (u64, u64)> = HashMap::new();
         let mut path = ledger.path.iter().rev().peekable();
-        for sample in source.samples()? {
+        for sample in samples {
             let at = sample.at.ns();
             while path.peek().is_some_and(|run| run.end <= at) {
                 path.next();

@@ -2,6 +2,7 @@
 
 use crate::assemble::circumstances::Circumstances;
 use crate::observe::cast::Cast;
+use crate::observe::lives::Life;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
 use crate::observe::stalls::Stalls;
@@ -14,6 +15,8 @@ pub(crate) struct Parts<'a> {
     pub cast: &'a Cast,
     /// The charges.
     pub ledger: &'a Ledger,
+    /// When threads lived, by actor.
+    pub lives: &'a [Life],
     /// What was seen.
     pub seen: &'a Observation,
     /// What was seen around what was charged.

@@ -1,10 +1,9 @@
 //! Stretches that are in no wait, and in which no sample found the thread running: the recording does not say what it did then.
 
-use crate::ExplainError;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
-use thalweg_trace::Source;
+use thalweg_trace::{Meta, Sample};
 
 /// A thread that runs is found by a sample about every millisecond: one that is not for so long did not run, or its machine stood still.
 pub(crate) const LEAST_NS: i64 = 20_000_000;
@@ -20,12 +19,12 @@ pub(crate) struct Holes {
 
 impl Holes {
     /// From the samples of a recording; nothing is known where some were lost.
-    pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Holes, ExplainError> {
+    pub(crate) fn of(samples: &[Sample], meta: &Meta, cast: &mut Cast) -> Holes {
         let mut holes = Holes::default();
-        if source.meta().dropped_events > 0 {
-            return Ok(holes);
+        if meta.dropped_events > 0 {
+            return holes;
         }
-        for sample in source.samples()? {
+        for sample in samples {
             let actor = sample.track.map_or(NONE, |track| cast.tracks.get(track.number()));
             let Some(machine) = cast.actors.get(actor as usize).map(|a| a.machine) else { continue };
             if !holes.machines.contains(&machine) {
@@ -33,7 +32,7 @@ impl Holes {
             }
             holes.found.entry(actor).or_default().push(sample.at.ns());
         }
-        Ok(holes)
+        holes
     }
 
     /// Of a stretch from `from` to `at` in which a thread seems to run: from where on it is no hole (`Ok`), or is one (`Err`), up to its end.

@@ -46,7 +46,7 @@ pub(crate) struct Walk<'a, 'o> {
     /// What TCP said.
     pub wire: WireFacts,
     /// When each thread lived, as far as the recording says.
-    lives: Vec<Life>,
+    pub lives: Vec<Life>,
     holes: Holes,
     observer: &'o mut dyn Observer,
     start: i64,

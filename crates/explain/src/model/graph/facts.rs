@@ -8,8 +8,9 @@ use crate::assemble::Parts;
 use crate::assemble::circumstances::Quota;
 use crate::cause::End;
 use crate::observe::index::NONE;
+use crate::observe::lives::{Beginning, Life};
 use std::collections::HashMap;
-use thalweg_trace::{CounterName, CounterOf, MarkKind, Meta, ObjectId, Source};
+use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 
 /// A quota that stopped less than this is none.
 const STOPPED_NS: f64 = 5e6;
@@ -38,7 +39,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= STOPPED_NS);
         stopped_ns.or(processors.map(|_| f64::INFINITY))
     });
-    let (makers, tells_quotas) = makers(source, parts)?;
+    let (makers, tells_quotas) = makers(parts);
     Ok(Facts {
         regimes: Regimes::of(parts),
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
@@ -51,18 +52,14 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
 }
 
 /// Who made threads, and when; and whether it is told why threads queued (where lives are, by who saw wakers).
-fn makers(source: &dyn Source, parts: &Parts<'_>) -> Result<(Makers, bool), ExplainError> {
-    let tracks: HashMap<u64, u32> = parts.cast.actors.iter().enumerate().map(|(i, a)| (a.id, i as u32)).collect();
-    let (mut makers, mut told) = (Makers::new(), false);
-    for mark in source.marks()? {
-        told |= matches!(mark.kind, MarkKind::ThreadStart | MarkKind::ThreadSeen);
-        let by = mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|by| tracks.get(&u64::try_from(by).ok()?));
-        if let (Some(&by), Some(&made)) = (by, tracks.get(&mark.track.number())) {
-            makers.insert(made, (mark.at.ns(), by));
-        }
-    }
+fn makers(parts: &Parts<'_>) -> (Makers, bool) {
+    let made = |(track, life): (usize, &Life)| match life.from {
+        Some((at, Beginning::Made(by))) if by != NONE => Some((track as u32, (at, by))),
+        _ => None,
+    };
     // Recorders without privilege tell of lives, and of no queueing's reason.
-    Ok((makers, told && !parts.cast.wakers_inferred))
+    let told = parts.lives.iter().any(|life| life.from.is_some()) && !parts.cast.wakers_inferred;
+    (parts.lives.iter().enumerate().filter_map(made).collect(), told)
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.
