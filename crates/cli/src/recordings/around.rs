@@ -57,8 +57,7 @@ impl RecordingFlags {
             }
             (None, None) => return Err(Failure::failed("no place for the recording")),
         };
-        let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        let recording = Recording { path, command, node: stores.node() };
+        let recording = Recording { path, command: command_line(), node: stores.node() };
         let recorded: Vec<Store> = sessions.iter().map(|session| session.store()).collect();
         let recorder = Recorder::start(&recording, &recorded.iter().collect::<Vec<_>>()).map_err(Failure::failed)?;
         let mode = recorder.mode.clone();
@@ -70,6 +69,11 @@ impl RecordingFlags {
         let done = done?;
         told.map(|()| done)
     }
+}
+
+/// The command, as it was given.
+pub(crate) fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Explains a recording: for a program on standard output, for a person where the result is not.

@@ -11,7 +11,7 @@ use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use thalweg_trace::{Time, TraceHandle, Tracer};
+use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 
 /// Makes a copy.
 ///
@@ -64,7 +64,13 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
         ("sync", job.sync.to_string()),
         ("data_path", data_path.to_owned()),
     ];
-    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let mut attributes: Vec<(String, String)> = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let command = job.recording.as_ref().map_or(&[][..], |recording| &recording.command);
+    let knobs = [("requests", outcome.requests), ("depth", outcome.depth), ("streams", outcome.streams)];
+    for (name, value) in knobs {
+        attributes.extend(Knob::of_flags(name, value, &[(&format!("--{name}"), PLACE)], command, &["cp"]).attributes());
+    }
+    attributes
 }
 
 fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Result<CopyOutcome> {

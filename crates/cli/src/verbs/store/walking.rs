@@ -4,7 +4,7 @@
 //! each of its files), and makes the exit code 1.
 
 use crate::operand::{BytePath, StoreFlags};
-use crate::recordings::around::{Attributes, RecordingFlags};
+use crate::recordings::around::{Attributes, RecordingFlags, command_line};
 use crate::session::{Session, Sessions};
 use crate::{failure::Failure, names, output};
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_store::Error;
 use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
-use thalweg_trace::TraceHandle;
 use thalweg_trace::numbers;
+use thalweg_trace::{Knob, PLACE, TraceHandle};
 
 /// How directories are walked. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]
@@ -144,7 +144,10 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
         ("walk.datafiles_per_request", options.datafiles_per_request.to_string()),
         ("walk.requests_per_server", options.requests_per_server.to_string()),
     ];
-    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let flags = [("--mode", WalkMode::GlimpseAhead.name()), ("--window", PLACE)];
+    let command = command_line();
+    let window = Knob::of_flags("window", options.window_most, &flags, &command, &["ls", "find", "du", "rm", "cp"]);
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(window.attributes()).collect()
 }
 
 /// What a walk cost, in one line.

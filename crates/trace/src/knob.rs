@@ -1,0 +1,116 @@
+//! Knobs: parameters of the recorded program, told by whoever knows them: name, value, and how to set another.
+//!
+//! A recording has them as attributes: `knob.NAME` is the value, `knob.NAME.flags` the flags that set it, and `knob.NAME.how` the whole command
+//! with them; in both, [`PLACE`] stands for the value.
+
+use crate::model::Meta;
+
+/// Stands for the value.
+pub const PLACE: &str = "{}";
+
+/// A parameter of the recorded program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name.
+    pub name: String,
+    /// Its value in the recorded run.
+    pub value: String,
+    /// Flags that set it, words between spaces.
+    flags: String,
+    /// The recorded command with these flags.
+    how: String,
+}
+
+/// Flags of ours that say what is recorded, and not what is done; and whether a value follows.
+const NOT_WHAT_IS_DONE: &[(&str, bool)] = &[("--record", true), ("--explain", false)];
+
+impl Knob {
+    /// A knob that flags of the recorded command set; they stand after the command's verb, of which `verbs` are known.
+    pub fn of_flags(name: &str, value: impl ToString, flags: &[(&str, &str)], command: &[String], verbs: &[&str]) -> Knob {
+        let mut words = command.to_vec();
+        flags.iter().rev().for_each(|(flag, value)| set_flag(verbs, &mut words, flag, value));
+        NOT_WHAT_IS_DONE.iter().for_each(|&(flag, valued)| drop_flag(&mut words, flag, valued));
+        if let Some(program) = words.first_mut() {
+            *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+        }
+        let flags: Vec<String> = flags.iter().map(|(flag, value)| format!("{flag} {value}")).collect();
+        Knob { name: name.to_owned(), value: value.to_string(), flags: flags.join(" "), how: words.join(" ") }
+    }
+
+    /// As attributes of a recording.
+    pub fn attributes(&self) -> [(String, String); 3] {
+        let name = format!("knob.{}", self.name);
+        [(format!("{name}.flags"), self.flags.clone()), (format!("{name}.how"), self.how.clone()), (name, self.value.clone())]
+    }
+
+    /// The knob of this name, where the recording tells of it.
+    pub fn of(meta: &Meta, name: &str) -> Option<Knob> {
+        let attribute = |what: &str| {
+            let wanted = format!("knob.{name}{what}");
+            meta.attributes.iter().find(|(n, _)| *n == wanted).map(|(_, v)| v.clone())
+        };
+        Some(Knob { name: name.to_owned(), value: attribute("")?, flags: attribute(".flags")?, how: attribute(".how")? })
+    }
+
+    /// The command that sets another value.
+    pub fn how(&self, value: &str) -> String {
+        self.how.replacen(PLACE, value, 1)
+    }
+
+    /// The flags alone, with their values.
+    pub fn flags(&self, value: &str) -> Vec<(String, String)> {
+        let set = self.flags.replacen(PLACE, value, 1);
+        let words: Vec<&str> = set.split(' ').collect();
+        words.chunks(2).filter_map(|pair| Some((pair.first()?.to_string(), pair.get(1)?.to_string()))).collect()
+    }
+}
+
+fn set_flag(verbs: &[&str], words: &mut Vec<String>, flag: &str, value: &str) {
+    drop_flag(words, flag, true);
+    let verb = words.iter().position(|w| verbs.contains(&w.as_str())).map_or(words.len().min(1), |at| at + 1);
+    words.splice(verb..verb, [flag.to_owned(), value.to_owned()]);
+}
+
+fn drop_flag(words: &mut Vec<String>, flag: &str, valued: bool) {
+    let joined = format!("{flag}=");
+    words.retain(|w| !w.starts_with(&joined));
+    while let Some(at) = words.iter().position(|w| w == flag) {
+        let until = (at + 1 + usize::from(valued)).min(words.len());
+        words.drain(at..until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    fn command(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&w| w.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_knob_is_the_recorded_command_with_its_flags() {
+        let command = command(&["/opt/thalweg", "ls", "-l", "--mode=sync", "--record", "a.thw", "thal://h:1/d"]);
+        let knob = Knob::of_flags("window", 1, &[("--mode", "glimpse-ahead"), ("--window", PLACE)], &command, &["ls", "cp"]);
+        assert_eq!(knob.how("32"), "thalweg ls --mode glimpse-ahead --window 32 -l thal://h:1/d");
+        assert_eq!(knob.flags("32"), [("--mode", "glimpse-ahead"), ("--window", "32")].map(|(f, v)| (f.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn a_recording_has_its_knobs_as_attributes() {
+        let knob = Knob::of_flags("requests", 1, &[("--requests", PLACE)], &command(&["thalweg", "cp", "a", "b"]), &["cp"]);
+        let meta = Meta {
+            format: crate::FORMAT_VERSION,
+            command: Vec::new(),
+            recorder: "any".into(),
+            start: Time::from_monotonic_ns(0),
+            end: None,
+            exit_code: None,
+            dropped_events: 0,
+            attributes: knob.attributes().to_vec(),
+        };
+        assert_eq!(Knob::of(&meta, "requests"), Some(knob));
+        assert_eq!(Knob::of(&meta, "depth"), None);
+    }
+}
