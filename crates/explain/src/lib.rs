@@ -7,7 +7,7 @@
 //!
 //! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
 //! and the walk (`walk`) follows the critical path by its rules, charging each instant in its ledger. What was gathered and charged becomes
-//! the document (`assemble`); a sample of the spans becomes the replay model (`model`).
+//! the document (`assemble`); the spans, read once more, become the replay model (`model`).
 
 #![warn(unreachable_pub)]
 
@@ -23,7 +23,7 @@ pub use cause::Cause;
 pub use document::Explanation;
 
 use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
-use observe::{cast, feed, holes, index, lives, observation, on_wire, sample, wire};
+use observe::{cast, feed, holes, index, lives, observation, on_wire, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -62,8 +62,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
         ));
     }
     let (start, end) = interval(source)?;
-    let sample = if options.what_if { sample::Sample::default() } else { sample::Sample::off() };
-    let mut seen = observation::Observation::new(&cast, start, end, sample);
+    let mut seen = observation::Observation::new(&cast, start, end);
     let samples = source.samples()?;
     let wire = wire::WireFacts::read(source, &mut cast)?;
     let (lives, holes) = (lives::read(source, &mut cast)?, holes::Holes::of(&samples, source.meta(), &mut cast));

@@ -55,8 +55,8 @@ fn what_overlap_gives_is_predicted_from_the_serial_copy() {
     let overlap = e.what_if.iter().find(|w| w.flags.iter().any(|(f, _)| f == "--requests")).expect("overlap is proposed");
     let [(_, requests)] = overlap.flags.as_slice() else { panic!("{:?}", overlap.flags) };
     assert!(["2", "4"].contains(&requests.as_str()), "{requests}");
-    // Measured with two; two processors have nothing left for more.
-    let achieved = 1.78 / 1.46;
+    // Measured with two, in seven interleaved rounds; two processors have nothing left for more.
+    let achieved = 1.39 / 1.11;
     assert!((overlap.speedup / achieved - 1.0).abs() <= 0.15, "{} against {achieved}", overlap.speedup);
     assert!(overlap.how.contains(&format!("--requests {requests}")), "{}", overlap.how);
 }

@@ -1,21 +1,49 @@
-//! The replay model: the observed run as a small simulation, and what changes of it would give.
+//! The replay model of any program: its recorded threads as programs that run, wait for each other, for
+//! bytes and for devices, replayed with one thing changed at a time.
 //!
-//! A sample of the recording becomes a [`copy::Copy`]: its shape and what its stages cost ([`calibrate`]).
-//! The simulator ([`engine`]) replays it; where that misses what was observed by more than
-//! [`MOST_ERROR`], the model does not hold and nothing is predicted. Otherwise each change ([`changes`])
-//! is simulated, and the prediction is the observed time, scaled as the simulated one changed.
+//! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
+//! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
+//! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
+//! a scale ([`scale`]) on what it is about, or an edit of the graph (more requests in flight: [`edit`]; of a copy: [`edit_copy`]), and the
+//! prediction is the observed time, times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the
+//! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`MOST_ERROR`].
 
-pub(crate) mod calibrate;
+pub(crate) mod build;
 pub(crate) mod changes;
-pub(crate) mod copy;
-pub(crate) mod engine;
-pub(crate) mod graph;
-pub(crate) mod load;
+pub(crate) mod edit;
+pub(crate) mod edit_copy;
+pub(crate) mod facts;
+pub(crate) mod flows;
+pub(crate) mod how;
+pub(crate) mod mounts;
+pub(crate) mod program;
+pub(crate) mod queueing;
+pub(crate) mod ranks;
+pub(crate) mod regime;
+pub(crate) mod rows;
+pub(crate) mod scale;
+pub(crate) mod services;
+pub(crate) mod simulate;
+pub(crate) mod stages;
+pub(crate) mod streams;
+pub(crate) mod support;
+pub(crate) mod timeline;
 
+use crate::ExplainError;
 use crate::assemble::Parts;
-use crate::document::{MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
-use calibrate::Calibrated;
-use changes::Proposal;
+use crate::cause::Cause;
+use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::observe::observation::Way;
+use changes::walk::Walk;
+use changes::{By, Proposal, Run, aimed_at};
+use edit_copy::edited;
+use mounts::{Mount, mounts};
+use program::Graph;
+use scale::Scale;
+use simulate::{simulate, simulate_edit};
+use stages::Stages;
+use std::collections::{HashMap, HashSet};
+use support::{LEAST_GAIN, Support};
 use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
@@ -27,9 +55,6 @@ const LEAST_SPEEDUP: f64 = 1.02;
 
 /// Of proposals of one kind, the first that is this near the best is taken.
 const NEAR_BEST: f64 = 1.02;
-
-/// From this many threads of other programs on, the reader is told of them.
-const FOREIGN_WORTH_TELLING: f64 = 0.3;
 
 /// What the model has to say.
 #[derive(Clone, Debug)]
@@ -49,43 +74,62 @@ pub(crate) fn not_asked() -> Prediction {
 
 /// Replays the run, and what changes would give.
 pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
-    // Only the store says what its requests are; what other programs do shows in what they wait for. Requests for entries move no data.
-    let walks = parts.seen.asking.delivered > 0;
-    if walks || meta.recorder != "store" && parts.seen.asked.is_empty() {
-        return graph::predict(source, parts, meta, trips);
+    match graph(source, parts) {
+        Ok(Some((mut graph, support))) => {
+            keep_queueing(&mut graph);
+            predict_from(&graph, &support, parts, meta, trips)
+        }
+        Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
+        Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
-    // Where the model of a copy does not hold, the threads that made it may.
-    let of_copy = predict_copy(parts, meta);
-    if of_copy.model.reason.is_none() {
-        return of_copy;
-    }
-    let of_threads = graph::predict(source, parts, meta, trips);
-    if of_threads.model.reason.is_none() { of_threads } else { of_copy }
 }
 
-/// The same for a copy of the store.
-fn predict_copy(parts: &Parts<'_>, meta: &Meta) -> Prediction {
-    let refuse = |replayed_wall_s, error, reason| Prediction {
-        model: Model { replayed_wall_s, error, reason: Some(reason) },
-        what_if: Vec::new(),
-        note: None,
-    };
-    let run = match calibrate::calibrate(parts, meta) {
-        Ok(run) => run,
-        Err(reason) => return refuse(None, None, reason),
-    };
-    let foreign = run.copy.processors[0].foreign;
-    let note = (foreign >= FOREIGN_WORTH_TELLING).then(|| {
-        format!(
-            "Other programs were running too: about {foreign:.1} of their threads wanted a processor at any time. Predictions are \
-             for a machine as busy as that; on an idle one, record again."
-        )
-    });
-    let Some(flow_ns) = run.copy.simulate() else {
-        return refuse(None, None, "the model of this run does not come to an end".to_owned());
+/// The recorded run as a graph, and what it supports.
+fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
+    let facts = facts::facts(source, parts)?;
+    let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
+    ranks::into_waits(source, &mut rows)?;
+    let support = Support::of(parts, source.meta(), &rows);
+    Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
+}
+
+/// Lets the replay keep as much of the queueing for processors that threads of ours had as makes it as long as the run was, and no longer.
+fn keep_queueing(graph: &mut Graph) {
+    /// A replay this near is left as it is.
+    const NEAR: f64 = 0.01;
+    const HALVINGS: usize = 4;
+    let short_of = |graph: &Graph, part: f64| simulate(graph, &Scale::none()).is_some_and(|ns| ns <= graph.wall_ns * part);
+    if !short_of(graph, 1.0 - NEAR) {
+        return;
+    }
+    let (mut least, mut most) = (0.0, 1.0);
+    graph.kept = most;
+    for _ in 0..HALVINGS {
+        if short_of(graph, 1.0) {
+            least = graph.kept;
+        } else {
+            most = graph.kept;
+        }
+        graph.kept = f64::midpoint(least, most);
+    }
+    graph.kept = least;
+}
+
+fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
+    Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
+}
+
+fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+    let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
+        return refuse(
+            None,
+            None,
+            "the replay of this run does not come to an end: too much of what threads waited for was not recorded".into(),
+        );
     };
     let wall_s = parts.wall_s();
-    let replayed_s = (run.around_ns + flow_ns) / 1e9;
+    // Where only the end of a long run is replayed, it stands for all of it.
+    let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > MOST_ERROR {
         let reason = format!(
@@ -93,76 +137,120 @@ fn predict_copy(parts: &Parts<'_>, meta: &Meta) -> Prediction {
             duration(replayed_s),
             duration(wall_s)
         );
-        return Prediction { note, ..refuse(Some(replayed_s), Some(error), reason) };
+        return refuse(Some(replayed_s), Some(error), reason);
     }
-    let mut what_if: Vec<WhatIf> =
-        changes::ALL.iter().filter_map(|propose| best_of(propose(&run.copy), &run, flow_ns, wall_s, meta)).collect();
-    what_if.sort_by(|a, b| a.predicted_wall_s.total_cmp(&b.predicted_wall_s));
-    what_if.truncate(MAX_WHAT_IFS);
-    Prediction { model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None }, what_if, note }
+    let stages = Stages::of(graph);
+    let mounts = mounts(meta);
+    let servers_used = servers_used(parts, &mounts);
+    let run = Run {
+        graph,
+        stages: &stages,
+        replayed_ns,
+        meta,
+        mounts: &mounts,
+        servers_used,
+        trips,
+        walk: Walk::of(parts, meta, trips),
+        support,
+        copied_ns: copied_ns(graph, meta),
+    };
+    let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
+    let all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
+    let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
+        .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
+    Prediction {
+        model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
+        what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
+        note,
+    }
 }
 
-/// Of proposals of one kind, from simple to far-reaching, the first that gives nearly what the best gives.
-fn best_of(proposals: Vec<Proposal>, run: &Calibrated, flow_ns: f64, wall_s: f64, meta: &Meta) -> Option<WhatIf> {
-    let predicted: Vec<(Proposal, f64)> =
-        proposals.into_iter().filter_map(|p| p.copy.simulate().map(|ns| (p, (run.around_ns + run.flow_ns * ns / flow_ns) / 1e9))).collect();
-    let best = predicted.iter().map(|(_, s)| *s).fold(f64::INFINITY, f64::min);
-    let (proposal, predicted_wall_s) = predicted.into_iter().find(|(_, s)| *s <= best * NEAR_BEST)?;
-    let speedup = wall_s / predicted_wall_s;
-    (speedup >= LEAST_SPEEDUP).then(|| WhatIf {
+/// Of a copy by requests, the edit that leaves it as it was: where that is not the run again (without queueing that is kept, which edits do not
+/// have), no other edit can be trusted.
+fn copied_ns(graph: &Graph, meta: &Meta) -> Option<f64> {
+    let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
+    let ns = simulate_edit(&edited(graph, requests, depth)?)?;
+    let replayed_ns = simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())?;
+    ((ns / replayed_ns - 1.0).abs() <= MOST_ERROR).then_some(ns)
+}
+
+fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
+    let most = run.support.most(proposal.id)?;
+    let ns = match &proposal.by {
+        By::Replay(scale) => {
+            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
+            simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
+        }
+        By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::Turns(ns) | By::Bound(ns) => *ns,
+    };
+    let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);
+    // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
+    let capped = replayed < least - 0.02;
+    let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
+    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
+    let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
+    let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
+    Some(WhatIf {
         id: proposal.id.to_owned(),
-        basis: crate::document::Grounds::Replayed,
-        change: proposal.change.clone(),
+        change: if basis == Grounds::Bounded { format!("{} (gives this at most)", proposal.change) } else { proposal.change },
+        basis,
         predicted_wall_s,
-        speedup,
-        how: how(&proposal, meta),
-        flags: if meta.recorder == "store" {
-            proposal.flags.iter().map(|(f, v)| ((*f).to_owned(), v.clone())).collect()
-        } else {
-            Vec::new()
-        },
+        speedup: wall_s / predicted_wall_s.max(1e-9),
+        how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
+        flags: proposal.flags,
     })
 }
 
-/// The recorded command with the proposal's flags, where they are its own; else in words.
-fn how(proposal: &Proposal, meta: &Meta) -> String {
-    if meta.recorder != "store" || proposal.flags.is_empty() {
-        return proposal.how.clone();
+/// Of changes of one kind, from simple to far-reaching, the first that gives nearly what the best gives.
+fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
+    let mut best: HashMap<String, f64> = HashMap::new();
+    for what_if in &all {
+        let best = best.entry(what_if.id.clone()).or_insert(f64::INFINITY);
+        *best = best.min(what_if.predicted_wall_s);
     }
-    let mut words = meta.command.clone();
-    for (flag, value) in &proposal.flags {
-        set_flag(&mut words, flag, value);
-    }
-    match words.first_mut() {
-        Some(program) => *program = program.rsplit('/').next().unwrap_or("thalweg").to_owned(),
-        None => words = vec!["thalweg".into(), "cp".into()],
-    }
-    // What records and explains is not part of the change.
-    drop_flag(&mut words, "--record", true);
-    drop_flag(&mut words, "--explain", false);
-    words.join(" ")
+    let mut found = HashSet::new();
+    let near = |w: &WhatIf| w.predicted_wall_s <= best[&w.id] * NEAR_BEST;
+    all.into_iter().filter(|w| near(w) && found.insert(w.id.clone())).collect()
 }
 
-fn set_flag(words: &mut Vec<String>, flag: &str, value: &str) {
-    set_flag_of(&["cp"], words, flag, value);
-}
-
-/// The same for the verbs that walk.
-fn set_walk_flag(words: &mut Vec<String>, flag: &str, value: &str) {
-    set_flag_of(&["ls", "find", "du", "rm", "cp"], words, flag, value);
-}
-
-fn set_flag_of(verbs: &[&str], words: &mut Vec<String>, flag: &str, value: &str) {
-    drop_flag(words, flag, true);
-    let verb = words.iter().position(|w| verbs.contains(&w.as_str())).map_or(words.len().min(1), |at| at + 1);
-    words.splice(verb..verb, [flag.to_owned(), value.to_owned()]);
-}
-
-fn drop_flag(words: &mut Vec<String>, flag: &str, valued: bool) {
-    let joined = format!("{flag}=");
-    words.retain(|w| !w.starts_with(&joined));
-    while let Some(at) = words.iter().position(|w| w == flag) {
-        let until = (at + 1 + usize::from(valued)).min(words.len());
-        words.drain(at..until);
+/// How many servers of mounted stores moved at least a tenth of what the one did that moved most.
+fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
+    let mut moved: HashMap<&str, u64> = HashMap::new();
+    for way in [Way::ClientSends, Way::ServerSends, Way::ClientReceives] {
+        let gathered = parts.cast.things.iter().zip(&parts.seen.stream(way).by_object);
+        for (thing, gathered) in gathered.filter_map(|(thing, gathered)| Some((thing, gathered.as_ref()?))) {
+            let server = thing.name.split_once(" > ").map_or("", |(_, server)| server);
+            if let Some(server) = mounts.iter().flat_map(|mount| &mount.store.servers).find(|known| known.address == server) {
+                *moved.entry(&server.address).or_default() += gathered.bytes;
+            }
+        }
     }
+    let most = moved.values().copied().max().unwrap_or(0);
+    moved.values().filter(|&&bytes| bytes * 10 >= most).count()
+}
+
+/// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
+fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
+    let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
+    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - LEAST_GAIN));
+    // Faster processors are what one can buy, not what one can change.
+    let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
+    // What a walk asks, and when, is its own to change, and so are knobs.
+    let is_own = |w: &WhatIf| w.id.starts_with("walk.") || !w.flags.is_empty();
+    let rank = |w: &WhatIf| (!is_own(w), !is_aimed(w), is_bought(w));
+    all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    all.truncate(MAX_WHAT_IFS);
+    // What can only be bounded stands below what was replayed, however much it may give.
+    all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    all
+}
+
+fn largest_cause(parts: &Parts<'_>) -> Cause {
+    let mut sums: HashMap<Cause, u64> = HashMap::new();
+    for entry in &parts.ledger.entries {
+        *sums.entry(entry.cause).or_default() += entry.runs.total_ns;
+    }
+    sums.into_iter().max_by_key(|&(cause, ns)| (ns, std::cmp::Reverse(cause))).map_or(Cause::Unknown, |(cause, _)| cause)
 }

@@ -14,7 +14,6 @@ pub(crate) mod on_wire;
 pub(crate) mod overlap;
 pub(crate) mod quantile;
 pub(crate) mod ranks;
-pub(crate) mod sample;
 pub(crate) mod span;
 pub(crate) mod stalls;
 pub(crate) mod wire;

@@ -1,5 +1,5 @@
 //! What is gathered from every span once, while the walk makes the recording go by: channels, curves,
-//! transfers, what threads did, and the sample that the replay model is made from.
+//! transfers, and what threads did.
 
 use crate::cause::End;
 use crate::document::MAX_BINS;
@@ -9,7 +9,6 @@ use crate::observe::channels::{Gatherer, PAYLOAD_BYTES};
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
-use crate::observe::sample::Sample;
 use crate::observe::span::{LiveSpan, Observer};
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
@@ -130,14 +129,12 @@ pub(crate) struct Observation {
     pub asking: Asking,
     /// Threads' time in work (anything but waiting for others), in bins.
     pub busy: Curve,
-    /// The model's sample.
-    pub sample: Sample,
     end: i64,
 }
 
 impl Observation {
     /// Empty, for an interval.
-    pub(crate) fn new(cast: &Cast, start: i64, end: i64, sample: Sample) -> Observation {
+    pub(crate) fn new(cast: &Cast, start: i64, end: i64) -> Observation {
         let bins = MAX_BINS / 2;
         let stream = || Stream { all: Gatherer::default(), by_object: vec![None; cast.things.len()], curve: Curve::new(start, end, bins) };
         Observation {
@@ -148,7 +145,6 @@ impl Observation {
             asked: HashMap::new(),
             asking: Asking::default(),
             busy: Curve::new(start, end, BUSY_BINS),
-            sample,
             end,
         }
     }
@@ -287,7 +283,7 @@ impl Observer for Observation {
                 self.device(span);
                 self.asking.note(cast, span);
             }
-            return self.sample.take(cast, span);
+            return;
         }
         self.tally(span);
         self.asking.note(cast, span);
@@ -296,6 +292,5 @@ impl Observer for Observation {
             SpanKind::AppRequest => self.ask(span),
             _ => {}
         }
-        self.sample.take(cast, span);
     }
 }

@@ -132,6 +132,11 @@ fn sent_only(source: &dyn Source) -> bool {
     source.tracks().iter().any(|track| track.kind == TrackKind::Connection)
 }
 
+/// Whether packets are all there is.
+fn packets_alone(source: &dyn Source) -> bool {
+    source.tracks().iter().all(|track| track.kind == TrackKind::Connection)
+}
+
 /// Marks of what was sent again. Where packets show it, another recorder's marks of the same are left out.
 fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
     let mut marks = source.marks()?;
@@ -150,7 +155,7 @@ fn no_rpcs(source: &dyn Source) -> String {
     let ports: BTreeSet<u16> = ports.filter_map(|port| port.parse().ok()).collect();
     let asked: Vec<String> = ports.iter().take(MOST_PORTS).map(|port| format!("--port {port}")).collect();
     match asked.is_empty() {
-        false if source.meta().recorder != "capture" => format!(
+        false if !packets_alone(source) => format!(
             "the recording holds connections and no RPCs: its recorder ({}) sees how many bytes a program sends, and not what they are. Packets \
              show RPCs: beside `thalweg record`, run `thalweg rpcstat --interface any {} -o packets.thw`; then `thalweg rpcstat \
              packets.thw`, or merge the two (`thalweg merge`) first, which also shows what waits in the client's sockets",
@@ -219,7 +224,7 @@ fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     let said = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse::<i64>().ok());
     Ok(match (said("rpc.first_ns"), said("rpc.last_ns")) {
         // One nanosecond more, so that a single message has a length. Merged recordings have another's axis.
-        (Some(first), Some(last)) if meta.recorder == "capture" && whole.0 <= first && first <= last && last < whole.1 => (first, last + 1),
+        (Some(first), Some(last)) if packets_alone(source) && whole.0 <= first && first <= last && last < whole.1 => (first, last + 1),
         _ => whole,
     })
 }

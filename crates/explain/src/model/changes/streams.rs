@@ -1,17 +1,16 @@
-//! More connections to each server.
+//! Four times as many connections: where each is limited by its own window, or by its own losses.
 
-use super::Proposal;
-use crate::model::copy::Copy;
+use super::{Proposal, Run};
+use crate::model::facts::ceiling_ns_per_byte;
+use crate::model::regime::Regime;
+use crate::model::scale::{Rooms, Scale};
 
-pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
-    let counts = [2, 4].into_iter().filter(|&n| n > copy.streams && n * copy.servers <= 64);
-    counts
-        .map(|n| Proposal {
-            id: "streams",
-            change: format!("{n} connections to each server instead of {}", copy.streams),
-            copy: Copy { streams: n, ..copy.clone() },
-            flags: vec![("--streams", n.to_string())],
-            how: format!("open {n} connections to each server"),
-        })
-        .collect()
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
+    if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
+        return Vec::new();
+    }
+    let scale = Scale::none().services(&own, 0.25).rooms(&own, Rooms::Wide);
+    let scale = Scale { least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..scale };
+    vec![Proposal::replay("streams.x4", "four times as many connections", "use more connections at once", scale)]
 }

@@ -1,18 +1,14 @@
-//! Without waiting for stable storage after each flow buffer.
+//! Without waiting for stable storage.
 
-use super::Proposal;
-use crate::model::copy::{Copy, Cost, Costs};
+use super::{Proposal, Run};
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
-pub(super) fn propose(copy: &Copy) -> Vec<Proposal> {
-    if copy.far.sync == Cost::default() {
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    if !run.matters(run.stages.at_devices(Class::Sync)) {
         return Vec::new();
     }
-    let far = Costs { sync: Cost::default(), ..copy.far };
-    vec![Proposal {
-        id: "no_sync",
-        change: "not waiting for stable storage after each write".to_owned(),
-        copy: Copy { far, ..copy.clone() },
-        flags: Vec::new(),
-        how: "leave out syncing each write; sync once at the end if the data must survive a power loss".to_owned(),
-    }]
+    let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
+    let scale = Scale { no_sync: true, ..Scale::none().devices(&[Class::Sync], 0.0) };
+    vec![Proposal::replay("no_sync", "not waiting for data to be on stable storage", how, scale)]
 }

@@ -3,6 +3,7 @@
 //! Every wait ends where it did in the recording when nothing is changed: what no dependency explains is kept as a
 //! lag. So a replay without a change is the recorded run, but for queueing at processors, which comes out anew.
 
+use super::flows::Flows;
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
@@ -114,6 +115,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
     time_services(&mut linked, &latency, builder.devices.len());
     let reading_ns = reading_ns(&linked, &builder.devices, &builder.requests, from);
+    let flows = Flows::of(rows, |track, at| builder.mark_on(track, at));
     let programs = builder.programs(linked);
     Some(Graph {
         programs,
@@ -125,7 +127,11 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         wall_ns: (end - from) as f64,
         reading_ns,
         turns,
+        // A copy is over when all of it was answered.
+        awaited: flows.messages.iter().map(|message| message.answered).collect(),
+        flows,
         threads: 0,
+        kept: 0.0,
         window_ns_per_byte: facts.window_ns_per_byte(),
     })
 }
@@ -179,6 +185,12 @@ impl Builder<'_> {
         (mark, at)
     }
 
+    /// A mark on a track's time, with its program; none where it has none.
+    fn mark_on(&mut self, track: u32, instant: i64) -> Option<(u32, u32)> {
+        let timeline = self.timeline_of(track)?;
+        Some((timeline, self.mark(timeline, instant).0))
+    }
+
     fn timeline_of(&self, track: u32) -> Option<u32> {
         self.of_track.get(track as usize).copied().filter(|&t| t != NONE)
     }
@@ -221,6 +233,15 @@ impl Builder<'_> {
     }
 
     fn queue_class(&self, wait: &Wait) -> Class {
+        let machine = self.cast.actors[wait.row.track as usize].machine as usize;
+        let had_all = self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32;
+        match self.queued_for(wait) {
+            Class::Queue | Class::LongQueue if had_all => Class::Ours,
+            class => class,
+        }
+    }
+
+    fn queued_for(&self, wait: &Wait) -> Class {
         /// Threads that share a processor take turns of 4 ms at most.
         const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
@@ -507,6 +528,7 @@ impl Builder<'_> {
             syncing: self.facts.syncing.get(&timeline.track).copied().unwrap_or(0.0),
             ops: Vec::new(),
         };
+        let busy = &self.busy[actor.machine as usize];
         program.ops.extend(start);
         let mut marks = marks.iter().peekable();
         for (piece, op) in timeline.pieces.iter().zip(ops) {
@@ -514,28 +536,19 @@ impl Builder<'_> {
             let until = if let Piece::Run(_, end) = piece { *end } else { at };
             while let Some(&(when, mark)) = marks.next_if(|m| m.0 <= until) {
                 if when > at {
-                    program.ops.push(Op::Run((when - at) as f64));
+                    program.ops.push(Op::Run(busy.worked(at, when)));
                     at = when;
                 }
                 program.ops.push(Op::Mark(mark));
             }
             match *piece {
-                Piece::Run(_, end) if end > at => program.ops.push(Op::Run((end - at) as f64)),
-                Piece::Wait(wait) if !self.comes_out_anew(&wait) => program.ops.push(*op),
+                Piece::Run(_, end) if end > at => program.ops.push(Op::Run(busy.worked(at, end))),
+                Piece::Wait(_) => program.ops.push(*op),
                 _ => {}
             }
         }
         program.ops.extend(marks.map(|m| Op::Mark(m.1)));
         program
-    }
-
-    /// Queueing while threads of ours had all processors is an outcome of the replay, not an input.
-    fn comes_out_anew(&self, wait: &Wait) -> bool {
-        if wait.row.kind != SpanKind::WaitRunqueue || self.queue_class(wait) != Class::Queue {
-            return false;
-        }
-        let machine = self.cast.actors[wait.row.track as usize].machine as usize;
-        self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32
     }
 
     /// What a thread waited for that another made: for that to have come so far.

@@ -1,10 +1,10 @@
 //! Another layout of a file in a mounted store: over all its servers, or on the machine that uses it.
 
 use super::{Proposal, Run};
-use crate::model::graph::mounts::Mount;
-use crate::model::graph::program::Class;
-use crate::model::graph::regime::Regime;
-use crate::model::graph::scale::{Rooms, Scale};
+use crate::model::mounts::Mount;
+use crate::model::program::Class;
+use crate::model::regime::Regime;
+use crate::model::scale::{Rooms, Scale};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let [mount] = run.mounts else { return Vec::new() };

@@ -1,8 +1,7 @@
 //! The replay: programs run, wait for each other, for bytes and for devices, under a [`Scale`].
 //!
-//! Processors are shared equally: k threads that want n processors each get n/k of one, so queueing comes out. Each machine
-//! has a clock of work done per thread, on which a running thread's end is known when it begins; so an
-//! event costs a logarithm, however many run. A replay that stands still (a wait for something that, after a change,
+//! Processors are had in turns: who wants one that others have waits for the first of them to wait itself, or to have had its turn
+//! ([`TURN_NS`]); so queueing comes out. A replay that stands still (a wait for something that, after a change,
 //! nobody does any more) is helped on where it stood longest, and counted.
 
 use super::program::{Class, Graph, NO_MARK, Op};
@@ -15,6 +14,12 @@ const MOST_HELP: f64 = 0.01;
 
 /// Nor more often than this: each time costs a look at all marks.
 const MOST_HELPS: f64 = 1_000.0;
+
+/// No program.
+const NOBODY: u32 = u32::MAX;
+
+/// How long a thread has a processor that others want: the base slice of Linux's scheduler (EEVDF), for few processors, up to a tick more.
+const TURN_NS: f64 = 2_000_000.0;
 
 /// An instant, ordered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,26 +41,20 @@ impl Ord for At {
 
 /// One machine's processors.
 struct Processors {
-    count: f64,
-    /// Work done per running thread.
-    done: f64,
-    updated: f64,
+    count: usize,
+    /// Programs that have one, by when they have run as far as they shall or have had their turn.
     running: BinaryHeap<Reverse<(At, u32)>>,
+    /// Programs that want one.
+    queue: VecDeque<u32>,
 }
 
-impl Processors {
-    fn speed(&self) -> f64 {
-        (self.count / self.running.len().max(1) as f64).min(1.0)
-    }
-
-    fn advance(&mut self, now: f64) {
-        self.done += (now - self.updated) * self.speed();
-        self.updated = now;
-    }
-
-    fn next(&self) -> Option<f64> {
-        self.running.peek().map(|Reverse((at, _))| self.updated + ((at.0 - self.done) / self.speed()).max(0.0))
-    }
+/// A program's running.
+#[derive(Clone, Copy, Debug, Default)]
+struct Running {
+    /// How much of the operation is left.
+    left: f64,
+    /// How much of its turn.
+    turn: f64,
 }
 
 /// A thread that several programs share.
@@ -73,22 +72,41 @@ struct Replay<'a> {
     next: Vec<usize>,
     asleep: BinaryHeap<Reverse<(At, u32)>>,
     machines: Vec<Processors>,
+    /// By program.
+    running: Vec<Running>,
     passed: Vec<f64>,
-    /// By mark: the program that waits for it.
+    /// By mark: the program that began last to wait for it, or [`NOBODY`].
     waiting: Vec<u32>,
+    /// By program: who began before it to wait for the same mark.
+    beside: Vec<u32>,
     way_free: Vec<f64>,
     device_free: Vec<f64>,
     threads: Vec<Thread>,
     /// By program: whether the last wait was taken away, and so what the thread queued for after it.
     skipped: Vec<bool>,
+    /// By program: whether it slept for a mark in this wait.
+    slept: Vec<bool>,
     /// By program: dirty throttling that a change took away, which a later sync has to wait for.
     owed: Vec<f64>,
+    /// By mark: whether the run is not over without it; and how many of these are left.
+    awaited: Vec<bool>,
+    awaited_left: usize,
     ended: Option<f64>,
     helped: usize,
 }
 
 /// How long the run is under this scale, in nanoseconds; `None` where the replay does not hold together.
 pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
+    let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
+    replay(graph, scale, (1.0 + MOST_HELP * steps as f64).min(MOST_HELPS))
+}
+
+/// How long an edited run is. What it waits for it must come to by itself, but for the one thing that the run as it was may wait for in vain.
+pub(crate) fn simulate_edit(graph: &Graph) -> Option<f64> {
+    replay(graph, &Scale::none(), 0.0)
+}
+
+fn replay(graph: &Graph, scale: &Scale, most_help: f64) -> Option<f64> {
     let mut replay = Replay {
         graph,
         scale,
@@ -98,28 +116,35 @@ pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
         machines: graph
             .cpus
             .iter()
-            .map(|&n| Processors { count: f64::from(n) * scale.processors, done: 0.0, updated: 0.0, running: BinaryHeap::new() })
+            .map(|&n| {
+                let count = (f64::from(n) * scale.processors).round().max(1.0) as usize;
+                Processors { count, running: BinaryHeap::new(), queue: VecDeque::new() }
+            })
             .collect(),
+        running: vec![Running::default(); graph.programs.len()],
         passed: vec![f64::NAN; graph.marks],
-        waiting: vec![u32::MAX; graph.marks],
+        waiting: vec![NOBODY; graph.marks],
+        beside: vec![NOBODY; graph.programs.len()],
         way_free: vec![f64::NEG_INFINITY; graph.latency.len()],
         device_free: vec![f64::NEG_INFINITY; graph.devices.len()],
         threads: vec![Thread::default(); graph.threads as usize],
         skipped: vec![false; graph.programs.len()],
+        slept: vec![false; graph.programs.len()],
         owed: vec![0.0; graph.programs.len()],
+        awaited: vec![false; graph.marks],
+        awaited_left: graph.awaited.len(),
         ended: None,
         helped: 0,
     };
-    (0..graph.programs.len() as u32).for_each(|p| replay.go_on(p));
-    let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
-    let most_help = (1.0 + MOST_HELP * steps as f64).min(MOST_HELPS);
-    while replay.ended.is_none() {
+    graph.awaited.iter().for_each(|&mark| replay.awaited[mark as usize] = true);
+    (0..graph.programs.len() as u32).for_each(|p| replay.go_on(p, false));
+    while replay.ended.is_none() || replay.awaited_left > 0 {
         let moved = replay.step() || replay.helped as f64 <= most_help && replay.help();
         if !moved {
             return None;
         }
     }
-    replay.ended
+    replay.ended.map(|at| graph.awaited.iter().fold(at, |at, &mark| at.max(replay.passed[mark as usize])))
 }
 
 /// A wait's outcome.
@@ -138,20 +163,20 @@ impl Replay<'_> {
     /// The next event; `false` when there is none.
     fn step(&mut self) -> bool {
         let slept = self.asleep.peek().map(|Reverse((at, _))| at.0);
-        let ran = self.machines.iter().enumerate().filter_map(|(i, m)| m.next().map(|at| (at, i))).min_by(|a, b| a.0.total_cmp(&b.0));
+        let ends = self.machines.iter().enumerate().filter_map(|(i, m)| m.running.peek().map(|Reverse((at, _))| (at.0, i)));
+        let ran = ends.min_by(|a, b| a.0.total_cmp(&b.0));
         match (slept, ran) {
             (None, None) => return false,
             (Some(at), ran) if ran.is_none_or(|(r, _)| at <= r) => {
                 self.now = self.now.max(at);
                 if let Some(Reverse((_, program))) = self.asleep.pop() {
-                    self.go_on(program);
+                    self.go_on(program, false);
                 }
             }
             (_, Some((at, machine))) => {
                 self.now = self.now.max(at);
-                self.machines[machine].advance(self.now);
                 if let Some(Reverse((_, program))) = self.machines[machine].running.pop() {
-                    self.go_on(program);
+                    self.ran(machine, program);
                 }
             }
             (Some(_), None) => unreachable!("the first arm takes it"),
@@ -159,8 +184,59 @@ impl Replay<'_> {
         true
     }
 
-    /// Runs a program's operations until one takes time.
-    fn go_on(&mut self, program: u32) {
+    /// A program has run as far as it shall, or has had its turn.
+    fn ran(&mut self, machine: usize, program: u32) {
+        if self.running[program as usize].left <= 0.0 {
+            return self.go_on(program, true);
+        }
+        match self.machines[machine].queue.pop_front() {
+            Some(next) => {
+                self.machines[machine].queue.push_back(program);
+                self.begin_turn(machine, next);
+            }
+            None => self.begin_turn(machine, program),
+        }
+    }
+
+    fn begin_turn(&mut self, machine: usize, program: u32) {
+        self.running[program as usize].turn = TURN_NS;
+        self.run(machine, program);
+    }
+
+    /// Lets a program run that has a processor.
+    fn run(&mut self, machine: usize, program: u32) {
+        let running = &mut self.running[program as usize];
+        let ns = running.left.min(running.turn);
+        running.left -= ns;
+        running.turn -= ns;
+        self.machines[machine].running.push(Reverse((At(self.now + ns), program)));
+    }
+
+    /// Runs for so long when there is a processor: at once, where the program has one.
+    fn want(&mut self, machine: usize, program: u32, ns: f64, has_one: bool) {
+        self.running[program as usize].left = ns;
+        if has_one {
+            return self.run(machine, program);
+        }
+        if self.machines[machine].running.len() < self.machines[machine].count {
+            return self.begin_turn(machine, program);
+        }
+        self.machines[machine].queue.push_back(program);
+    }
+
+    /// Runs a program's operations until one takes time. If it has a processor, and does not run on, another has it then.
+    fn go_on(&mut self, program: u32, has_processor: bool) {
+        let machine = self.graph.programs[program as usize].machine;
+        if !self.operations(program, has_processor)
+            && has_processor
+            && let Some(next) = self.machines[machine].queue.pop_front()
+        {
+            self.begin_turn(machine, next);
+        }
+    }
+
+    /// The same; whether it runs now, or wants to.
+    fn operations(&mut self, program: u32, has_processor: bool) -> bool {
         let graph = self.graph;
         let code = &graph.programs[program as usize];
         loop {
@@ -168,7 +244,7 @@ impl Replay<'_> {
                 if program as usize == graph.main {
                     self.ended = Some(self.now);
                 }
-                return;
+                return false;
             };
             if let Op::Run(ns) = op {
                 self.next[program as usize] += 1;
@@ -176,10 +252,8 @@ impl Replay<'_> {
                 let ns = ns * self.scale.run[code.end as usize] * stays;
                 self.skipped[program as usize] &= ns <= 0.0;
                 if ns > 0.0 {
-                    let machine = &mut self.machines[code.machine];
-                    machine.advance(self.now);
-                    machine.running.push(Reverse((At(machine.done + ns), program)));
-                    return;
+                    self.want(code.machine, program, ns, has_processor);
+                    return true;
                 }
                 continue;
             }
@@ -188,26 +262,31 @@ impl Replay<'_> {
                 Then::Until(at) => {
                     self.next[program as usize] += 1;
                     if at > self.now {
+                        self.slept[program as usize] = false;
                         self.asleep.push(Reverse((At(at), program)));
-                        return;
+                        return false;
                     }
                     // Who need not sleep need not be woken, and does not queue after that.
-                    self.skipped[program as usize] |= !matches!(op, Op::Follow { .. } | Op::Delay { .. });
+                    let slept = std::mem::take(&mut self.slept[program as usize]);
+                    self.skipped[program as usize] |= !slept && !matches!(op, Op::Follow { .. } | Op::Delay { .. });
                 }
                 Then::Mark(mark) => {
-                    self.waiting[mark as usize] = program;
-                    return;
+                    self.slept[program as usize] = true;
+                    self.beside[program as usize] = std::mem::replace(&mut self.waiting[mark as usize], program);
+                    return false;
                 }
-                Then::Given => return,
+                Then::Given => return false,
             }
         }
     }
 
     fn pass(&mut self, mark: u32) {
         self.passed[mark as usize] = self.now;
-        let waiter = std::mem::replace(&mut self.waiting[mark as usize], u32::MAX);
-        if waiter != u32::MAX {
+        self.awaited_left -= usize::from(std::mem::take(&mut self.awaited[mark as usize]));
+        let mut waiter = std::mem::replace(&mut self.waiting[mark as usize], NOBODY);
+        while waiter != NOBODY {
             self.asleep.push(Reverse((At(self.now), waiter)));
+            waiter = std::mem::replace(&mut self.beside[waiter as usize], NOBODY);
         }
     }
 
@@ -218,10 +297,15 @@ impl Replay<'_> {
                 self.pass(mark);
                 Then::Now
             }
-            Op::Delay { class: Class::Foreign | Class::Queue | Class::LongQueue | Class::Recorder, .. }
+            Op::Delay { class: Class::Foreign | Class::Queue | Class::Ours | Class::LongQueue | Class::Recorder, .. }
                 if self.skipped[program as usize] =>
             {
                 Then::Now
+            }
+            // Who queued goes behind who woke with it.
+            Op::Delay { class: Class::Ours, ns } => {
+                let kept = self.graph.kept * self.scale.delay[Class::Ours as usize];
+                Then::Until(self.now + (ns * kept).max(1.0))
             }
             Op::Delay { class, ns } => {
                 // A quota stops a group when it has run for so long: who runs for half as long is stopped half as often.
@@ -318,7 +402,7 @@ impl Replay<'_> {
 
     /// Lets the program go on that has waited longest for a mark.
     fn help(&mut self) -> bool {
-        let stuck = self.waiting.iter().enumerate().filter(|(_, p)| **p != u32::MAX);
+        let stuck = self.waiting.iter().enumerate().filter(|(_, p)| **p != NOBODY);
         let Some((mark, _)) = stuck.min_by_key(|(_, p)| self.next[**p as usize]) else { return false };
         self.helped += 1;
         self.pass(mark as u32);
@@ -337,10 +421,15 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_shared_equally() {
+    fn processors_are_had_in_turns() {
+        let turns = |n: f64| Op::Run(n * TURN_NS);
         assert_eq!(ns(2, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 100.0);
-        assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 200.0);
-        assert_eq!(ns(1, vec![vec![Op::Run(100.0)], vec![Op::Run(30.0)]]), 130.0);
+        assert_eq!(ns(1, vec![vec![turns(3.0)], vec![turns(3.0)]]), 5.0 * TURN_NS, "the other has had two of its three");
+        assert_eq!(ns(1, vec![vec![turns(2.0)], vec![Op::Run(30.0)]]), 2.0 * TURN_NS + 30.0);
+        // Who waits while another has the processor has it as soon as that one waits itself.
+        let giver = vec![Op::Run(100.0), Op::Mark(0), Op::Run(10.0)];
+        let taker = vec![Op::Follow { mark: 0, lag: 0.0, lock: false }, Op::Run(5.0)];
+        assert_eq!(ns(1, vec![taker, giver]), 115.0);
     }
 
     #[test]

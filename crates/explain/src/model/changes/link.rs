@@ -1,10 +1,10 @@
 //! The network: twice the rate, half the round trip, larger windows, no loss, no slow start.
 
 use super::{Proposal, Run};
-use crate::model::graph::facts::ceiling_ns_per_byte;
-use crate::model::graph::program::Class;
-use crate::model::graph::regime::Regime;
-use crate::model::graph::scale::{Rooms, Scale};
+use crate::model::facts::ceiling_ns_per_byte;
+use crate::model::program::Class;
+use crate::model::regime::Regime;
+use crate::model::scale::{Rooms, Scale};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();

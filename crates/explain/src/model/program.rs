@@ -1,5 +1,6 @@
 //! What the simulator runs: each thread's time as operations, with what each wait depends on.
 
+use super::flows::Flows;
 use super::regime::Regime;
 use crate::cause::End;
 
@@ -31,6 +32,8 @@ pub(crate) enum Class {
     Recorder,
     /// A processor held by a thread of ours while another was free.
     Queue,
+    /// Processors, of which threads of ours had all: that comes out of the replay, but for the part of it that is [`Graph::kept`].
+    Ours,
     Connect,
     /// The far end, of which nothing was recorded.
     FarEnd,
@@ -157,8 +160,15 @@ pub(crate) struct Graph {
     pub reading_ns: f64,
     /// By program: marks where it had taken the last answer before it sent again, in order; of threads that ask.
     pub turns: Vec<Vec<u32>>,
+    /// The requests of a copy, and their messages ([`super::flows`]).
+    pub flows: Flows,
     /// How many threads programs share ([`Op::Take`]).
     pub threads: u32,
+    /// Marks that must have been passed before the run is over.
+    pub awaited: Vec<u32>,
+    /// Which part of the queueing for processors that threads of ours had is kept: what a replay does not bring about by itself, as where other
+    /// programs or the machine's host had them as well.
+    pub kept: f64,
     /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
     pub window_ns_per_byte: f64,
 }
@@ -184,7 +194,10 @@ pub(crate) mod tests {
             cpus: vec![cpus],
             wall_ns: 0.0,
             reading_ns: 0.0,
+            flows: Flows::default(),
             threads: 0,
+            awaited: Vec::new(),
+            kept: 0.0,
             window_ns_per_byte: 0.0,
         }
     }

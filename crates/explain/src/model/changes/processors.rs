@@ -2,8 +2,8 @@
 
 use super::{Proposal, Run};
 use crate::cause::End;
-use crate::model::graph::program::Class;
-use crate::model::graph::scale::Scale;
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
 /// A quota is worth mentioning unseen where threads queued for this part of the run.
 const LEAST_UNTOLD_QUOTA: f64 = 0.2;
@@ -11,7 +11,7 @@ const LEAST_UNTOLD_QUOTA: f64 = 0.2;
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let none = Scale::none;
-    let others = [Class::Foreign, Class::Queue, Class::LongQueue];
+    let others = [Class::Foreign, Class::Queue, Class::LongQueue, Class::Ours];
     if run.delayed(&[Class::Quota]) {
         let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));

@@ -114,6 +114,7 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     for mut chain in chains.drain(1..) {
         let (start, done) = (graph.marks as u32, graph.marks as u32 + 1);
         graph.marks += 2;
+        graph.awaited.push(done);
         begin.push(Op::Mark(start));
         wait.push(Op::Follow { mark: done, lag: 0.0, lock: false });
         chain.insert(0, Op::Follow { mark: start, lag: 0.0, lock: false });
@@ -258,7 +259,7 @@ mod tests {
     use super::super::scale::Scale;
     use super::super::simulate::simulate;
     use super::*;
-    use crate::model::graph::regime::Regime;
+    use crate::model::regime::Regime;
 
     /// A client that asks and waits `count` times, 2 of its own for each; a server that takes `each` for an answer; 5 on the way there and back.
     fn asking(count: u32, cpus: u32, each: f64) -> Graph {

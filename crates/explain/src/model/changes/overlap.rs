@@ -1,7 +1,7 @@
 //! Reading the next while the last is sent: for a client that reads from a device and sends, one after the other.
 
 use super::{Proposal, Run};
-use crate::model::graph::edit::overlapped;
+use crate::model::edit::overlapped;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(graph) = overlapped(run.graph) else { return Vec::new() };

@@ -1,8 +1,8 @@
 //! A device twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
 
 use super::{Proposal, Run};
-use crate::model::graph::program::Class;
-use crate::model::graph::scale::Scale;
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();

@@ -1,6 +1,6 @@
 //! How a change is made with this very program: its own flags, where they are known.
 
-use crate::model::graph::mounts::Mount;
+use crate::model::mounts::Mount;
 use thalweg_trace::Meta;
 
 /// Commands that only start others.

@@ -1,6 +1,7 @@
 //! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
 //! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
 
+use super::flows::Told;
 use crate::ExplainError;
 use crate::observe::index::{DenseIndex, NONE};
 use thalweg_trace::{ABSENT, ABSENT_RESULT};
@@ -79,6 +80,8 @@ pub(crate) struct Rows {
     pub requests: Vec<Request>,
     /// Whether anybody listed names.
     pub lists: bool,
+    /// Requests of copies, and their messages.
+    pub told: Told,
     /// Spans that others are parts of.
     pub parents: std::collections::HashSet<u64>,
     /// From where on everything was read; the start, unless there was too much.
@@ -90,7 +93,8 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
-    let mut read = Rows { rows: Vec::new(), requests: Vec::new(), lists: false, parents: Default::default(), from: start };
+    let mut read =
+        Rows { rows: Vec::new(), requests: Vec::new(), lists: false, told: Told::default(), parents: Default::default(), from: start };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
@@ -105,6 +109,7 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
                 }
                 continue;
             }
+            read.told.note(&batch, row, track);
             read.lists |= batch.kind[row] == SpanKind::FileList;
             let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
             if batch.parent[row] != 0 && kept.waits() {

@@ -1,8 +1,8 @@
 //! Without pauses: sleeping by choice, looking now and then, and being stopped.
 
 use super::{Proposal, Run};
-use crate::model::graph::program::Class;
-use crate::model::graph::scale::Scale;
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();

@@ -9,7 +9,7 @@ use super::requests::chains;
 use super::walk::WINDOWS;
 use super::{By, Proposal, Run};
 use crate::document::{RoundTrips, Trip};
-use crate::model::graph::edit::in_flight;
+use crate::model::edit::in_flight;
 
 /// Questions of which fewer than this part wait for the one before them are under way together already.
 const SERIAL: f64 = 0.5;

@@ -1,8 +1,8 @@
 //! The far end, of which nothing was recorded, in half the time.
 
 use super::{Proposal, Run};
-use crate::model::graph::program::Class;
-use crate::model::graph::scale::Scale;
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if !run.delayed(&[Class::FarEnd]) {

@@ -8,13 +8,16 @@ use thalweg_trace::{ObjectKind, SpanKind};
 
 /// Whether an operation is queueing that is replayed as long as it was.
 pub(crate) fn is_queueing(op: &Op) -> bool {
-    matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::LongQueue | Class::Recorder | Class::Quota, .. })
+    matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::Ours | Class::LongQueue | Class::Recorder | Class::Quota, .. })
 }
 
-/// How many threads of ours ran, over time.
+/// How many threads of ours ran, over time, and how much each of them got done.
 pub(crate) struct Busy {
+    cpus: f64,
     times: Vec<i64>,
     running: Vec<i32>,
+    /// What a thread that ran all the time had got done by then, in nanoseconds of a processor of its own.
+    done: Vec<f64>,
 }
 
 impl Busy {
@@ -24,18 +27,35 @@ impl Busy {
         let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
         let mut changes: Vec<(i64, i32)> = runs.flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
         changes.sort_unstable();
-        let mut running = 0;
-        let running = changes.iter().map(|c| {
-            running += c.1;
-            running
-        });
-        Busy { running: running.collect(), times: changes.iter().map(|c| c.0).collect() }
+        let cpus = f64::from(cast.machines[machine as usize].cpus.max(1));
+        let mut busy = Busy { cpus, times: Vec::new(), running: Vec::new(), done: Vec::new() };
+        for (at, change) in changes {
+            let (done, running) = (busy.done_by(at), busy.running.last().copied().unwrap_or(0) + change);
+            busy.times.push(at);
+            busy.running.push(running);
+            busy.done.push(done);
+        }
+        busy
     }
 
     /// At an instant.
     pub(crate) fn at(&self, instant: i64) -> i32 {
         let after = self.times.partition_point(|&t| t <= instant);
         after.checked_sub(1).map_or(0, |i| self.running[i])
+    }
+
+    /// How much a thread that ran from `from` to `to` got done, in nanoseconds of a processor of its own. No more threads run than there are
+    /// processors: where more seem to, their queueing was not recorded, and they are taken to have shared the processors equally, as the
+    /// replay will have them do.
+    pub(crate) fn worked(&self, from: i64, to: i64) -> f64 {
+        (self.done_by(to) - self.done_by(from)).clamp(0.0, (to - from) as f64)
+    }
+
+    fn done_by(&self, instant: i64) -> f64 {
+        let after = self.times.partition_point(|&t| t <= instant);
+        let Some(i) = after.checked_sub(1) else { return instant as f64 - self.times.first().copied().unwrap_or(instant) as f64 };
+        let share = (self.cpus / f64::from(self.running[i].max(1))).min(1.0);
+        self.done[i] + (instant - self.times[i]) as f64 * share
     }
 }
 

@@ -8,8 +8,7 @@
 use super::{By, Proposal};
 use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
-use crate::model::{drop_flag, set_walk_flag};
-use thalweg_trace::Meta;
+use thalweg_trace::{Knob, Meta};
 
 /// The windows that predictions are made for.
 pub(crate) const WINDOWS: [(&str, u32); 3] = [("walk.window.8", 8), ("walk.window.32", 32), ("walk.window.128", 128)];
@@ -69,12 +68,12 @@ impl Walk {
     }
 
     fn proposal(&self, id: &'static str, window: u32, scale: f64, meta: &Meta) -> Proposal {
-        let flags = [("--mode", "glimpse-ahead".to_owned()), ("--window", window.to_string())];
+        let (value, knob) = (window.to_string(), Knob::of(meta, "window"));
         Proposal {
             id,
             change: format!("attributes and sizes asked {window} entries ahead, many in one message"),
-            how: command(meta, &flags),
-            flags: flags.map(|(flag, value)| (flag.to_owned(), value)).to_vec(),
+            how: knob.as_ref().map_or_else(|| format!("ask {window} entries ahead"), |knob| knob.how(&value)),
+            flags: knob.map_or_else(Vec::new, |knob| knob.flags(&value)),
             by: By::Turns(self.ns(window) * scale),
         }
     }
@@ -82,20 +81,6 @@ impl Walk {
 
 fn attribute(meta: &Meta, name: &str) -> Option<f64> {
     meta.attributes.iter().find(|(n, _)| n == name).and_then(|(_, value)| value.parse().ok())
-}
-
-/// The recorded command with these flags.
-fn command(meta: &Meta, flags: &[(&str, String)]) -> String {
-    let mut words = meta.command.clone();
-    for (flag, value) in flags.iter().rev() {
-        set_walk_flag(&mut words, flag, value);
-    }
-    if let Some(program) = words.first_mut() {
-        *program = program.rsplit('/').next().unwrap_or("thalweg").to_owned();
-    }
-    drop_flag(&mut words, "--record", true);
-    drop_flag(&mut words, "--explain", false);
-    words.join(" ")
 }
 
 #[cfg(test)]
@@ -109,21 +94,5 @@ mod tests {
         assert_eq!(walk.ns(8), 5_000_000.0 + 38.0 * 2_000_000.0 + 262.0 * 10_000.0);
         assert_eq!(walk.ns(128), 5_000_000.0 + 3.0 * 2_000_000.0 + 297.0 * 10_000.0);
         assert_eq!(walk.ns(1000), 5_000_000.0 + 2_000_000.0 + 299.0 * 10_000.0);
-    }
-
-    #[test]
-    fn the_change_is_the_recorded_command_with_its_flags() {
-        let meta = Meta {
-            format: thalweg_trace::FORMAT_VERSION,
-            command: ["/opt/thalweg", "ls", "-l", "--mode=sync", "--record", "a.thw", "thal://h:1/d"].map(str::to_owned).to_vec(),
-            recorder: "store".into(),
-            start: thalweg_trace::Time::from_monotonic_ns(0),
-            end: None,
-            exit_code: None,
-            dropped_events: 0,
-            attributes: Vec::new(),
-        };
-        let flags = [("--mode", "glimpse-ahead".to_owned()), ("--window", "32".to_owned())];
-        assert_eq!(command(&meta, &flags), "thalweg ls --mode glimpse-ahead --window 32 -l thal://h:1/d");
     }
 }

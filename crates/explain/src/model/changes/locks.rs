@@ -1,8 +1,8 @@
 //! Without waiting for the lock.
 
 use super::{Proposal, Run};
-use crate::model::graph::program::Class;
-use crate::model::graph::scale::Scale;
+use crate::model::program::Class;
+use crate::model::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.stages.locks == 0.0 && !run.delayed(&[Class::Lock]) {

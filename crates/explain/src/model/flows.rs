@@ -1,0 +1,134 @@
+//! Copies by request: threads that each ask for a part of a file and wait until all of it was moved, and the threads of connections that move
+//! the parts in messages. Who asked for what, and when each message was sent and answered, is what [`super::edit_copy`] goes by.
+
+use super::rows::Rows;
+use std::collections::{HashMap, HashSet};
+use thalweg_trace::{SpanBatch, SpanKind};
+
+/// A request, by program and marks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The program.
+    pub program: u32,
+    /// Where it began.
+    pub begin: u32,
+    /// Where it ended.
+    pub end: u32,
+}
+
+/// A message of a request, by program and marks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// The program.
+    pub program: u32,
+    /// Where it had been sent.
+    pub sent: u32,
+    /// Where it had been answered.
+    pub answered: u32,
+    /// The request's number.
+    pub of: u32,
+}
+
+/// The requests of a run, and their messages, each in order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flows {
+    /// The requests.
+    pub asked: Vec<Asked>,
+    /// Their messages.
+    pub messages: Vec<Message>,
+    /// The most requests that were in flight, and messages on a connection.
+    in_flight: (usize, usize),
+}
+
+/// The same by instants: what the recording says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    asked: HashMap<u64, (u32, i64, i64)>,
+    /// Track, start, end, the span that it is a part of, the request's number.
+    calls: Vec<(u32, i64, i64, u64, u64)>,
+    /// By track and request: when the last of it had been handed over.
+    sent: HashMap<(u32, u64), i64>,
+}
+
+impl Told {
+    /// Takes in a span, if it says anything of them.
+    pub(crate) fn note(&mut self, batch: &SpanBatch, row: usize, track: u32) {
+        let (start, end, request) = (batch.start_ns[row], batch.end_ns[row], batch.request[row]);
+        match batch.kind[row] {
+            SpanKind::AppRequest => {
+                self.asked.insert(batch.span[row], (track, start, end));
+            }
+            SpanKind::RpcCall if batch.parent[row] != 0 => self.calls.push((track, start, end, batch.parent[row], request)),
+            SpanKind::NetSend if request != 0 => {
+                let latest = self.sent.entry((track, request)).or_insert(end);
+                *latest = end.max(*latest);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Flows {
+    /// From what was told, with `mark` putting a mark on a track's time; nothing where requests' messages are not other threads' doing.
+    pub(crate) fn of(rows: &Rows, mut mark: impl FnMut(u32, i64) -> Option<(u32, u32)>) -> Flows {
+        let told = &rows.told;
+        let mut asked: Vec<(u64, u32, i64, i64)> = told.asked.iter().map(|(&id, &(track, start, end))| (id, track, start, end)).collect();
+        asked.sort_by_key(|a| (a.2, a.0));
+        let tracks: HashSet<u32> = asked.iter().map(|a| a.1).collect();
+        let number: HashMap<u64, u32> = asked.iter().enumerate().map(|(i, a)| (a.0, i as u32)).collect();
+        let mut calls: Vec<_> = told.calls.iter().filter(|c| number.contains_key(&c.3) && !tracks.contains(&c.0)).collect();
+        calls.sort_by_key(|c| (c.1, c.2));
+        let has_calls: HashSet<u32> = calls.iter().map(|c| number[&c.3]).collect();
+        if asked.iter().any(|a| a.2 < rows.from) || has_calls.len() < asked.len() || calls.is_empty() {
+            return Flows::default();
+        }
+        let mut by_connection: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+        calls.iter().for_each(|c| by_connection.entry(c.0).or_default().push((c.1, c.2)));
+        let depth = by_connection.into_values().map(most_at_once).max().unwrap_or(0);
+        let requests = most_at_once(asked.iter().map(|a| (a.2, a.3)).collect());
+        let mut flows = Flows { in_flight: (requests, depth), ..Flows::default() };
+        for &(_, track, start, end) in &asked {
+            let (Some((program, begin)), Some((_, end))) = (mark(track, start), mark(track, end)) else { return Flows::default() };
+            flows.asked.push(Asked { program, begin, end });
+        }
+        for &&(track, _, end, parent, request) in &calls {
+            let Some(&sent) = told.sent.get(&(track, request)) else { return Flows::default() };
+            let (Some((program, sent)), Some((_, answered))) = (mark(track, sent), mark(track, end)) else { return Flows::default() };
+            flows.messages.push(Message { program, sent, answered, of: number[&parent] });
+        }
+        flows
+    }
+
+    /// Whether the run is such a copy.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// The most requests that were in flight, and messages on a connection.
+    pub(crate) fn in_flight(&self) -> (usize, usize) {
+        self.in_flight
+    }
+
+    /// How many requests were made.
+    pub(crate) fn requests(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// How many messages a request has on the connection that has most of them.
+    pub(crate) fn messages_of_a_request(&self) -> usize {
+        let mut counts: HashMap<(u32, u32), usize> = HashMap::new();
+        self.messages.iter().for_each(|m| *counts.entry((m.program, m.of)).or_default() += 1);
+        counts.into_values().max().unwrap_or(0)
+    }
+}
+
+/// Of intervals, how many there are at once at the most.
+fn most_at_once(intervals: Vec<(i64, i64)>) -> usize {
+    let mut edges: Vec<(i64, i64)> = intervals.into_iter().flat_map(|(start, end)| [(start, 1), (end, -1)]).collect();
+    edges.sort_unstable();
+    let mut now = 0;
+    edges.into_iter().fold(0, |most, (_, change)| {
+        now += change;
+        most.max(now)
+    }) as usize
+}
