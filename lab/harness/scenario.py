@@ -5,7 +5,7 @@
     recorders = [...]              which other recorders are tried on it, of RECORDERS (all, but where the scenario is about a recorder)
     story = "..."                  what happens, and why the answer must be what it is
 
-    [hosts]                        link = none | veth | relay; rate (both ends of a veth); relay = {delay, rate, loss, ...}; clocks = {client, server: so many
+    [hosts]                        link = none | veth | relay; relay = {delay, rate, loss, ...}; clocks = {client, server: so many
                                    seconds ahead of the machine's; boots: 2 makes them two machines' clocks}
     [copy]                         size; direction = local | to | from; command; cold; cpu; checked; tree (small files at the server), tree_in (so many to a
                                    directory, 100; the first is 0000)
@@ -35,7 +35,7 @@ DIRECTIONS = ("local", "to", "from")
 RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True)}
 KEYS = {
     "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
-    "hosts": {"link", "rate", "relay", "clocks"},
+    "hosts": {"link", "relay", "clocks"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},

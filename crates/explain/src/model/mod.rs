@@ -152,7 +152,7 @@ fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta
         trips,
         walk: Walk::of(parts, meta, trips),
         support,
-        copied_ns: copied_ns(graph, meta),
+        copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
@@ -165,13 +165,14 @@ fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta
     }
 }
 
-/// Of a copy by requests, the edit that leaves it as it was: where that is not the run again (without queueing that is kept, which edits do not
-/// have), no other edit can be trusted.
-fn copied_ns(graph: &Graph, meta: &Meta) -> Option<f64> {
+/// Of a copy by requests, the edit that leaves it as it was: where that is not the run again, with the queueing that is kept or without it (edits
+/// have none), no other edit can be trusted.
+fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
     let ns = simulate_edit(&edited(graph, requests, depth)?)?;
-    let replayed_ns = simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())?;
-    ((ns / replayed_ns - 1.0).abs() <= MOST_ERROR).then_some(ns)
+    let bare_ns = simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())?;
+    let (least, most) = (bare_ns.min(replayed_ns) * (1.0 - MOST_ERROR), bare_ns.max(replayed_ns) * (1.0 + MOST_ERROR));
+    (least..=most).contains(&ns).then_some(ns)
 }
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
