@@ -183,7 +183,8 @@ fn queueing_for_processors_of_our_own_comes_out_anew() {
         tale.span(main, K::WaitRunqueue, n * 2_000, n * 2_000 + 1_000).blocked().woken_by(other).end();
         tale.span(other, K::WaitRunqueue, n * 2_000 + 1_000, n * 2_000 + 2_000).blocked().woken_by(main).end();
     }
-    assert_predicted(&tale.explain(), "processors.x2", 10.0);
+    // Each beside the other, which slows it down by a tenth, but for what the one has left when the other is through.
+    assert_predicted(&tale.explain(), "processors.x2", 10.9);
 }
 
 #[test]
@@ -396,7 +397,8 @@ fn questions_under_way_together_take_an_nth_until_a_thread_has_no_pause_left() {
     };
     is("requests.x4", 512.0 * 2.0 / 4.0);
     is("walk.window.8", 512.0 * 2.0 / 8.0);
-    is("walk.window.128", 512.0 * 0.1);
+    // Both work at once then, and slow each other down.
+    is("walk.window.128", 512.0 * 0.1 * 1.1);
 }
 
 /// Two threads of a client that wake at one instant, with 2 and 4 ms of work, on one processor: the second queues for the first.

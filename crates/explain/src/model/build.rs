@@ -5,7 +5,7 @@
 
 use super::flows::Flows;
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
-use super::queueing::{Busy, stopped_from_ns};
+use super::queueing::{Busy, SLOWDOWN, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::services::{full_ways, reading_ns, time_services};
@@ -131,6 +131,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         awaited: flows.messages.iter().map(|message| message.answered).collect(),
         flows,
         threads: 0,
+        slowdown: SLOWDOWN,
         kept: 0.0,
         window_ns_per_byte: facts.window_ns_per_byte(),
     })

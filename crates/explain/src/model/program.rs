@@ -166,6 +166,8 @@ pub(crate) struct Graph {
     pub threads: u32,
     /// Marks that must have been passed before the run is over.
     pub awaited: Vec<u32>,
+    /// By which part each busy processor slows the others of its machine down.
+    pub slowdown: f64,
     /// Which part of the queueing for processors that threads of ours had is kept: what a replay does not bring about by itself, as where other
     /// programs or the machine's host had them as well.
     pub kept: f64,
@@ -197,6 +199,7 @@ pub(crate) mod tests {
             flows: Flows::default(),
             threads: 0,
             awaited: Vec::new(),
+            slowdown: 0.0,
             kept: 0.0,
             window_ns_per_byte: 0.0,
         }

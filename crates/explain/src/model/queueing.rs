@@ -11,12 +11,16 @@ pub(crate) fn is_queueing(op: &Op) -> bool {
     matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::Ours | Class::LongQueue | Class::Recorder | Class::Quota, .. })
 }
 
+/// By which part each busy processor slows the others of its machine down (shared caches, memory, hyperthreads): what is usual; recordings of one
+/// copy on one machine, minutes apart, showed anything from none to a half.
+pub(crate) const SLOWDOWN: f64 = 0.10;
+
 /// How many threads of ours ran, over time, and how much each of them got done.
 pub(crate) struct Busy {
     cpus: f64,
     times: Vec<i64>,
     running: Vec<i32>,
-    /// What a thread that ran all the time had got done by then, in nanoseconds of a processor of its own.
+    /// What a thread that ran all the time had got done by then, in nanoseconds of a processor that no other slows down.
     done: Vec<f64>,
 }
 
@@ -44,7 +48,7 @@ impl Busy {
         after.checked_sub(1).map_or(0, |i| self.running[i])
     }
 
-    /// How much a thread that ran from `from` to `to` got done, in nanoseconds of a processor of its own. No more threads run than there are
+    /// How much a thread that ran from `from` to `to` got done, in nanoseconds of a processor that no other slows down. No more threads run than there are
     /// processors: where more seem to, their queueing was not recorded, and they are taken to have shared the processors equally, as the
     /// replay will have them do.
     pub(crate) fn worked(&self, from: i64, to: i64) -> f64 {
@@ -54,8 +58,9 @@ impl Busy {
     fn done_by(&self, instant: i64) -> f64 {
         let after = self.times.partition_point(|&t| t <= instant);
         let Some(i) = after.checked_sub(1) else { return instant as f64 - self.times.first().copied().unwrap_or(instant) as f64 };
-        let share = (self.cpus / f64::from(self.running[i].max(1))).min(1.0);
-        self.done[i] + (instant - self.times[i]) as f64 * share
+        let (running, since) = (f64::from(self.running[i].max(1)), (instant - self.times[i]) as f64);
+        let speed = 1.0 / (1.0 + SLOWDOWN * (running.min(self.cpus) - 1.0));
+        self.done[i] + since * (self.cpus / running).min(1.0) * speed
     }
 }
 

@@ -42,10 +42,31 @@ impl Ord for At {
 /// One machine's processors.
 struct Processors {
     count: usize,
-    /// Programs that have one, by when they have run as far as they shall or have had their turn.
+    /// By which part each that is busy besides slows the others down.
+    slowdown: f64,
+    /// How much each program that ran all the time has got done, and until when that is counted.
+    done: f64,
+    counted: f64,
+    /// Programs that have one, by what is done when they have run as far as they shall or have had their turn.
     running: BinaryHeap<Reverse<(At, u32)>>,
     /// Programs that want one.
     queue: VecDeque<u32>,
+}
+
+impl Processors {
+    fn speed(&self) -> f64 {
+        1.0 / (1.0 + self.slowdown * (self.running.len().max(1) - 1) as f64)
+    }
+
+    fn count_until(&mut self, now: f64) {
+        self.done += (now - self.counted) * self.speed();
+        self.counted = now;
+    }
+
+    /// When the first of them stops.
+    fn next(&self) -> Option<f64> {
+        self.running.peek().map(|Reverse((at, _))| self.counted + ((at.0 - self.done) / self.speed()).max(0.0))
+    }
 }
 
 /// A program's running.
@@ -118,7 +139,8 @@ fn replay(graph: &Graph, scale: &Scale, most_help: f64) -> Option<f64> {
             .iter()
             .map(|&n| {
                 let count = (f64::from(n) * scale.processors).round().max(1.0) as usize;
-                Processors { count, running: BinaryHeap::new(), queue: VecDeque::new() }
+                let (running, queue) = (BinaryHeap::new(), VecDeque::new());
+                Processors { count, slowdown: graph.slowdown, done: 0.0, counted: 0.0, running, queue }
             })
             .collect(),
         running: vec![Running::default(); graph.programs.len()],
@@ -163,7 +185,7 @@ impl Replay<'_> {
     /// The next event; `false` when there is none.
     fn step(&mut self) -> bool {
         let slept = self.asleep.peek().map(|Reverse((at, _))| at.0);
-        let ends = self.machines.iter().enumerate().filter_map(|(i, m)| m.running.peek().map(|Reverse((at, _))| (at.0, i)));
+        let ends = self.machines.iter().enumerate().filter_map(|(i, m)| m.next().map(|at| (at, i)));
         let ran = ends.min_by(|a, b| a.0.total_cmp(&b.0));
         match (slept, ran) {
             (None, None) => return false,
@@ -175,6 +197,7 @@ impl Replay<'_> {
             }
             (_, Some((at, machine))) => {
                 self.now = self.now.max(at);
+                self.machines[machine].count_until(self.now);
                 if let Some(Reverse((_, program))) = self.machines[machine].running.pop() {
                     self.ran(machine, program);
                 }
@@ -209,7 +232,9 @@ impl Replay<'_> {
         let ns = running.left.min(running.turn);
         running.left -= ns;
         running.turn -= ns;
-        self.machines[machine].running.push(Reverse((At(self.now + ns), program)));
+        let machine = &mut self.machines[machine];
+        machine.count_until(self.now);
+        machine.running.push(Reverse((At(machine.done + ns), program)));
     }
 
     /// Runs for so long when there is a processor: at once, where the program has one.
