@@ -151,7 +151,8 @@ impl Walk<'_, '_> {
     /// somebody was asked, or while all of which another thread that it can look at was at work. Then it may be that for which it paused.
     pub(super) fn seems_to_look(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         let length = self.at - pause.start;
-        if !self.cast.wakers_inferred || length < SHORTEST_NS || self.circling() {
+        // (Who sleeps with a lock is waited for whatever it looks for.)
+        if !self.cast.wakers_inferred || length < SHORTEST_NS || self.held.is_some() || self.circling() {
             return Ok(false);
         }
         // The first pauses of a series are like those after them.
