@@ -22,6 +22,8 @@ class Group:
         if os.path.exists(os.path.join(CPU_V1, "cpu.cfs_quota_us")) or os.path.exists(os.path.join(CPU_V1, "cpu.shares")):
             self.path = os.path.join(CPU_V1, self.name)
             os.makedirs(self.path, exist_ok=True)
+            # A command that is run as another user joins by itself.
+            os.chmod(self.procs, 0o666)
             return
         for root in V2:
             if "cpu" in (shell.read(os.path.join(root, "cgroup.controllers")) or "").split():

@@ -4,7 +4,7 @@ mod common;
 use common::*;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::Status;
-use thalweg_trace::{CounterName, ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
+use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
 
 /// A recording of a user's; `looked_at`: threads were only looked at.
 fn unprivileged(end_us: u64, looked_at: bool) -> (Tale, TrackId) {
@@ -18,7 +18,7 @@ fn unprivileged(end_us: u64, looked_at: bool) -> (Tale, TrackId) {
 }
 
 fn on_disk(tale: &mut Tale) -> ObjectId {
-    tale.object(ObjectKind::File, "/data/big", &[("device", "vda"), ("filesystem", "ext4")])
+    tale.object(ObjectKind::File, "/data/big", &[("device", "vda"), ("filesystem", "ext4"), ("direct", "yes")])
 }
 
 #[track_caller]
@@ -98,6 +98,39 @@ fn what_no_network_takes_is_not_the_networks() {
     assert_eq!(charged_ms(&both_wait(away, 400, 200_000), "unknown"), 0.0);
     assert_eq!(charged_ms(&both_wait(here, 60, 30_000), "unknown"), 0.0);
     assert_eq!(charged_ms(&both_wait(here, 40, 40), "unknown"), 0.0);
+}
+
+/// A sender that waits for room all the while, and of whose other end nothing is recorded.
+fn waits_for_room(least_us: i64, again: bool) -> Explanation {
+    let (mut tale, client) = unprivileged(900_000, true);
+    let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+    for at in (5..890_000).step_by(10_000) {
+        let figures = [
+            (CounterName::TcpMinRttUs, least_us),
+            (CounterName::TcpSrttUs, 40_000),
+            (CounterName::TcpUnsentBytes, 1 << 20),
+            (CounterName::TcpInFlightBytes, 1 << 18),
+        ];
+        figures.into_iter().for_each(|(name, value)| tale.counter(near, name, at, value));
+    }
+    if again {
+        let at = thalweg_trace::Time::from_monotonic_ns(400_000_000);
+        let mark = thalweg_trace::Mark { track: client, kind: MarkKind::TcpRetransmit, at, object: Some(near), value: Some(1460) };
+        tale.event(thalweg_trace::Event::Mark(mark));
+    }
+    tale.span(client, K::NetSend, 0, 10).on(near).bytes(1 << 20).end();
+    tale.wait(client, K::NetSend, 10, 890_000).on(near).end();
+    tale.explain()
+}
+
+#[test]
+fn who_does_not_read_makes_no_path_of_a_machines_own_connection() {
+    for again in [false, true] {
+        let e = waits_for_room(4, again);
+        assert!(charged_ms(&e, "server.unknown") > 880.0, "{again}: {:#?}", e.critical_path);
+    }
+    // A path that is slow takes its time, also within a machine.
+    assert!(charged_ms(&waits_for_room(20_000, false), "network.bandwidth") > 880.0);
 }
 
 #[test]
@@ -276,4 +309,72 @@ fn who_posts_a_semaphore_held_no_lock() {
         tale.span(client, K::CpuRun, 90_000, 100_000).end();
         is_limited_by(&tale.explain(), cause);
     }
+}
+
+#[test]
+fn who_is_at_the_far_end_of_a_servers_connection_is_not_known_to_have_paused() {
+    let (mut tale, server) = unprivileged(100_000, true);
+    let (_, served) = tale.two_ends("10.0.0.1:40000 > 10.0.0.2:80");
+    tale.wait(server, K::NetReceive, 5_000, 95_000).on(served).end();
+    tale.span(server, K::NetReceive, 95_000, 95_000).on(served).bytes(100).offset(0).end();
+    tale.span(server, K::CpuRun, 95_000, 100_000).end();
+    is_unsure(&tale.explain());
+}
+
+#[test]
+fn a_write_through_the_page_cache_may_have_waited_for_something_else_than_its_disk() {
+    for (direct, certain) in [(&[][..], false), (&[("direct", "yes")][..], true)] {
+        let (mut tale, client) = unprivileged(1_000_000, false);
+        let attributes = [&[("device", "vda"), ("filesystem", "ext4")][..], direct].concat();
+        let file = tale.object(ObjectKind::File, "/data/big", &attributes);
+        let device = tale.device("vda");
+        tale.wait(client, K::FileWrite, 100_000, 900_000).on(file).end();
+        tale.span(device, K::DiskWrite, 500_000, 510_000).observed().end();
+        tale.span(client, K::CpuRun, 0, 100_000).end();
+        let e = tale.explain();
+        assert_charged(&e, "client.write", 800.0);
+        if certain { is_limited_by(&e, "client.write") } else { is_unsure(&e) }
+    }
+}
+
+/// A program that sleeps for 10 ms again and again, with `between` after each; `worker`: another thread computes all the while.
+fn sleeps_again_and_again(worker: bool, between: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
+    let (mut tale, client) = unprivileged(220_000, false);
+    if worker {
+        let other = tale.thread(Role::Client, "main/worker", 100, 1001);
+        tale.span(other, K::CpuRun, 500, 219_000).end();
+    }
+    for n in 0..20 {
+        let at = 1_000 + n * 10_000;
+        tale.wait(client, K::WaitTimer, at, at + 9_800).by_timer().end();
+        between(&mut tale, client, at + 9_800);
+    }
+    tale.explain()
+}
+
+#[test]
+fn what_a_program_looks_for_again_and_again_is_not_its_pauses() {
+    is_limited_by(&sleeps_again_and_again(false, |_, _, _| {}), "client.think");
+    let e = sleeps_again_and_again(true, |_, _, _| {});
+    is_unsure(&e);
+    assert!(e.verdict.place.contains("looks for something again and again"), "{}", e.verdict.place);
+    // A question, and its answer: a job elsewhere may be what it asks after. Bytes that only come, or go, are paced.
+    let asks = |question: u64, answer: u64| {
+        let (mut tale, client) = unprivileged(220_000, false);
+        let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+        for n in 0..20 {
+            let at = 1_000 + n * 10_000;
+            tale.wait(client, K::WaitTimer, at, at + 9_800).by_timer().end();
+            if question > 0 {
+                tale.span(client, K::NetSend, at + 9_800, at + 9_820).on(near).bytes(question).end();
+            }
+            if answer > 0 {
+                tale.span(client, K::NetReceive, at + 9_900, at + 9_950).on(near).bytes(answer).end();
+            }
+        }
+        tale.explain()
+    };
+    is_unsure(&asks(100, 500));
+    is_limited_by(&asks(0, 16 << 10), "client.think");
+    is_limited_by(&asks(16 << 10, 0), "client.think");
 }

@@ -134,7 +134,17 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     errno = saved;
 }
 
+/* A forked child that worked, and made next to no calls, has no ring: it is told of at its end. */
+static void tell_of_child(void) {
+    if (!enabled || !is_ringless_child()) return;
+    uint64_t ran = cpu_time_ns();
+    if (ran < RAN_NS || !attach()) return;
+    me.slot->covered_ns = me.cpu_at_ns -= ran;
+    me.cpu_ns = 0;
+}
+
 __attribute__((destructor)) static void stop(void) {
+    tell_of_child();
     if (enabled && acquainted()) {
         detach();
         atomic_store(&header->ended, 1);
@@ -143,6 +153,7 @@ __attribute__((destructor)) static void stop(void) {
 
 /* Without any of what `exit` does. A child in its parent's memory (vfork) leaves that alone. */
 EXPORT void _exit(int status) {
+    tell_of_child();
     if (enabled && acquainted() && (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) == header->pid) stop();
     REAL(_exit)(status);
     __builtin_unreachable();

@@ -110,6 +110,7 @@ long raw(long number, long a, long b, long c, long d, long e, long f);
 void first_generation(uint32_t *page);
 /* Whether the calling thread has met the process' ring: not so in a forked child that has not noticed yet. */
 int acquainted(void);
+int is_ringless_child(void);
 void notice_fork(void);
 int attach(void);
 void end_slot(void);
@@ -124,6 +125,9 @@ void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint
 void hand_over(void);
 uint64_t disk_faults(void);
 void detach(void);
+
+/* process.c */
+void renamed(void);
 
 /* environment.c */
 int keep_setting(char *directory, size_t directory_bytes, uint64_t *scale, long *filters);

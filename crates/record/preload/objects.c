@@ -25,6 +25,12 @@ static _Atomic uint32_t last_object;
 /* Descriptors above were never looked at. */
 static _Atomic int highest = -1;
 
+/* How a file was opened, as `context` of an object's record. */
+static uint8_t way_of(int flags) {
+    int way = flags & O_ACCMODE;
+    return (uint8_t)((way == O_RDONLY ? 1 : way == O_WRONLY ? 2 : 3) | (flags & O_DIRECT ? OPENED_DIRECT : 0));
+}
+
 /* The one large file that is mapped: its descriptor's object, or that several are or were. */
 static _Atomic uint32_t mapped_one;
 #define SEVERAL UINT32_MAX
@@ -64,8 +70,7 @@ void opened(int fd, int flags) {
     forget(fd);
     if ((unsigned)fd >= DESCRIPTORS) return;
     used(fd);
-    int way = flags & O_ACCMODE;
-    descriptors[fd].way = way == O_RDONLY ? 1 : way == O_WRONLY ? 2 : 3;
+    descriptors[fd].way = way_of(flags);
     descriptors[fd].sync = (flags & (O_SYNC | O_DSYNC)) != 0;
 }
 
@@ -170,7 +175,7 @@ static void name_link(int fd, struct descriptor *d) {
     if (d->way == 0) {
         long flags = raw(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0);
         if (flags >= 0) {
-            d->way = (flags & O_ACCMODE) == O_RDONLY ? 1 : (flags & O_ACCMODE) == O_WRONLY ? 2 : 3;
+            d->way = way_of((int)flags);
             d->sync = (flags & (O_SYNC | O_DSYNC)) != 0;
         }
     }

@@ -37,11 +37,14 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
     return result;
 }
 
+/* The calling thread has been given another name. */
+void renamed(void) {
+    if (enabled && me.slot != NULL && me.generation == *generation) REAL(prctl)(PR_GET_NAME, me.slot->name);
+}
+
 EXPORT int pthread_setname_np(pthread_t thread, const char *name) {
     int result = REAL(pthread_setname_np)(thread, name);
-    if (result == 0 && enabled && pthread_equal(thread, pthread_self()) && me.slot != NULL && me.generation == *generation) {
-        REAL(prctl)(PR_GET_NAME, me.slot->name);
-    }
+    if (result == 0 && pthread_equal(thread, pthread_self())) renamed();
     return result;
 }
 

@@ -18,6 +18,8 @@ uint32_t *generation;
 
 static char file_path[RING_DIRECTORY_BYTES + 64];
 static uint32_t generations;
+/* A forked child that has noticed that it is one. */
+static uint32_t child_pid;
 static _Atomic uint32_t mapping; /* 0 no ring, 1 being made, 2 there, 3 not to be had */
 static uint32_t allocated[SLOTS];
 static struct {
@@ -32,6 +34,12 @@ void first_generation(uint32_t *page) {
 
 /* Whether there is a file of the process' own. A library that records nothing has not even a generation. */
 int acquainted(void) { return generation != NULL && *generation != 0 && me.generation == *generation && header != NULL; }
+
+/* Whether this is a forked process without a ring yet, and not one in the memory of such a one (vfork). */
+int is_ringless_child(void) {
+    if (generation == NULL || acquainted()) return 0;
+    return *generation == 0 || (header == NULL && child_pid == (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0));
+}
 
 void note_unseen(uint32_t bit) {
     if (acquainted()) atomic_fetch_or_explicit(&header->unseen, bit, memory_order_relaxed);
@@ -160,6 +168,7 @@ static uint32_t find_slot(void) {
 void notice_fork(void) {
     if (*generation == 0) {
         *generation = ++generations;
+        child_pid = (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
         header = NULL;
         memset(threads, 0, sizeof threads);
         forked_objects();

@@ -71,6 +71,9 @@ enum class {
     CLASS_DATAGRAMS = 8,
 };
 
+/* Of how a file was opened: past the page cache. */
+#define OPENED_DIRECT 4u
+
 /* Times are CLOCK_MONOTONIC in nanoseconds; ABSENT is all ones. */
 struct record {
     uint8_t type;

@@ -408,6 +408,7 @@ EXPORT int prctl(int option, ...) {
     int stopped = confines(option, a[0]) ? stop_recording() : 0;
     int result = REAL(prctl)(option, a[0], a[1], a[2], a[3]);
     if (stopped && result < 0) resume_recording();
+    if (option == PR_SET_NAME && result == 0) renamed();
     return result;
 }
 

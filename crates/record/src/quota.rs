@@ -37,6 +37,7 @@ impl Quota {
     }
 
     /// Whether there is any.
+    #[cfg(feature = "bpf")]
     pub(crate) fn is_some(&self) -> bool {
         !self.groups.is_empty()
     }
@@ -47,7 +48,6 @@ impl Quota {
     }
 
     /// The group that stops the process: the one of the least quota, of its path in its hierarchy.
-    #[cfg(feature = "bpf")]
     pub(crate) fn group(&self) -> Option<String> {
         let least = self.groups.iter().min_by(|a, b| a.processors.total_cmp(&b.processors))?;
         Some(least.name.clone())
@@ -59,10 +59,21 @@ impl Quota {
         self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
     }
 
-    /// Nanoseconds stopped since the beginning, if that has changed; 0 the first time.
+    /// Nanoseconds stopped since the beginning.
+    pub(crate) fn stopped_ns(&self) -> u64 {
+        self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max().unwrap_or(0)
+    }
+
+    /// The same, if that has changed; 0 the first time. `None` where there is no quota.
     pub(crate) fn changed(&mut self) -> Option<u64> {
-        let now = self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max()?;
+        let now = Some(self.stopped_ns()).filter(|_| !self.groups.is_empty())?;
         (now != std::mem::replace(&mut self.last, now)).then_some(now)
+    }
+
+    /// That of one group.
+    #[cfg(test)]
+    pub(crate) fn at(group: &Path) -> Quota {
+        Quota { groups: on_the_way_up(group, group), last: u64::MAX }
     }
 }
 
@@ -163,7 +174,6 @@ mod tests {
         write(&job, "cpu.stat", "throttled_usec 100\n");
         let mut quota = Quota { groups: on_the_way_up(directory.path(), &job), last: u64::MAX };
         assert_eq!((quota.groups.len(), quota.processors()), (2, Some(1.0)));
-        #[cfg(feature = "bpf")]
         assert_eq!(quota.group().as_deref(), Some("/site"));
         assert_eq!(quota.changed(), Some(0));
         assert_eq!(quota.changed(), None);

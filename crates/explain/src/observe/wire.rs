@@ -405,6 +405,20 @@ impl WireFacts {
         }
     }
 
+    /// Whether a connection's shortest round trip is a machine's own, so that there is no path to speak of; `None` where that was not told.
+    pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
+        let both = self.said.get(connection as usize)?;
+        let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
+        Some(least < LEAST_PATH_US)
+    }
+
+    /// Whether any bytes were under way on a connection in an interval, or waited to be; `None` where that was not looked at.
+    pub(crate) fn has_under_way(&self, connection: u32, (start, end): (i64, i64)) -> Option<bool> {
+        let both = self.said.get(connection as usize)?;
+        let bytes = both.iter().flat_map(|s| [&s.in_flight, &s.unsent]).filter_map(|series| most(series, start, end));
+        bytes.reduce(i64::max).map(|bytes| bytes > 0)
+    }
+
     /// Whether anything lay at one end of a connection to be taken in an interval; `None` where that was not looked at.
     pub(crate) fn lay_there(&self, connection: u32, side: End, (start, end): (i64, i64)) -> Option<bool> {
         most(&self.of(connection, side)?.unread, start, end).map(|bytes| bytes > 0)

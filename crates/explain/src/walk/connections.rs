@@ -228,7 +228,7 @@ impl Walk<'_, '_> {
         const JUST_NS: i64 = 1_000_000;
         let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
         let seen = self.wire.seen_from_one_end(&way, blocked.for_room, asked);
-        if let Some(cause) = seen.filter(|&cause| !self.is_no_networks(cause, (connection, NONE), from)) {
+        if let Some(cause) = seen.filter(|&cause| !self.may_be_far_ends(cause, connection, from)) {
             self.charge_wire(cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
@@ -243,6 +243,10 @@ impl Walk<'_, '_> {
             End::Server if connection != NONE => Cause::ClientThink,
             End::Server => Cause::Unknown,
         };
+        if cause == Cause::ClientThink && self.cast.wakers_inferred {
+            // What it did is as little known as what a server does.
+            self.infer(from);
+        }
         self.unrecorded.get_or_insert((span.side, connection));
         let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
         let from = self.within_life(from).min(self.at);

@@ -25,17 +25,30 @@ impl Walk<'_, '_> {
             return false;
         }
         let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
-        let no_path = self.cast.is_within_machine(connection) && round_trips_ns.is_none_or(|ns| ns < PATH_NS);
+        // Who does not read acknowledges late, and makes round trips long that are not: the shortest one tells.
+        let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < PATH_NS));
+        let no_path = self.cast.is_within_machine(connection) && is_short;
+        let nothing_under_way = self.cast.looked_at && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
         let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
             _ if cause == Cause::NetworkLoss => i64::MAX,
+            _ if no_path && nothing_under_way => 0,
             Some(ns) if no_path => ns.min(WITHIN_NS),
             None if no_path => 0,
             Some(ns) => ns,
             None => i64::MAX,
         };
         let grain_ns = if self.cast.looked_at { 4_000_000 } else { 1_000_000 };
-        let held_back_ns = if cause == Cause::NetworkLatency && peer != NONE && !self.cast.looked_at { HELD_BACK_NS } else { grain_ns };
+        let may_hold_back = cause == Cause::NetworkLatency && peer != NONE && !nothing_under_way;
+        let held_back_ns = if may_hold_back && (no_path || !self.cast.looked_at) { HELD_BACK_NS } else { grain_ns };
         self.at - from > longest_ns.saturating_add(held_back_ns)
+    }
+
+    /// Whether what TCP says at one end of a connection alone may be its other end's doing: bytes of a machine's own are lost where whoever was to
+    /// take them had no room.
+    pub(super) fn may_be_far_ends(&self, cause: Cause, connection: u32, from: i64) -> bool {
+        let own = self.cast.wakers_inferred && connection != NONE && self.cast.is_within_machine(connection);
+        let lost = cause == Cause::NetworkLoss && own && self.wire.is_no_path(connection) == Some(true);
+        lost || self.is_no_networks(cause, (connection, NONE), from)
     }
 
     /// Charges what cannot have been the network's as unknown; `false`: it can have been.
@@ -61,7 +74,9 @@ impl Walk<'_, '_> {
                 return Ok(());
             }
             let certain = match activity {
-                Activity::Read | Activity::Write => self.device_worked(span.object, from)?,
+                Activity::Read => self.device_worked(span.object, from)?,
+                // Through the page cache it may have waited for pages to write from, or because too many are dirty.
+                Activity::Write => self.is_direct(span.object) && self.device_worked(span.object, from)?,
                 Activity::Metadata => span.object != NONE,
                 _ => true,
             };
@@ -71,6 +86,11 @@ impl Walk<'_, '_> {
         }
         self.charge_thread(activity, what, span.object, from);
         Ok(())
+    }
+
+    /// Whether a file is only written past the page cache.
+    fn is_direct(&self, object: u32) -> bool {
+        self.cast.things.get(object as usize).is_some_and(|thing| thing.attribute("direct").is_some())
     }
 
     /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the
@@ -90,6 +110,10 @@ impl Walk<'_, '_> {
         let is_named = |thing: u32| self.cast.things.get(thing as usize).is_some_and(|thing| Some(thing.name.as_str()) == named);
         let own = self.cast.device_things.iter().find(|(_, thing)| is_named(**thing)).map(|(&track, _)| track);
         let in_memory = self.cast.things.get(object as usize).and_then(|thing| thing.attribute("filesystem"));
+        if object != NONE && named.is_none() && in_memory.is_none() {
+            // Whose file it is, is not known.
+            return Ok(false);
+        }
         if own.is_none() && matches!(in_memory, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs")) {
             return Ok(false);
         }

@@ -24,6 +24,8 @@ pub(crate) enum What {
     Still(SpanKind),
     /// Stopped by a signal or a debugger.
     Stopped,
+    /// Asleep between looks for something, again and again; what it looked for is not known.
+    Looking,
 }
 
 /// Where time is charged, before it is put into words.
@@ -339,6 +341,7 @@ impl Ledger {
                     What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),
+                    What::Looking => format!("{who}: asleep, and it looks for something again and again"),
                 }
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),

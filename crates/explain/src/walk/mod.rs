@@ -68,6 +68,8 @@ pub(crate) struct Walk<'a, 'o> {
     calls: Vec<accepting::Called>,
     /// Who looked at intervals, and for whose end.
     looked_at: Option<(u32, u32)>,
+    /// Who looked at intervals for what is not known, when the last pause of it began that the walk has come to, and how long it was.
+    looks_for_unknown: Option<(u32, i64, i64)>,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
     /// Of the call last stood in: whether it is made of parts.
@@ -142,6 +144,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             clients: handed::Clients::default(),
             calls: Vec::new(),
             looked_at: None,
+            looks_for_unknown: None,
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,
@@ -222,6 +225,9 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_look(&span)? => {
+                self.charge_looking(&span);
+            }
             Rule::Wait(activity) => {
                 let from = self.piece_start(&span);
                 if activity == Activity::Think && self.looks_for_bytes(&span) {

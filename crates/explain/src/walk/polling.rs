@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// A look may do so much and be no more than one.
 const LOOK_BYTES: u64 = 64 << 10;
 
+/// A question that is asked to learn whether something has come about is so long at most.
+const QUESTION_BYTES: u64 = 4 << 10;
+
 /// The shortest pause between looks (a shell waits that long for who it makes to begin), and the longest idle moment of who is busy.
 const SHORTEST_NS: i64 = 300_000;
 
@@ -87,8 +90,7 @@ impl Walk<'_, '_> {
         if next != i64::MAX && next - pause.end <= pause.end - pause.start {
             return Ok(None);
         }
-        let alike = |_: &Cast, s: &LiveSpan| s.kind == pause.kind && (s.kind == SpanKind::WaitTimer || s.may_be_in_vain());
-        if let Some(looks) = self.pauses(self.track, pause.start, &alike)? {
+        if let Some(looks) = self.pauses(self.track, pause.start, &is_like(pause))? {
             return Ok(Some(looks));
         }
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
@@ -127,7 +129,6 @@ impl Walk<'_, '_> {
             let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s));
             let found: Vec<&LiveSpan> = recent.take(MANY_PAUSES).collect();
             if let [later, earlier, ..] = found[..] {
-                let alike = |a: i64, b: i64| a <= 3 * b + SHORTEST_NS && b <= 3 * a + SHORTEST_NS;
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
                 let between = [(later.end, before), (earlier.end, later.start)];
                 let looks = between.iter().all(|&(from, until)| {
@@ -144,6 +145,80 @@ impl Walk<'_, '_> {
             }
             self.feed.read(self.cast, self.at, self.observer)?;
         }
+    }
+
+    /// Stands in a pause of which nothing says what it was for, where nobody saw who ended waits: whether it is one of many, alike, between which
+    /// somebody was asked, or while all of which another thread that it can look at was at work. Then it may be that for which it paused.
+    pub(super) fn seems_to_look(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
+        let length = self.at - pause.start;
+        // (Who sleeps with a lock is waited for whatever it looks for.)
+        if !self.cast.wakers_inferred || length < SHORTEST_NS || self.held.is_some() || self.circling() {
+            return Ok(false);
+        }
+        // The first pauses of a series are like those after them.
+        let goes_on = self.looks_for_unknown.is_some_and(|(track, later, usual)| {
+            track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
+        });
+        let looks = if goes_on {
+            true
+        } else {
+            match self.pauses(self.track, pause.start, &is_like(pause))? {
+                Some(looks) => looks.often && (self.asks_between(&looks, pause.start) || self.somebody_works(&looks)?),
+                None => false,
+            }
+        };
+        self.looks_for_unknown = looks.then_some((self.track, pause.start, length));
+        Ok(looks)
+    }
+
+    pub(super) fn charge_looking(&mut self, pause: &LiveSpan) {
+        let from = self.piece_start(pause);
+        self.infer(from);
+        self.charge_thread(Activity::Think, What::Looking, NONE, from);
+    }
+
+    /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only looked at, it
+    /// waited for something, and moved nothing.
+    fn asks_between(&self, looks: &Looks, until: i64) -> bool {
+        let since = self.lane().ahead.iter().take_while(|s| s.end >= looks.since);
+        let between: Vec<&LiveSpan> = since.filter(|s| s.start >= looks.since && s.end <= until).collect();
+        let sent: u64 = between.iter().filter(|s| s.kind == SpanKind::NetSend).map(|s| s.bytes()).sum();
+        let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
+        // When bytes were moved is known to within the looks only.
+        let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= looks.from).map(LiveSpan::bytes).sum();
+        let waits = self.cast.looked_at && moved <= MANY_PAUSES as u64 * QUESTION_BYTES;
+        let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
+        waited || answered && sent > 0 && sent <= QUESTION_BYTES
+    }
+
+    /// Whether a thread of those that are looked at was at work, or slept, through all of the pauses.
+    fn somebody_works(&mut self, looks: &Looks) -> Result<bool, ExplainError> {
+        self.ensure(looks.from)?;
+        let (processes, _) = self.asked(looks.track);
+        for track in 0..self.cast.actors.len() as u32 {
+            let actor = &self.cast.actors[track as usize];
+            let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
+            if !works || track == looks.track || !processes.contains(&(actor.machine, actor.pid)) {
+                continue;
+            }
+            let life = self.lives[track as usize];
+            if life.is_before(looks.from) || life.is_over(self.at) {
+                continue;
+            }
+            self.settle(track);
+            let lane = &self.feed.lanes[track as usize];
+            let mut seen = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > looks.from));
+            let rested = |s: &LiveSpan| {
+                let sleeps = matches!(rule(s.kind), Rule::Wait(_)) && s.start > looks.from;
+                (sleeps || matches!(rule(s.kind), Rule::Thread | Rule::Receive)) && s.cpu_ns == 0 && s.end - s.start > SHORTEST_NS
+            };
+            // Computing shows where it is told, or where nothing else was seen.
+            let there = self.cast.looked_at && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
+            if there && !seen.any(rested) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Who came to an end while it was looked for, and when: a thread or a process that this one, or a server that it asked, had made; else
@@ -217,4 +292,15 @@ impl Walk<'_, '_> {
             }
         }
     }
+}
+
+/// Pauses of the same kind.
+fn is_like(pause: &LiveSpan) -> impl Fn(&Cast, &LiveSpan) -> bool + use<> {
+    let kind = pause.kind;
+    move |_, s| s.kind == kind && (kind == SpanKind::WaitTimer || s.may_be_in_vain())
+}
+
+/// Whether two lengths are about the same.
+fn alike(one: i64, other: i64) -> bool {
+    one <= 3 * other + SHORTEST_NS && other <= 3 * one + SHORTEST_NS
 }

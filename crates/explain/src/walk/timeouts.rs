@@ -17,6 +17,10 @@ impl Walk<'_, '_> {
         if self.polled(span)? {
             return Ok(None);
         }
+        if self.seems_to_look(span)? {
+            self.charge_looking(span);
+            return Ok(None);
+        }
         let earliest = self.piece_start(span);
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
         if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {

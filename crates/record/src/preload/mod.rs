@@ -198,7 +198,6 @@ struct Drain {
     translator: Translator,
     system: System,
     system_at: Instant,
-    command: Option<u32>,
     /// By file name: number of the process and when its ring was made.
     processes: BTreeMap<(u32, u64), Process>,
     seen: u64,
@@ -222,7 +221,6 @@ impl Drain {
             system_at: Instant::now(),
             sink: Arc::clone(&watched.sink),
             translator,
-            command: watched.command.map(|command| command.pid),
             processes: BTreeMap::new(),
             seen: 0,
             broken: 0,
@@ -269,8 +267,11 @@ impl Drain {
         }
         self.find_processes();
         for process in self.processes.values_mut() {
-            process.find_threads(&mut self.translator, self.command, &mut self.system, &mut self.batch);
+            process.find_threads(&mut self.translator, &mut self.batch);
             process.find_objects(&mut self.translator);
+        }
+        if last || self.system_at.elapsed() >= SYSTEM_PART {
+            self.look_at_machine();
         }
         let now = Time::now();
         for (key, process) in &mut self.processes {
@@ -290,11 +291,17 @@ impl Drain {
                 let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
             }
         }
-        if last || self.system_at.elapsed() >= SYSTEM_PART {
-            self.system_at = Instant::now();
-            self.system.look(&mut self.batch);
-        }
         self.sink.take(&mut self.batch);
+    }
+
+    /// Devices and quotas, before what threads did meanwhile is told.
+    fn look_at_machine(&mut self) {
+        self.system_at = Instant::now();
+        self.system.look(&mut self.batch);
+        for process in self.processes.values() {
+            process.look_at_quota(&mut self.translator);
+        }
+        self.translator.quotas.read(&mut self.batch);
     }
 
     fn account(&mut self, process: &Process) {

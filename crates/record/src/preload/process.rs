@@ -2,7 +2,6 @@
 
 use super::shared::{OBJECT, Record, SLOTS, Shared, State};
 use super::translate::{Place, Translator};
-use crate::proc::system::System;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,7 +72,7 @@ impl Process {
     }
 
     /// Finds threads that are new.
-    pub(crate) fn find_threads(&mut self, translator: &mut Translator, command: Option<u32>, system: &mut System, out: &mut Vec<Event>) {
+    pub(crate) fn find_threads(&mut self, translator: &mut Translator, out: &mut Vec<Event>) {
         for slot in 0..SLOTS {
             if self.shared.state(slot) == State::Free {
                 continue;
@@ -106,9 +105,6 @@ impl Process {
                 thread.name = name;
                 continue;
             }
-            if Some(tid) == command {
-                system.watch_quota(self.pid, track);
-            }
             if tid != self.pid {
                 // A process is given its ring later than it is made.
                 translator.life(MarkKind::ThreadStart, track, attached_ns, out);
@@ -118,6 +114,13 @@ impl Process {
         }
         if let Some(main) = self.main.filter(|_| self.shared.became_another()) {
             translator.became_another.insert(self.pid, main);
+        }
+    }
+
+    /// Looks which control group's quota it is under.
+    pub(crate) fn look_at_quota(&self, translator: &mut Translator) {
+        if let Some(track) = self.main.or_else(|| self.threads.first().map(|thread| thread.track)) {
+            translator.quotas.look_at(self.pid, track, &mut translator.objects);
         }
     }
 
@@ -158,7 +161,7 @@ impl Process {
                     break;
                 }
                 let more: Vec<Record> = (1..=record.follows()).map(|n| self.shared.record(thread.slot, at + n)).collect();
-                if !translator.record(Place { track: thread.track, objects: &self.objects }, &record, &more, out) {
+                if !translator.record(Place { pid: self.pid, track: thread.track, objects: &self.objects }, &record, &more, out) {
                     self.broken += 1;
                 }
                 at = next;
@@ -175,6 +178,7 @@ impl Process {
         }
         for index in ended.into_iter().rev() {
             let thread = self.threads.swap_remove(index);
+            translator.life(MarkKind::ThreadExit, thread.track, self.shared.covered_ns(thread.slot), out);
             self.shared.free(thread.slot);
         }
     }
@@ -186,7 +190,7 @@ impl Process {
             if thread.ended || self.shared.state(thread.slot) != State::Used {
                 continue;
             }
-            let place = Place { track: thread.track, objects: &self.objects };
+            let place = Place { pid: self.pid, track: thread.track, objects: &self.objects };
             let covered_ns = self.shared.covered_ns(thread.slot).min(now_ns);
             let call = self.shared.call(thread.slot);
             let call = call.filter(|(_, _, since)| *since <= now_ns && now_ns - *since >= WORTH_TELLING_NS);

@@ -6,6 +6,7 @@ use crate::proc::diagnostics::{TcpInfo, plain};
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
 use crate::proc::processes::started_at;
+use crate::proc::quotas::Quotas;
 use crate::proc::strangers::Tracks;
 use crate::proc::system::bare;
 use std::collections::HashMap;
@@ -24,12 +25,16 @@ const CLASS_SOCKET: u8 = 3;
 const CLASS_PIPE: u8 = 4;
 const CLASS_TERMINAL: u8 = 5;
 const CLASS_DATAGRAMS: u8 = 8;
+/// Of how a file was opened: which way, and a bit for past the page cache.
+const WAY: u8 = 3;
+const DIRECT: u8 = 4;
 /// Length of the kernel's `struct sockaddr_storage`.
 const ADDRESS_BYTES: usize = 128;
 
 /// Whose record it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
+    pub pid: u32,
     pub track: TrackId,
     pub objects: &'a HashMap<u32, ObjectId>,
 }
@@ -40,6 +45,7 @@ pub(super) struct Translator {
     mode: TraceHandle,
     pub host: HostId,
     pub objects: Objects,
+    pub quotas: Quotas,
     /// Threads by number; a number that is given again is the younger one's.
     threads: HashMap<u32, TrackId>,
     /// Main threads of processes that became another program, until its file is found: it is the same thread.
@@ -92,6 +98,7 @@ impl Translator {
             sharing: Sharing::default(),
             strangers,
             objects: Objects::new(mode.clone(), host),
+            quotas: Quotas::default(),
             mode,
             host,
             threads: HashMap::new(),
@@ -121,7 +128,7 @@ impl Translator {
             CLASS_PIPE => {
                 let inode = known(record.offset())?;
                 let object = self.objects.other(ObjectKind::Pipe, &format!("pipe:[{inode}]"))?;
-                self.sharing.pipe(track, object, inode, Opened::from_way(record.context()));
+                self.sharing.pipe(track, object, inode, Opened::from_way(record.context() & WAY));
                 Some(object)
             }
             CLASS_SOCKET => {
@@ -137,8 +144,8 @@ impl Translator {
             CLASS_TERMINAL => self.objects.other(ObjectKind::Terminal, &text()?),
             CLASS_FILE => {
                 let path = text()?;
-                let opened = Opened::from_way(record.context());
-                self.objects.file(path.trim_end_matches(" (deleted)"), None, opened)
+                let opened = Opened::from_way(record.context() & WAY);
+                self.objects.file(path.trim_end_matches(" (deleted)"), None, opened, record.context() & DIRECT != 0)
             }
             CLASS_TCP => {
                 let (local, peer) = (address(&bytes)?, address(bytes.get(ADDRESS_BYTES..)?)?);
@@ -160,12 +167,26 @@ impl Translator {
     /// Translates one record; `false`: it makes no sense.
     pub(crate) fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
-            SPAN | RUN => self.span(place, record).map(|span| out.push(Event::Span(span))).is_some(),
+            SPAN | RUN => self.span(place, record).map(|span| self.tell(place, span, out)).is_some(),
             OBJECT => true,
             TCP => self.tcp(place, record, more, out).is_some(),
             LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
             _ => false,
         }
+    }
+
+    /// Hands a span over. What a quota took of the time that the thread was runnable in it is a wait of its own: at its end, after whatever it
+    /// was blocked for.
+    fn tell(&mut self, place: Place<'_>, span: Span, out: &mut Vec<Event>) {
+        let queued_ns = span.runqueue_ns.unwrap_or(0).min(span.duration_ns);
+        let quota = self.quotas.took(place.pid, place.track, span.start, queued_ns);
+        let Some(((group, took_ns), id)) = quota.zip(SpanId::new(self.mode.fresh())) else { return out.push(Event::Span(span)) };
+        let duration_ns = span.duration_ns - took_ns;
+        let stopped = bare(id, place.track, SpanKind::WaitRunqueue, span.start.plus_ns(duration_ns as i64), took_ns);
+        if duration_ns > 0 || span.kind != SpanKind::WaitRunqueue {
+            out.push(Event::Span(Span { duration_ns, runqueue_ns: Some(queued_ns - took_ns), ..span }));
+        }
+        out.push(Event::Span(Span { object: Some(group), cpu_ns: Some(0), runqueue_ns: Some(took_ns), ..stopped }));
     }
 
     fn span(&mut self, place: Place<'_>, record: &Record) -> Option<Span> {
@@ -312,7 +333,7 @@ mod tests {
         let absent = u64::MAX;
         let wait = record([SPAN, 13, 1, 0], [1, 0, 11], [5_000, 70_000, absent, 0, 0, 900]);
         out.clear();
-        assert!(translator.record(Place { track, objects: &objects }, &wait, &[], &mut out));
+        assert!(translator.record(Place { pid: 10, track, objects: &objects }, &wait, &[], &mut out));
         let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((span.kind, span.waker_track, span.waker_context), (SpanKind::WaitLock, Some(holder), Some(WakerContext::Task)));
         assert_eq!((span.start.ns(), span.duration_ns, span.cpu_ns, span.runqueue_ns), (5_000, 70_000, Some(0), Some(900)));
@@ -326,7 +347,7 @@ mod tests {
         let objects = HashMap::new();
         let run = record([RUN, 11, 0, 0], [7, 0, 0], [5_000, 800, u64::MAX, (-11_i64) as u64, 800, u64::MAX]);
         out.clear();
-        assert!(translator.record(Place { track, objects: &objects }, &run, &[], &mut out));
+        assert!(translator.record(Place { pid: 10, track, objects: &objects }, &run, &[], &mut out));
         let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((span.kind, span.count, span.result, span.size_bytes), (SpanKind::NetReceive, 7, Some(-11), None));
     }
@@ -348,7 +369,7 @@ mod tests {
             records[0].0[1] = small[1] % 20;
             let (first, more) = records.split_at(1);
             translator.object(track, &first[0], more);
-            translator.record(Place { track, objects: &objects }, &first[0], more, &mut out);
+            translator.record(Place { pid: 10, track, objects: &objects }, &first[0], more, &mut out);
             for event in out {
                 if let Event::Span(span) = event {
                     prop_assert!(span.count > 0);

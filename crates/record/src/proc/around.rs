@@ -1,7 +1,7 @@
 //! What threads are blocked in: their calls' descriptors, and what those lead to.
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
-use super::files::{Objects, Target};
+use super::files::{FdInfo, Objects, Target};
 use super::listeners::datagrams_to;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
@@ -9,7 +9,7 @@ use super::wakers::Ends;
 use super::{locks, memory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use thalweg_trace::{ObjectKind, SpanKind, WakerContext};
+use thalweg_trace::{ObjectId, ObjectKind, SpanKind, WakerContext};
 
 /// Descriptors of one call that are looked at.
 const MOST_WAITED_FOR: usize = 64;
@@ -25,6 +25,10 @@ pub(super) struct Own<'a> {
     pub ends: &'a Ends,
     /// Nobody but time ends its waits for itself.
     pub alone: bool,
+    /// Since the last look the thread had to read pages of a mapped file, or of its program, from a disk.
+    pub faulted: bool,
+    /// Since the last look it went to sleep more than once.
+    pub often: bool,
 }
 
 /// Sockets, files, pipes: whatever is waited for.
@@ -40,6 +44,8 @@ pub(super) struct Around {
     datagrams: BTreeMap<u64, String>,
     /// Inodes of sockets that are of no kind that is known here.
     strange: BTreeSet<u64>,
+    /// How long the sleep that was looked at last lasts, at least.
+    pub slept_ns: Option<u64>,
 }
 
 impl Around {
@@ -47,7 +53,7 @@ impl Around {
     pub(super) fn new(objects: Objects) -> Around {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
-        Around { objects, sockets, diagnostics, unix, datagrams, strange }
+        Around { objects, sockets, diagnostics, unix, datagrams, strange, slept_ns: None }
     }
 
     /// Asks the kernel for TCP's figures.
@@ -118,13 +124,18 @@ impl Around {
             Some(Doing::Running) => return None,
             other => other,
         };
-        let state = files.state().map(|(state, _)| state)?;
+        let state = files.state()?.letter;
         match (doing, state) {
             (_, 'R') => None,
             (_, 'T' | 't') => Some(Reason { result: Some(-i64::from(libc::SIGSTOP)), ..Reason::of(SpanKind::WaitOther) }),
-            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(own, number, &arguments)),
+            // What is sent is read by the same call. Waiting for a file is not to be interrupted; waiting for room in a socket or a pipe is.
+            (Some(Doing::Call(libc::SYS_sendfile, arguments)), 'D') => {
+                let source = u32::try_from(arguments[1]).ok().and_then(|fd| self.target(own.pid, fd));
+                Some(self.on(Call::Read, source))
+            }
+            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(own, files, number, &arguments)),
             // Out of any call, and not to be interrupted: a fault on a page that has to be read.
-            (Some(Doing::Other), 'D') => match memory::mapped_file(own.pid, &mut self.objects) {
+            (Some(Doing::Other), 'D') => match self.mapped_file(own.pid) {
                 Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
                 None => Some(Reason::of(SpanKind::WaitOther)),
             },
@@ -132,7 +143,11 @@ impl Around {
         }
     }
 
-    fn in_call(&mut self, own: &Own<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
+    fn mapped_file(&mut self, pid: u32) -> Option<ObjectId> {
+        memory::mapped_file(pid, &mut self.objects)
+    }
+
+    fn in_call(&mut self, own: &Own<'_>, files: &TaskFiles, number: i64, arguments: &[u64; 6]) -> Reason {
         let pid = own.pid;
         let call = waits::call(number);
         let first = u32::try_from(arguments[0]).unwrap_or(u32::MAX);
@@ -144,11 +159,15 @@ impl Around {
             Call::Ready => self.ready(own, number, arguments),
             Call::Plain(kind) => {
                 let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
+                self.slept_ns = if own.often { memory::sleeps_for(pid, number, arguments) } else { None };
                 Reason { context, ..Reason::of(kind) }
             }
             Call::Read | Call::Write | Call::On(_) => {
                 let target = self.target(pid, first);
-                self.on(call, target)
+                match target {
+                    Some(Target::File(object)) if call == Call::Write => self.writing(own, files, first, object),
+                    _ => self.on(call, target),
+                }
             }
         }
     }
@@ -171,6 +190,21 @@ impl Around {
         let kind = waits::kind(call, target.as_ref());
         let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
         Reason { object, context, ender, ..Reason::of(kind) }
+    }
+
+    /// Writing a file. That waits for its disk where it writes itself: else for pages of a mapped file that it writes from, or because too many
+    /// are dirty.
+    fn writing(&mut self, own: &Own<'_>, files: &TaskFiles, fd: u32, object: ObjectId) -> Reason {
+        let flags = FdInfo::open(own.pid, fd).and_then(|info| info.read()).map(|(_, flags)| flags).unwrap_or_default();
+        let on_file = |kind: SpanKind| Reason { object: Some(object), ..Reason::of(kind) };
+        if files.sleeps_in().is_some_and(|function| function.starts_with("balance_dirty_pages")) {
+            return Reason::of(SpanKind::WaitMemory);
+        }
+        match flags {
+            _ if own.faulted => Reason { object: self.mapped_file(own.pid), ..Reason::of(SpanKind::FileRead) },
+            flags if flags.sync() => on_file(SpanKind::FileSync),
+            _ => on_file(SpanKind::FileWrite),
+        }
     }
 
     /// A futex that only threads of the process can know of is ended by one of them. A thread that is waited for as a whole has its

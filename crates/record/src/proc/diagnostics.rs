@@ -10,6 +10,7 @@ use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 pub(crate) const LISTEN: u8 = 10;
 
 const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
@@ -37,6 +38,8 @@ pub(crate) struct TcpInfo {
     pub ssthresh_segments: u32,
     pub cwnd_segments: u32,
     pub total_retransmits: u32,
+    /// Bytes that the other end has acknowledged; its own SYN counts as one at the end that connected.
+    pub acked_bytes: Option<u64>,
     /// Bytes that arrived in order.
     pub received_bytes: Option<u64>,
     pub unsent_bytes: Option<u32>,
@@ -79,6 +82,7 @@ impl TcpInfo {
             ssthresh_segments: word(76)?,
             cwnd_segments: word(80)?,
             total_retransmits: word(100)?,
+            acked_bytes: u64_at(bytes, 120),
             received_bytes: u64_at(bytes, 128),
             unsent_bytes: word(144),
             min_rtt_us: word(148).filter(|us| *us != u32::MAX),
@@ -161,6 +165,26 @@ impl Socket {
         let unsent = u64::from(info.unsent_bytes?);
         let unsent = if open { unsent } else { unsent.saturating_sub(1) };
         (info.sent_bytes? + unsent).checked_sub(info.retransmitted_bytes?)
+    }
+
+    /// Whether this end accepted the connection; `None` where TCP's figures do not tell. The end that connected has had its SYN acknowledged,
+    /// and counts that as a byte; the other end's SYN is acknowledged before its socket is made.
+    pub(crate) fn accepted(&self) -> Option<bool> {
+        if self.state == SYN_SENT {
+            return Some(false);
+        }
+        // A FIN counts as well: only an end that has sent none tells.
+        let info = self.info.filter(|_| matches!(self.state, ESTABLISHED | CLOSE_WAIT))?;
+        // (What is queued is read a moment later than TCP's own figures: where nothing is under way they tell by themselves.)
+        let acknowledged = match info.unacked_segments {
+            0 => info.sent_bytes?.checked_sub(info.retransmitted_bytes?)?,
+            _ => self.written_bytes()?.checked_sub(u64::from(self.queued_bytes))?,
+        };
+        match info.acked_bytes?.checked_sub(acknowledged)? {
+            0 => Some(true),
+            1 => Some(false),
+            _ => None,
+        }
     }
 
     /// Bytes read from it since the connection began.
@@ -359,6 +383,14 @@ mod tests {
             assert!(client.send_buffer_bytes > Some(0), "{client:?}");
             let info = client.info.expect("TCP's figures");
             assert!(info.cwnd_segments > 0 && info.segment_bytes > 0, "{info:?}");
+        }
+    }
+
+    #[test]
+    fn which_end_accepted_a_connection_is_told_by_what_was_acknowledged() {
+        for bytes in [0, 1, 65_536] {
+            let (client, server) = both_ends(bytes);
+            assert_eq!((client.accepted(), server.accepted()), (Some(false), Some(true)), "{bytes}: {client:?} {server:?}");
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) enum Opened {
 
 impl Opened {
     /// From the flags of `open`.
-    pub(crate) fn from_flags(flags: i32) -> Opened {
+    fn from_flags(flags: i32) -> Opened {
         match flags & libc::O_ACCMODE {
             libc::O_RDONLY => Opened::Read,
             libc::O_WRONLY => Opened::Write,
@@ -77,10 +77,34 @@ impl Opened {
     }
 }
 
+/// The flags with which a descriptor's file was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(i32);
+
+impl Flags {
+    /// Which way.
+    pub(crate) fn opened(self) -> Opened {
+        Opened::from_flags(self.0)
+    }
+
+    /// Whether what is written is on stable storage when the call returns.
+    pub(crate) fn sync(self) -> bool {
+        // (The larger one has the smaller one's bit.)
+        self.0 & libc::O_DSYNC != 0
+    }
+
+    /// Whether reading and writing go past the page cache.
+    pub(crate) fn direct(self) -> bool {
+        self.0 & libc::O_DIRECT != 0
+    }
+}
+
 /// Where mounts are: device number of a file to the device's name and the kind of file system.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     by_device: HashMap<u64, (String, String)>,
+    /// Devices that nothing is mounted from.
+    unknown: BTreeSet<u64>,
 }
 
 impl Mounts {
@@ -91,11 +115,14 @@ impl Mounts {
             let device = device.unwrap_or_else(|| mount.source.rsplit('/').next().unwrap_or(&mount.source).to_owned());
             (libc::makedev(mount.device.0, mount.device.1), (device, mount.kind))
         });
-        Mounts { by_device: named.collect() }
+        Mounts { by_device: named.collect(), unknown: BTreeSet::new() }
     }
 
-    /// Device (as in /sys/block, if it is one) and kind of file system.
-    pub(crate) fn of(&self, device: u64) -> Option<&(String, String)> {
+    /// Device (as in /sys/block, if it is one) and kind of file system. What is not known may have been mounted since.
+    pub(crate) fn of(&mut self, device: u64) -> Option<&(String, String)> {
+        if !self.by_device.contains_key(&device) && self.unknown.insert(device) {
+            self.by_device = Mounts::read().by_device;
+        }
         self.by_device.get(&device)
     }
 }
@@ -106,7 +133,7 @@ pub(crate) struct Objects {
     mode: TraceHandle,
     host: HostId,
     mounts: Mounts,
-    files: HashMap<String, (ObjectId, Opened)>,
+    files: HashMap<String, (ObjectId, Opened, bool)>,
     connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
     others: HashMap<String, ObjectId>,
     /// What was asked for the lock on it, and that; `None`: it is no file.
@@ -131,16 +158,18 @@ impl Objects {
         }
     }
 
-    /// The object of a file. One that is opened another way than before is described once more, with both ways.
-    pub(crate) fn file(&mut self, path: &str, device: Option<u64>, opened: Opened) -> Option<ObjectId> {
-        if let Some((object, known)) = self.files.get(path)
+    /// The object of a file. One that is opened another way than before is described once more, with both ways. `direct`: past the page cache,
+    /// which is told where it was never opened otherwise.
+    pub(crate) fn file(&mut self, path: &str, device: Option<u64>, opened: Opened, direct: bool) -> Option<ObjectId> {
+        if let Some((object, known, was_direct)) = self.files.get(path)
             && (*known == opened || *known == Opened::Both || opened == Opened::Unknown)
+            && (!was_direct || direct || opened == Opened::Unknown)
         {
             return Some(*object);
         }
-        let opened = match self.files.get(path) {
-            Some((_, Opened::Unknown)) | None => opened,
-            Some(_) => Opened::Both,
+        let (opened, direct) = match self.files.get(path) {
+            Some((_, Opened::Unknown, _)) | None => (opened, direct),
+            Some((_, known, was_direct)) => (if *known == opened { opened } else { Opened::Both }, direct && *was_direct),
         };
         let mut attributes = Vec::new();
         let device = device.or_else(|| fs::metadata(path).ok().map(|m| m.dev()));
@@ -149,18 +178,19 @@ impl Objects {
             attributes.push(("filesystem", kind.clone()));
         }
         attributes.extend(opened.name().map(|name| ("opened", name)));
+        attributes.extend(direct.then(|| ("direct", "yes".to_owned())));
         let object = match self.files.get(path) {
             // The same row once more: the last one counts.
-            Some((object, _)) => *object,
+            Some((object, ..)) => *object,
             None => ObjectId::new(self.mode.fresh())?,
         };
         self.describe(object, ObjectKind::File, path, &attributes);
-        self.files.insert(path.to_owned(), (object, opened));
+        self.files.insert(path.to_owned(), (object, opened, direct));
         Some(object)
     }
 
     /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
-    /// listened on, else the one with the smaller port.
+    /// listened on, else, of two ends on this machine, the one with the smaller port. (Whoever accepts here has listened here.)
     pub(crate) fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
         if let Some((object, known)) = self.connections.get(&(local, peer))
             && accepted.is_none_or(|accepted| accepted == *known)
@@ -170,7 +200,7 @@ impl Objects {
         let guessed = || match (self.listening.contains(&local.port()), self.listening.contains(&peer.port())) {
             (true, false) => true,
             (false, true) => false,
-            _ => local.port() < peer.port(),
+            _ => local.ip() == peer.ip() && local.port() < peer.port(),
         };
         let accepted = accepted.unwrap_or_else(guessed);
         let (name, end) = match accepted {
@@ -183,9 +213,11 @@ impl Objects {
         Some(object)
     }
 
-    /// The object of a connection that the kernel told of.
+    /// The object of a connection that the kernel told of. What it is called it stays.
     pub(crate) fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
-        self.connection(socket.local, socket.peer, None)
+        let (local, peer) = (socket.local, socket.peer);
+        let accepted = if self.connections.contains_key(&(local, peer)) { None } else { socket.accepted() };
+        self.connection(local, peer, accepted)
     }
 
     /// The object of something that is neither a file nor a connection, by its name.
@@ -205,7 +237,7 @@ impl Objects {
         if let Some(known) = self.locks.get(&file) {
             return *known;
         }
-        let path = self.files.iter().find(|(_, (object, _))| *object == file).map(|(path, _)| format!("flock {path}"));
+        let path = self.files.iter().find(|(_, (object, ..))| *object == file).map(|(path, _)| format!("flock {path}"));
         let lock = path.and_then(|path| self.other(ObjectKind::Lock, &path));
         self.locks.insert(file, lock);
         lock
@@ -242,8 +274,9 @@ impl Objects {
             Some((libc::S_IFDIR, _)) => return Some(Target::Directory),
             _ => {}
         }
-        let opened = FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, opened)| opened);
-        self.file(text, metadata.map(|m| m.dev()), opened).map(Target::File)
+        let flags = FdInfo::open(pid, fd).and_then(|info| info.read()).map(|(_, flags)| flags);
+        let opened = flags.map_or(Opened::Unknown, Flags::opened);
+        self.file(text, metadata.map(|m| m.dev()), opened, flags.is_some_and(Flags::direct)).map(Target::File)
     }
 }
 
@@ -274,13 +307,13 @@ impl FdInfo {
     }
 
     /// Its position, and how it was opened; `None` once it is closed.
-    pub(crate) fn read(&self) -> Option<(u64, Opened)> {
+    pub(crate) fn read(&self) -> Option<(u64, Flags)> {
         let mut buffer = [0; 256];
         let n = self.file.read_at(&mut buffer, 0).ok()?;
         let text = std::str::from_utf8(&buffer[..n]).ok()?;
         let field = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
         let flags = i32::from_str_radix(field("flags:")?, 8).ok()?;
-        Some((field("pos:")?.parse().ok()?, Opened::from_flags(flags)))
+        Some((field("pos:")?.parse().ok()?, Flags(flags)))
     }
 }
 
@@ -317,9 +350,17 @@ mod tests {
     }
 
     #[test]
+    fn whoever_calls_from_a_smaller_port_than_it_calls_is_the_client() {
+        let (mut objects, sink) = objects();
+        let (here, there): (SocketAddr, SocketAddr) = ("10.0.0.1:626".parse().expect("one"), "10.0.0.2:2049".parse().expect("one"));
+        objects.connection(here, there, None);
+        assert_eq!(names(&sink), [("10.0.0.1:626 > 10.0.0.2:2049".to_owned(), vec![("end".to_owned(), "client".to_owned())])]);
+    }
+
+    #[test]
     fn a_lock_is_one_object_for_its_file_and_what_is_no_file_has_none() {
         let (mut objects, sink) = objects();
-        let file = objects.file("/tmp/file", None, Opened::Read).expect("on");
+        let file = objects.file("/tmp/file", None, Opened::Read, false).expect("on");
         let pipe = objects.other(ObjectKind::Pipe, "pipe:[1]").expect("on");
         for _ in 0..2 {
             assert_eq!(objects.lock_on(pipe), None);
@@ -327,6 +368,27 @@ mod tests {
         }
         assert_eq!(objects.locks.len(), 2);
         assert_eq!(names(&sink).into_iter().filter(|(name, _)| name == "flock /tmp/file").count(), 1);
+    }
+
+    #[test]
+    fn how_a_file_is_written_is_told_by_its_flags() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::OpenOptionsExt;
+        let directory = tempfile::tempdir().expect("a directory");
+        let flags = |more: i32| {
+            let file =
+                fs::OpenOptions::new().write(true).create(true).truncate(false).custom_flags(more).open(directory.path().join("file"));
+            let file = file.expect("opened");
+            FdInfo::open(std::process::id(), file.as_raw_fd() as u32).and_then(|info| info.read()).expect("open").1
+        };
+        assert_eq!((flags(0).opened(), flags(0).sync()), (Opened::Write, false));
+        assert!(flags(libc::O_DSYNC).sync() && flags(libc::O_SYNC).sync());
+        let (mut objects, sink) = objects();
+        for direct in [true, true, false] {
+            objects.file("/tmp/file", None, Opened::Write, direct);
+        }
+        let told: Vec<bool> = names(&sink).iter().map(|(_, of)| of.iter().any(|(name, _)| name == "direct")).collect();
+        assert_eq!(told, [true, false], "one that is also written through the cache is not direct");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::files::{Objects, Opened};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use thalweg_trace::ObjectId;
+use thalweg_trace::{ObjectId, Time};
 
 /// Most of what a poll is given.
 const MOST: usize = 1024;
@@ -20,6 +20,23 @@ pub(super) fn mutex_owner(pid: u32, address: u64) -> Option<u32> {
     let word = |at: usize| u32::from_ne_bytes([mutex[at], mutex[at + 1], mutex[at + 2], mutex[at + 3]]);
     // Locked, with somebody waiting.
     (word(0) == 2).then(|| word(8)).filter(|owner| *owner != 0)
+}
+
+/// How long a sleep goes on yet, or lasts in all: no more than it lasts in all.
+pub(super) fn sleeps_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<u64> {
+    let (clock, until, address) = match number {
+        libc::SYS_clock_nanosleep => (arguments[0] as i32, arguments[1] & libc::TIMER_ABSTIME as u64 != 0, arguments[2]),
+        libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, false, arguments[0]),
+        _ => return None,
+    };
+    let time: [u8; 16] = read(pid, address)?;
+    let word = |at: usize| time[at..at + 8].try_into().map(i64::from_ne_bytes).ok();
+    let ns = word(0)?.checked_mul(1_000_000_000)?.checked_add(word(8)?)?;
+    match clock {
+        _ if !until => u64::try_from(ns).ok(),
+        libc::CLOCK_MONOTONIC => u64::try_from(ns - Time::now().ns()).ok(),
+        _ => None,
+    }
 }
 
 /// The descriptors that a poll, a select or an epoll set waits for; `None` where that may not be looked at.
@@ -96,7 +113,7 @@ pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
     let mut paths: Vec<&String> = all.iter().filter(|(path, length, _)| *length >= LEAST_BYTES && !has_code(path)).map(|m| &m.0).collect();
     paths.dedup();
     match paths.as_slice() {
-        [path] => objects.file(path, None, Opened::Read),
+        [path] => objects.file(path, None, Opened::Read, false),
         _ => None,
     }
 }
@@ -116,6 +133,20 @@ mod tests {
         set[1] = 0b101;
         assert_eq!(selected(std::process::id(), &[20, set.as_ptr() as u64, 0, 0, 0, 0]), Some(vec![8, 10]));
         assert_eq!(polled(std::process::id(), &[8, 1, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn how_long_a_sleep_lasts_is_read_from_its_arguments() {
+        let soon = Time::now().plus_ns(3_000_000_000).ns();
+        let (length, until) = ([2_i64, 500], [soon / 1_000_000_000, soon % 1_000_000_000]);
+        let asked = |clock: i32, flags: i32, time: &[i64; 2]| {
+            let arguments = [clock as u64, flags as u64, std::ptr::from_ref(time) as u64, 0, 0, 0];
+            sleeps_for(std::process::id(), libc::SYS_clock_nanosleep, &arguments)
+        };
+        assert_eq!(asked(libc::CLOCK_REALTIME, 0, &length), Some(2_000_000_500));
+        let left = asked(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until).expect("it goes on");
+        assert!(left > 0 && left <= 3_000_000_000, "{left}");
+        assert_eq!(asked(libc::CLOCK_REALTIME, libc::TIMER_ABSTIME, &until), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`processes`] reads the table of processes, [`listeners`] who listens where, [`mountinfo`] the table of mounts. [`recorder`] watches threads by looking at them every few
 //! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
-//! belongs to the machine (devices, dirty pages, quotas), for every recorder without privilege.
+//! belongs to the machine (devices), [`quotas`] what control groups took, for every recorder without privilege.
 
 mod around;
 pub(crate) mod diagnostics;
@@ -16,6 +16,7 @@ mod memory;
 pub(crate) mod mountinfo;
 mod moved;
 pub(crate) mod processes;
+pub(crate) mod quotas;
 pub(crate) mod recorder;
 pub(crate) mod strangers;
 pub(crate) mod system;

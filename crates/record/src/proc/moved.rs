@@ -103,7 +103,8 @@ impl Files {
             } else if !text.starts_with("/dev/") && !text.starts_with("anon_inode:") {
                 match around.target(pid, fd) {
                     Some(Target::Pipe(inode)) => {
-                        let opened = FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, opened)| opened);
+                        let opened =
+                            FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, flags)| flags.opened());
                         ends.pipes.extend((opened != Opened::Write).then_some((inode, false)));
                         ends.pipes.extend((opened != Opened::Read).then_some((inode, true)));
                     }
@@ -134,7 +135,8 @@ impl Files {
             return;
         }
         let Some(info) = FdInfo::open(pid, fd) else { return };
-        let Some((position, opened)) = info.read() else { return };
+        let Some((position, flags)) = info.read() else { return };
+        let opened = flags.opened();
         // What was read before it was seen was read since it was opened, if the process is ours.
         let bytes = if ours && opened != Opened::Both { 0 } else { position };
         self.positions.insert(fd, Position { info, bytes, object, opened, path: path.to_owned(), moves: false });

@@ -1,7 +1,6 @@
-//! What belongs to the machine and not to a thread: devices, software interrupts, quotas. Counted for every recorder without
+//! What belongs to the machine and not to a thread: devices, software interrupts. Counted for every recorder without
 //! privilege, from files that anyone may read.
 
-use crate::quota::Quota;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -60,20 +59,14 @@ pub(crate) struct System {
     host: HostId,
     devices: BTreeMap<String, Device>,
     cpus: Vec<TrackId>,
-    quota: Option<(Quota, TrackId)>,
 }
 
 impl System {
     /// Remembers how things stand now.
     pub(crate) fn new(mode: TraceHandle, host: HostId) -> System {
-        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
+        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new() };
         system.look_at_disks(Time::now(), &mut Vec::new());
         system
-    }
-
-    /// From now on counts how long the control groups of `pid` were stopped by their quota, on this track.
-    pub(crate) fn watch_quota(&mut self, pid: u32, track: TrackId) {
-        self.quota = Some((Quota::of(pid), track)).filter(|(quota, _)| quota.is_some());
     }
 
     /// Adds what has happened since the last look.
@@ -81,11 +74,6 @@ impl System {
         let now = Time::now();
         self.look_at_disks(now, out);
         self.look_at_softirqs(now, out);
-        if let Some((quota, track)) = &mut self.quota
-            && let Some(value) = quota.changed().and_then(|ns| i64::try_from(ns).ok())
-        {
-            out.push(Event::Counter(Counter { of: CounterOf::Track(*track), name: CounterName::CpuThrottledNs, at: now, value }));
-        }
     }
 
     fn track(&self, kind: TrackKind, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
@@ -211,7 +199,7 @@ mod tests {
     fn an_interval_of_a_device_is_divided_by_what_its_requests_took() {
         let sink = Arc::new(Memory::new(100));
         let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new(), quota: None };
+        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new() };
         let (_, last) = disk("254 0 vda 10 0 80 5 20 0 160 7 0 9 12 0 0 0 0 1 1").expect("a line");
         let (_, now) = disk("254 0 vda 12 0 4176 11 23 0 184 9 0 17 20 0 0 0 0 1 1").expect("a line");
         let (mut out, id) = (Vec::new(), TrackId::new(1).expect("not zero"));

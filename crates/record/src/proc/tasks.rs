@@ -56,6 +56,17 @@ impl Doing {
     }
 }
 
+/// What a thread is, at a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Its state's letter.
+    pub letter: char,
+    /// Its name.
+    pub name: String,
+    /// Page faults that waited for a disk, since it began.
+    pub disk_faults: u64,
+}
+
 /// The files of one thread in /proc, kept open: a reading is then one system call.
 #[derive(Debug)]
 pub(crate) struct TaskFiles {
@@ -64,6 +75,8 @@ pub(crate) struct TaskFiles {
     status: File,
     /// Absent where only the thread's owner, or nobody, may look.
     syscall: Option<File>,
+    /// Absent where the kernel has no names of its functions.
+    wchan: Option<File>,
 }
 
 fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
@@ -80,6 +93,7 @@ impl TaskFiles {
             stat: open("stat").ok()?,
             status: open("status").ok()?,
             syscall: open("syscall").ok(),
+            wchan: open("wchan").ok(),
         })
     }
 
@@ -88,11 +102,19 @@ impl TaskFiles {
         Scheduling::parse(read(&self.schedstat, &mut [0; 128])?)
     }
 
-    /// Its state's letter, and its name.
-    pub(crate) fn state(&self) -> Option<(char, String)> {
+    /// Its state; `None` where it is gone.
+    pub(crate) fn state(&self) -> Option<State> {
         let mut buffer = [0; 512];
         let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
-        Some((fields.first()?.chars().next()?, name.to_owned()))
+        let letter = fields.first()?.chars().next()?;
+        Some(State { letter, name: name.to_owned(), disk_faults: fields.get(9)?.parse().ok()? })
+    }
+
+    /// The kernel's function that it sleeps in; `None` where that is not told.
+    pub(crate) fn sleeps_in(&self) -> Option<String> {
+        let mut buffer = [0; 128];
+        let name = read(self.wchan.as_ref()?, &mut buffer)?;
+        (!matches!(name, "" | "0")).then(|| name.to_owned())
     }
 
     /// When it began, in clock ticks since boot.
@@ -143,6 +165,6 @@ mod tests {
         let files = TaskFiles::open(std::process::id(), tid).expect("it is there");
         // A running thread's time is brought up to date at the kernel's next tick.
         while files.scheduling().expect("read").run_ns == 0 {}
-        assert_eq!(files.state().expect("read").0, 'R');
+        assert_eq!(files.state().expect("read").letter, 'R');
     }
 }

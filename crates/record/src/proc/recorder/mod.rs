@@ -17,6 +17,7 @@ use super::files::Objects;
 use super::kernel::InKernel;
 use super::moved::{self, Files, Moved, Unfinished};
 use super::processes::{self, Process};
+use super::quotas::Quotas;
 use super::strangers::Strangers;
 use super::system::System;
 use super::tasks::TaskFiles;
@@ -116,10 +117,14 @@ struct Thread {
     window: Window,
     /// Its sums at the last look.
     turns: (u64, u64, u64),
+    /// Page faults that waited for a disk, by then.
+    disk_faults: u64,
     /// The wait that goes on, and since when.
     open: Option<(Reason, Time)>,
     /// Its work in the kernel.
     kernel: InKernel,
+    /// Its sleeps of late last for so long, at least.
+    sleep_ns: u64,
 }
 
 impl Thread {
@@ -151,6 +156,7 @@ struct Sampler {
     around: Around,
     /// Absent where another recorder looks at the machine.
     system: Option<System>,
+    quotas: Quotas,
     strangers: Option<Strangers>,
     moved: BTreeMap<u64, Moved>,
     /// What we had inherited of bytes moved when we began; what processes of the command have moved that were seen to end, and what they
@@ -189,6 +195,7 @@ impl Sampler {
         let mut sampler = Sampler {
             around,
             system: (!beside).then(|| System::new(mode.clone(), watched.host)),
+            quotas: Quotas::default(),
             strangers,
             host: watched.host,
             sink: Arc::clone(&watched.sink),
@@ -256,6 +263,7 @@ impl Sampler {
             self.find_processes();
             if let Some(system) = &mut self.system {
                 system.look(&mut self.batch);
+                self.quotas.read(&mut self.batch);
             }
         }
         self.look_at_sockets(now, slow);
@@ -310,6 +318,9 @@ impl Sampler {
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
         let Some(main) = main else { return self.close(pid, watch) };
         watch.track = Some(main);
+        if slow {
+            self.quotas.look_at(pid, main, &mut self.around.objects);
+        }
         // Whoever ran moved it; of several nobody knows which.
         let mover = self
             .acted
@@ -337,9 +348,6 @@ impl Sampler {
             }
             let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
             self.tell_track(track, pid, tid, watch, &files);
-            if let Some(system) = self.system.as_mut().filter(|_| Some(tid) == self.command) {
-                system.watch_quota(pid, track);
-            }
             let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
             let seen = match born {
                 Some(at) => {
@@ -353,8 +361,10 @@ impl Sampler {
                 // Nobody looked at it before.
                 self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadSeen, at: now, object: None, value: None }));
             }
-            let (turns, kernel) = ((0, 0, 0), InKernel::default());
-            watch.threads.insert(tid, Thread { track, files, window: Window::new(seen), turns, open: None, kernel });
+            let (turns, kernel, disk_faults) = ((0, 0, 0), InKernel::default(), files.state().map_or(0, |state| state.disk_faults));
+            watch
+                .threads
+                .insert(tid, Thread { track, files, window: Window::new(seen), turns, disk_faults, open: None, kernel, sleep_ns: 0 });
         }
     }
 
@@ -375,7 +385,7 @@ impl Sampler {
     fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
         let called = self.names.get(&pid).unwrap_or(&watch.name);
         let name = match files.state() {
-            Some((_, name)) if tid != pid => format!("{called}/{name}"),
+            Some(state) if tid != pid => format!("{called}/{}", state.name),
             _ => called.clone(),
         };
         if let Some(strangers) = &self.strangers {
@@ -403,14 +413,19 @@ impl Sampler {
             waited_for_sibling: thread.waits_for_sibling(),
             ends: Rc::clone(&watch.ends),
         };
-        let state = thread.files.state().map_or('X', |(state, _)| state);
+        let (state, disk_faults) = thread.files.state().map_or(('X', 0), |state| (state.letter, state.disk_faults));
+        let faulted = disk_faults > std::mem::replace(&mut thread.disk_faults, disk_faults);
         self.acted.push(Acted { gone: matches!(state, 'Z' | 'X'), ..acted });
         let sleeps = thread.files.sleeps();
-        let own = Own { pid, ends: &watch.ends, alone: watch.alone };
+        let often = sleeps.zip(thread.window.from.sleeps).is_some_and(|(now, before)| now.saturating_sub(before) > 1);
+        let own = Own { pid, ends: &watch.ends, alone: watch.alone, faulted, often };
         let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.around.reason(&own, &thread.files) };
         let slept = sleeps != thread.window.from.sleeps;
         for _ in 0..if slept && !matches!(state, 'Z' | 'X') { MORE_LOOKS } else { 0 } {
             reason = reason.or_else(|| self.around.reason(&own, &thread.files));
+        }
+        if let Some(ns) = self.around.slept_ns.take() {
+            thread.sleep_ns = ns.max(thread.sleep_ns - thread.sleep_ns / 16);
         }
         let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps, reason };
         if matches!(state, 'Z' | 'X') {
@@ -448,7 +463,7 @@ impl Sampler {
     fn connections_moved(&mut self, watch: &Watch, track: TrackId, now: Time) {
         for inode in &watch.ends.sockets {
             let Some(socket) = self.around.sockets.get(inode) else { continue };
-            let Some(object) = self.around.objects.connection(socket.local, socket.peer, None) else { continue };
+            let Some(object) = self.around.objects.socket(socket) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
             let current = moved::tell_connection((&self.mode, track, self.looked_at, now), (object, socket), before, &mut self.batch);
             self.moved.insert(*inode, current);

@@ -31,11 +31,15 @@ impl Sampler {
                 false => thread.open = Some((reason, since)),
             }
         }
-        for (kind, ns) in [(SpanKind::WaitOther, unseen_ns), (SpanKind::WaitRunqueue, runqueue_ns)] {
-            if ns > 0 {
-                self.wait_ended(pid, tid, thread.track, (Reason::of(kind), at, at.plus_ns(ns as i64)));
-                at = at.plus_ns(ns as i64);
-            }
+        self.slept_besides(thread, &to, at, &division);
+        let quota = self.quotas.took(pid, thread.track, from.at, runqueue_ns);
+        let (group, took_ns) = quota.map_or((None, 0), |(group, ns)| (Some(group), ns));
+        let queued = Reason::of(SpanKind::WaitRunqueue);
+        let waits =
+            [(Reason::of(SpanKind::WaitOther), unseen_ns), (Reason { object: group, ..queued }, took_ns), (queued, runqueue_ns - took_ns)];
+        for (reason, ns) in waits.into_iter().filter(|(_, ns)| *ns > 0) {
+            self.wait_ended(pid, tid, thread.track, (reason, at, at.plus_ns(ns as i64)));
+            at = at.plus_ns(ns as i64);
         }
         let ran_ns = to.at.since(at).saturating_sub(last_ns);
         self.worked_on_names(thread, at, (ran_ns as f64 * thread.kernel.on_names) as u64);
@@ -43,6 +47,21 @@ impl Sampler {
             thread.open = Some((reason, to.at.plus_ns(-(last_ns as i64))));
         }
         thread.window = thread.window.next(to, &division);
+    }
+
+    /// A thread that slept from one look to another, and went to sleep more often than its sleeps have room there, waited for something in
+    /// between, too shortly to be seen: that is told as so many waits without length.
+    fn slept_besides(&mut self, thread: &Thread, to: &Seen, at: Time, division: &Division) {
+        let from = &thread.window.from;
+        let asleep = |seen: &Seen| seen.reason.is_some_and(|reason| reason.kind == SpanKind::WaitTimer);
+        let times = from.sleeps.zip(to.sleeps).map_or(0, |(before, after)| after.saturating_sub(before));
+        let Some(pauses) = to.at.since(from.at).checked_div(thread.sleep_ns).map(|whole| whole + 1) else { return };
+        if times <= pauses || division.unseen_ns > 0 || !asleep(from) || !asleep(to) {
+            return;
+        }
+        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let count = u32::try_from(times - pauses).unwrap_or(u32::MAX);
+        self.batch.push(Event::Span(Span { count, cpu_ns: Some(0), ..bare(id, thread.track, SpanKind::WaitOther, at, 0) }));
     }
 
     /// A part of what a thread ran, which it worked in the kernel on nothing that is known: as far as can be told, on names and attributes.
