@@ -132,6 +132,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         flows,
         threads: 0,
         slowdown: SLOWDOWN,
+        foreign: 0.0,
         kept: 0.0,
         window_ns_per_byte: facts.window_ns_per_byte(),
     })

@@ -93,26 +93,42 @@ fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Suppor
     Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
 }
 
-/// Lets the replay keep as much of the queueing for processors that threads of ours had as makes it as long as the run was, and no longer.
+/// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
+/// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was.
 fn keep_queueing(graph: &mut Graph) {
-    /// A replay this near is left as it is.
+    const MOST_FOREIGN: f64 = 0.5;
+    if queued_ns(graph) <= 0.0 {
+        return;
+    }
+    fit(graph, MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
+    fit(graph, 1.0, |graph, kept| graph.kept = kept);
+}
+
+/// How long threads of ours queued for each other, all together.
+fn queued_ns(graph: &Graph) -> f64 {
+    Stages::of(graph).delays[program::Class::Ours as usize]
+}
+
+/// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near.
+fn fit(graph: &mut Graph, most: f64, set: impl Fn(&mut Graph, f64)) {
     const NEAR: f64 = 0.01;
     const HALVINGS: usize = 4;
     let short_of = |graph: &Graph, part: f64| simulate(graph, &Scale::none()).is_some_and(|ns| ns <= graph.wall_ns * part);
     if !short_of(graph, 1.0 - NEAR) {
         return;
     }
-    let (mut least, mut most) = (0.0, 1.0);
-    graph.kept = most;
+    let (mut least, mut most) = (0.0, most);
+    let mut tried = most;
     for _ in 0..HALVINGS {
+        set(graph, tried);
         if short_of(graph, 1.0) {
-            least = graph.kept;
+            least = tried;
         } else {
-            most = graph.kept;
+            most = tried;
         }
-        graph.kept = f64::midpoint(least, most);
+        tried = f64::midpoint(least, most);
     }
-    graph.kept = least;
+    set(graph, least);
 }
 
 fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {

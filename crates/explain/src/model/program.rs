@@ -168,6 +168,8 @@ pub(crate) struct Graph {
     pub awaited: Vec<u32>,
     /// By which part each busy processor slows the others of its machine down.
     pub slowdown: f64,
+    /// How much of each machine's processors others have that nothing is known of.
+    pub foreign: f64,
     /// Which part of the queueing for processors that threads of ours had is kept: what a replay does not bring about by itself, as where other
     /// programs or the machine's host had them as well.
     pub kept: f64,
@@ -200,6 +202,7 @@ pub(crate) mod tests {
             threads: 0,
             awaited: Vec::new(),
             slowdown: 0.0,
+            foreign: 0.0,
             kept: 0.0,
             window_ns_per_byte: 0.0,
         }

@@ -44,6 +44,8 @@ struct Processors {
     count: usize,
     /// By which part each that is busy besides slows the others down.
     slowdown: f64,
+    /// How much of them others have.
+    foreign: f64,
     /// How much each program that ran all the time has got done, and until when that is counted.
     done: f64,
     counted: f64,
@@ -55,7 +57,8 @@ struct Processors {
 
 impl Processors {
     fn speed(&self) -> f64 {
-        1.0 / (1.0 + self.slowdown * (self.running.len().max(1) - 1) as f64)
+        let running = self.running.len().max(1) as f64;
+        ((self.count as f64 - self.foreign) / running).min(1.0) / (1.0 + self.slowdown * (running - 1.0))
     }
 
     fn count_until(&mut self, now: f64) {
@@ -140,7 +143,7 @@ fn replay(graph: &Graph, scale: &Scale, most_help: f64) -> Option<f64> {
             .map(|&n| {
                 let count = (f64::from(n) * scale.processors).round().max(1.0) as usize;
                 let (running, queue) = (BinaryHeap::new(), VecDeque::new());
-                Processors { count, slowdown: graph.slowdown, done: 0.0, counted: 0.0, running, queue }
+                Processors { count, slowdown: graph.slowdown, foreign: graph.foreign, done: 0.0, counted: 0.0, running, queue }
             })
             .collect(),
         running: vec![Running::default(); graph.programs.len()],
