@@ -52,11 +52,11 @@ fn explained(recordings: &[&Path]) -> Value {
 #[track_caller]
 fn sound(document: &Value, bytes: u64) {
     let charges = document["critical_path"].as_array().expect("charges");
-    let sum = |of: &dyn Fn(&str) -> bool| -> f64 {
-        charges.iter().filter(|c| c["cause"].as_str().is_some_and(of)).filter_map(|c| c["share"].as_f64()).sum()
-    };
+    let sum = |of: &dyn Fn(&Value) -> bool| -> f64 { charges.iter().filter(|c| of(c)).filter_map(|c| c["share"].as_f64()).sum() };
     assert!((sum(&|_| true) - 1.0).abs() <= 0.001, "{charges:?}");
-    let unknown = sum(&|cause| cause.ends_with("unknown"));
+    // A machine that its host stops for 20 ms now and then is no fault of the recording's: it says so.
+    let stood_still = |c: &Value| c["where"].as_str().is_some_and(|place| place.ends_with("not known whether it ran or waited"));
+    let unknown = sum(&|c| c["cause"].as_str().is_some_and(|cause| cause.ends_with("unknown")) && !stood_still(c));
     assert!(unknown <= 0.02, "unknown: {unknown}: {charges:#?}");
     assert_eq!(document["dropped_events"], 0);
     let roles: Vec<&str> = document["tracks"].as_array().unwrap().iter().filter_map(|t| t["role"].as_str()).collect();
