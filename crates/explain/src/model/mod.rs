@@ -75,10 +75,7 @@ pub(crate) fn not_asked() -> Prediction {
 /// Replays the run, and what changes would give.
 pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
     match graph(source, parts) {
-        Ok(Some((mut graph, support))) => {
-            keep_queueing(&mut graph);
-            predict_from(&graph, &support, parts, meta, trips)
-        }
+        Ok(Some((graph, support))) => predict_from(graph, &support, parts, meta, trips),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
@@ -94,55 +91,51 @@ fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Suppor
 }
 
 /// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
-/// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was.
-fn keep_queueing(graph: &mut Graph) {
+/// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was. How long it is then.
+fn keep_queueing(graph: &mut Graph, stages: &Stages, replayed_ns: f64) -> f64 {
     const MOST_FOREIGN: f64 = 0.5;
-    if queued_ns(graph) <= 0.0 {
-        return;
+    if stages.delays[program::Class::Ours as usize] <= 0.0 {
+        return replayed_ns;
     }
-    fit(graph, MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
-    fit(graph, 1.0, |graph, kept| graph.kept = kept);
+    let replayed_ns = fit(graph, replayed_ns, MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
+    fit(graph, replayed_ns, 1.0, |graph, kept| graph.kept = kept)
 }
 
-/// How long threads of ours queued for each other, all together.
-fn queued_ns(graph: &Graph) -> f64 {
-    Stages::of(graph).delays[program::Class::Ours as usize]
-}
-
-/// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near.
-fn fit(graph: &mut Graph, most: f64, set: impl Fn(&mut Graph, f64)) {
+/// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near. How long it is then.
+fn fit(graph: &mut Graph, replayed_ns: f64, most: f64, set: impl Fn(&mut Graph, f64)) -> f64 {
     const NEAR: f64 = 0.01;
     const HALVINGS: usize = 4;
-    let short_of = |graph: &Graph, part: f64| simulate(graph, &Scale::none()).is_some_and(|ns| ns <= graph.wall_ns * part);
-    if !short_of(graph, 1.0 - NEAR) {
-        return;
+    if replayed_ns > graph.wall_ns * (1.0 - NEAR) {
+        return replayed_ns;
     }
-    let (mut least, mut most) = (0.0, most);
-    let mut tried = most;
+    let (mut least, mut least_ns, mut most, mut tried) = (0.0, replayed_ns, most, most);
     for _ in 0..HALVINGS {
         set(graph, tried);
-        if short_of(graph, 1.0) {
-            least = tried;
-        } else {
-            most = tried;
+        match simulate(graph, &Scale::none()).filter(|ns| *ns <= graph.wall_ns) {
+            Some(ns) => (least, least_ns) = (tried, ns),
+            None => most = tried,
         }
         tried = f64::midpoint(least, most);
     }
     set(graph, least);
+    least_ns
 }
 
 fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
     Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
 }
 
-fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
-    let Some(replayed_ns) = simulate(graph, &Scale::none()) else {
+fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+    let Some(bare_ns) = simulate(&graph, &Scale::none()) else {
         return refuse(
             None,
             None,
             "the replay of this run does not come to an end: too much of what threads waited for was not recorded".into(),
         );
     };
+    let stages = Stages::of(&graph);
+    let replayed_ns = keep_queueing(&mut graph, &stages, bare_ns);
+    let graph = &graph;
     let wall_s = parts.wall_s();
     // Where only the end of a long run is replayed, it stands for all of it.
     let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
@@ -155,7 +148,6 @@ fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta
         );
         return refuse(Some(replayed_s), Some(error), reason);
     }
-    let stages = Stages::of(graph);
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
     let run = Run {
@@ -186,7 +178,7 @@ fn predict_from(graph: &Graph, support: &Support, parts: &Parts<'_>, meta: &Meta
 fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
     let ns = simulate_edit(&edited(graph, requests, depth)?)?;
-    let bare_ns = simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())?;
+    let bare_ns = if graph.kept > 0.0 { simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())? } else { replayed_ns };
     let (least, most) = (bare_ns.min(replayed_ns) * (1.0 - MOST_ERROR), bare_ns.max(replayed_ns) * (1.0 + MOST_ERROR));
     (least..=most).contains(&ns).then_some(ns)
 }

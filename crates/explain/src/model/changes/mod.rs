@@ -83,12 +83,16 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
+    fn new(id: &'static str, change: impl Into<String>, how: impl Into<String>, by: By) -> Proposal {
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by }
+    }
+
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
-        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Replay(Box::new(scale)) }
+        Proposal::new(id, change, how, By::Replay(Box::new(scale)))
     }
 
     fn edit(id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
-        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by: By::Edit(Box::new(graph)) }
+        Proposal::new(id, change, how, By::Edit(Box::new(graph)))
     }
 
     /// With another value of a knob, where the recording tells of it.

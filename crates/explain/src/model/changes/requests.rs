@@ -4,7 +4,6 @@ use super::{By, Proposal, Run};
 use crate::model::edit::{in_flight, under_way};
 use crate::model::edit_copy::edited;
 use crate::model::program::Graph;
-use crate::model::scale::Scale;
 use thalweg_trace::{Knob, Meta};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
@@ -26,7 +25,7 @@ fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
     let (requests, depth) = in_flight_as_set(run.graph, run.meta);
     let with = |id, requests, depth, change, how: String| {
         let graph = edited(run.graph, requests, depth)?;
-        Some(Proposal { by: By::EditCopy(Box::new(graph)), ..Proposal::replay(id, change, how, Scale::none()) })
+        Some(Proposal::new(id, change, how, By::EditCopy(Box::new(graph))))
     };
     let most = run.graph.flows.requests();
     let counts = [2, 4, 8].into_iter().filter(|&n| n > requests && n <= most);
