@@ -1,0 +1,82 @@
+"""The suites of `make test`: which commands, in which order, with how much time.
+
+Two lanes. Suites that wait for servers, disks and processes most of their time run two at a time; those that hold an explanation
+against what really happened need the machine for themselves and run after them, one by one. Each has a budget, what it should take
+on two processors, and is ended at `LIMIT` times that: a suite that hangs is a failure with a name, and the rest still runs.
+"""
+
+import os
+from dataclasses import dataclass
+
+# Seconds from nothing on two processors; a suite that outgrows its own moves its long form to `make test-long`.
+BUDGETS = {
+    "compiling": 200,
+    "end-to-end": 220,
+    "store": 90,
+    "mount": 60,
+    "record": 60,
+    "explain": 60,
+    "others": 60,
+    "clippy": 80,
+    "doc": 20,
+    "rooms": 30,
+    "lab": 45,
+    "mpi": 120,
+    "gates": 110,
+}
+# A machine is slow, a neighbour is busy: a hang is what takes this many times its budget.
+LIMIT = 6
+# All of it, whatever hangs: less than what waits for it allows.
+ALL_S = 45 * 60
+
+# Test programs of these packages measure, or watch what the whole machine does.
+ALONE = ("end-to-end", "thalweg-record", "thalweg-measure", "thalweg-study")
+
+
+@dataclass
+class Suite:
+    """One command, and how its output counts: a Rust test program (`libtest`), one that writes its own counts, or one that passes whole."""
+
+    name: str
+    command: list
+    budget: str
+    kind: str = "whole"
+    cwd: str = "."
+    alone: bool = False
+
+    @property
+    def limit_s(self):
+        """When it is ended."""
+        return LIMIT * BUDGETS[self.budget]
+
+
+def of_program(artifact):
+    """The suite of one test program that cargo built (a `compiler-artifact` message)."""
+    target, directory = artifact["target"], os.path.dirname(artifact["manifest_path"])
+    package = os.path.basename(directory)
+    name = target["name"] if "test" in target["kind"] else package
+    # A crate's own test program is named for the crate; its others for what they hold.
+    shown = name.replace("thalweg_", "").replace("_", "-")
+    shown = shown if shown == package or package == "cli" else f"{package}-{shown}"
+    budget = "end-to-end" if name == "end-to-end" else package if package in BUDGETS else "others"
+    alone = name == "end-to-end" or f"thalweg-{package}" in ALONE
+    return Suite(shown, [artifact["executable"], "--show-output"], budget, "libtest", directory, alone)
+
+
+def scripts(target, counts):
+    """The suites that are no Rust test programs: of Python rooms, of laboratories and gates in their short form."""
+    thalweg = os.path.join(target, "debug", "thalweg")
+    relay = os.path.join(target, "debug", "thalweg-relay")
+    short = ["--short", "--program", thalweg, "--counts", counts]
+    return [
+        Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
+        Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts"),
+        Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts"),
+        Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
+    ]
+
+
+def in_order(suites):
+    """First those that share the machine, longest first; then those that have it for themselves."""
+    shared = sorted((s for s in suites if not s.alone), key=lambda suite: -BUDGETS[suite.budget])
+    return shared, [suite for suite in suites if suite.alone]
