@@ -12,7 +12,7 @@ pub mod mutate;
 pub mod targets;
 
 #[allow(dead_code, missing_docs)]
-#[path = "../../crates/record/tests/capture/made.rs"]
+#[path = "../../crates/record/tests/record/capture/made.rs"]
 pub mod made;
 
 use mutate::Random;

@@ -52,9 +52,16 @@ static uint64_t flush_runs(uint64_t end_ns) {
     return begin;
 }
 
+/* One moment on both clocks. The thread may be interrupted between them, so the counter is read last: where a call began is its end less its
+ * ticks, and that must not be later than it was, or bytes would seem to have been unsent when they were on their way. */
 static void set_anchor(uint64_t *tick_now, uint64_t *ns_now) {
-    *tick_now = me.slot->anchor_ticks = ticks();
-    *ns_now = me.slot->anchor_ns = now_ns();
+    uint64_t before;
+    int tries = 0;
+    do {
+        before = ticks();
+        *ns_now = me.slot->anchor_ns = now_ns();
+        *tick_now = me.slot->anchor_ticks = ticks();
+    } while (ns_of(*tick_now - before) > ANCHOR_NS && ++tries < ANCHOR_TRIES);
 }
 
 /* Adds a call to the run of its kind and object. */

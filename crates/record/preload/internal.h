@@ -25,6 +25,9 @@
 #define RAN_NS 10000000u
 #define ASK_BEFORE_NS 200000u
 #define RUNQUEUE_NS 400000u
+/* Both clocks are read again where the thread was interrupted between them for longer, a few times. */
+#define ANCHOR_NS 1000u
+#define ANCHOR_TRIES 4
 /* Runs are handed over after this time at the latest. */
 #define RUN_NS 10000000u
 /* Time between two looks at TCP's figures of one connection. */

@@ -1,6 +1,6 @@
 //! Draws made-up copies, to be looked at: `cargo run -p thalweg-report --example made_up -- DIRECTORY`.
 
-#[path = "../tests/made_up/mod.rs"]
+#[path = "../tests/report/made_up/mod.rs"]
 mod made_up;
 
 use made_up::Copy;

@@ -8,3 +8,4 @@ mod loopback;
 mod metadata;
 mod walk;
 mod wire;
+mod wire_panics;

@@ -3,6 +3,12 @@
 //! A stretch of the map is a line, told by its offsets at the stretch's two ends: a point (x, y) of a plane. Each bound is a half-plane
 //! there, and so is the largest drift there can be; what they leave over is a convex polygon, small in both directions where bytes
 //! went both ways. Its centre is the stretch's estimate; how far its corners are from what is used in the end is the error.
+//!
+//! Stamps are taken by programs that can be interrupted beside the clock they read, so a few are late by some microseconds, and a late one
+//! makes a bound that the truth breaks. It need not contradict any other, since the bounds of both sides are a round trip apart: then it
+//! would go unseen, and the polygon that it leaves would not hold the truth. So the few tightest bounds of each side are not believed; and
+//! as it is not known which these are, the bounds of a side are dealt out into parts of which one has no late one, and the error covers the
+//! polygons of all parts.
 
 use super::bounds::Limit;
 use crate::{Clock, HostId};
@@ -17,6 +23,10 @@ const STRETCH_NS: i64 = 60_000_000_000;
 const SHORTEST_STRETCH_NS: i64 = 1_000_000_000;
 /// Fewest bounds of each side in a stretch.
 const FEWEST: usize = 8;
+/// One in so many bounds of a side, and of a side with enough of them at least [`LEAST_UNBELIEVED`], may be a stamp that was late. Seen: one
+/// in some hundreds, late by ten microseconds and more, of programs that compete for two processors.
+const ONE_IN_LATE: usize = 50;
+const LEAST_UNBELIEVED: usize = 2;
 /// Contradictions up to this are taken for stamps that were late, and stay in the error bar.
 const TOLERATED_NS: f64 = 20_000.0;
 
@@ -45,7 +55,7 @@ pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, u
     let slack = lines.iter().map(|line| line.slack).fold(0.0, f64::max);
     let slack = lines.windows(2).map(|pair| pair[0].jump_to(&pair[1])).fold(slack, f64::max);
     let mut clocks = joined(&lines, base_ns);
-    extend(&mut clocks, &lines, covers);
+    extend(&mut clocks, &lines, base_ns, covers);
     Some((clocks, dropped, slack.ceil() as u64))
 }
 
@@ -119,20 +129,21 @@ fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
 }
 
 /// Adds pieces for what lies before the first bound and after the last: the same lines, with an error that grows.
-fn extend(clocks: &mut Vec<Clock>, lines: &[Line], covers: Range<i64>) {
+fn extend(clocks: &mut Vec<Clock>, lines: &[Line], base_ns: i64, covers: Range<i64>) {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
-    let value = |clock: &Clock, base: f64, at_ns: i64| base + clock.drift_ppb as f64 * 1e-9 * (at_ns - clock.from_ns) as f64;
+    let value =
+        |clock: &Clock, at_ns: i64| (clock.offset_ns - base_ns) as f64 + clock.drift_ppb as f64 * 1e-9 * (at_ns - clock.from_ns) as f64;
     if last.to_ns < covers.end {
         let clock = clocks[clocks.len() - 1];
         let begin = (clock.drift_ppb as f64 * 1e-9 * (last.to_ns - clock.from_ns) as f64).round() as i64;
-        let error = last.error_at(covers.end, value(&clock, last.at[0], covers.end));
+        let error = last.error_at(covers.end, value(&clock, covers.end));
         let error_ns = clock.error_ns.max(error.ceil() as u64);
         clocks.push(Clock { from_ns: last.to_ns, offset_ns: clock.offset_ns.saturating_add(begin), error_ns, ..clock });
     }
     if first.from_ns > covers.start {
         let clock = clocks[0];
         let begin = (clock.drift_ppb as f64 * 1e-9 * (covers.start - clock.from_ns) as f64).round() as i64;
-        let error = first.error_at(covers.start, value(&clock, first.at[0], covers.start));
+        let error = first.error_at(covers.start, value(&clock, covers.start));
         let error_ns = clock.error_ns.max(error.ceil() as u64);
         clocks.insert(0, Clock { from_ns: covers.start, offset_ns: clock.offset_ns.saturating_add(begin), error_ns, ..clock });
     }
@@ -252,13 +263,45 @@ impl Problem {
         if upper { &mut self.upper } else { &mut self.lower }
     }
 
-    /// The estimate: the polygon's centre, and the extent of the polygon.
+    /// The estimate: the centre of what the bounds that are believed leave over. The error: the extent of all that they could leave over.
     fn line(&self, slack: f64) -> Line {
         // Bounds that contradict each other by so much can be wrong by as much again.
-        let corners = self.polygon(slack * 2.0);
-        let (x, y) = centre(&corners).unwrap_or((0.0, 0.0));
+        let mut polygon = self.polygon(slack * 2.0);
+        // Which bounds are the tightest depends on the line, which late stamps have tilted at first.
+        for _ in 0..2 {
+            let Some(centre) = centre(&polygon) else { break };
+            let believed = self.without_tightest(centre, LEAST_UNBELIEVED);
+            polygon = believed.polygon(believed.least_slack() * 2.0);
+        }
+        let (x, y) = centre(&polygon).unwrap_or((0.0, 0.0));
+        let mut corners = polygon;
+        for lower in parts(&self.lower) {
+            for upper in parts(&self.upper) {
+                let part = Problem { from_ns: self.from_ns, to_ns: self.to_ns, lower: lower.clone(), upper };
+                corners.append(&mut part.without_tightest((x, y), 0).polygon(0.0));
+            }
+        }
         Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], corners, slack }
     }
+
+    /// The same without the few bounds of each side that are the tightest, as seen from a line.
+    fn without_tightest(&self, (x, y): Corner, least: usize) -> Problem {
+        let of = |bounds: &[Bound], sign: f64| {
+            let few = if bounds.len() < FEWEST { 0 } else { (bounds.len() / ONE_IN_LATE).max(least) };
+            let distance = |bound: &Bound| (x + (y - x) * bound.place - bound.offset) * sign;
+            let mut distances: Vec<f64> = bounds.iter().map(distance).collect();
+            distances.sort_unstable_by(f64::total_cmp);
+            let nearest = distances.get(few).copied().unwrap_or(f64::NEG_INFINITY);
+            bounds.iter().filter(|bound| distance(bound) >= nearest).copied().collect()
+        };
+        Problem { from_ns: self.from_ns, to_ns: self.to_ns, lower: of(&self.lower, 1.0), upper: of(&self.upper, -1.0) }
+    }
+}
+
+/// The bounds of a side dealt out into one part more than there may be late ones, so that one part has none. A side with few bounds is whole.
+fn parts(bounds: &[Bound]) -> Vec<Vec<Bound>> {
+    let many = if bounds.len() < FEWEST { 1 } else { 1 + LEAST_UNBELIEVED };
+    (0..many).map(|part| bounds.iter().skip(part).step_by(many).copied().collect()).collect()
 }
 
 /// The bounds that no others make superfluous: their convex hull, from above (`sign` 1) or from below (−1).

@@ -174,3 +174,58 @@ proptest! {
         prop_assert!(bar_ns <= (there_ns + back_ns) / 2 + 1_500_000, "{} for {} + {}", bar_ns, there_ns, back_ns);
     }
 }
+
+/// A conversation in which some stamps are wrong: bytes are said to have been unsent, or to have arrived, when the opposite was so.
+fn with_false_stamps(other: Other, milliseconds: i64, least_ns: (i64, i64), false_stamps: u64, random: &mut Random) -> Bounds {
+    let (mut bounds, begun_ns) = (Bounds::default(), 1_000 * SECOND);
+    for i in 0..milliseconds / 2 {
+        let now_ns = begun_ns + i * 2_000_000;
+        let there_ns = now_ns + delay_ns(least_ns.0, random.next());
+        bounds.sent_by_reference(now_ns, other.at(there_ns));
+        bounds.sent_by_host(other.at(there_ns + 300_000), there_ns + 300_000 + delay_ns(least_ns.1, random.next()));
+    }
+    for n in 0..false_stamps {
+        let at_ns = begun_ns + (random.next() % milliseconds as u64) as i64 * 1_000_000;
+        let late_ns = (random.next() % 100_000) as i64;
+        match n % 2 {
+            0 => bounds.sent_by_reference(at_ns + late_ns, other.at(at_ns + least_ns.0)),
+            _ => bounds.sent_by_host(other.at(at_ns + late_ns), at_ns + least_ns.1),
+        }
+    }
+    bounds
+}
+
+#[test]
+fn the_truth_is_within_the_error_bar_of_a_thousand_random_alignments_with_stamps_that_were_late() {
+    let mut random = Random(0x5eed);
+    let mut pick = |from: i64, to: i64| from + (random.next() % (to - from) as u64) as i64;
+    let cases: Vec<_> = (0..1_000)
+        .map(|_| {
+            let offset_ns = [pick(-SECOND, SECOND), pick(-90_000 * SECOND, 90_000 * SECOND), -5_000 * SECOND][pick(0, 3) as usize];
+            let drift_ppb = [0, pick(-100_000, 100_000)][pick(0, 2) as usize];
+            (
+                Other { offset_ns, drift_ppb },
+                pick(100, 3_000),
+                (pick(2_000, 200_000), pick(2_000, 200_000)),
+                pick(0, 4) as u64,
+                pick(1, i64::MAX),
+            )
+        })
+        .collect();
+    for (number, (other, milliseconds, least_ns, false_stamps, seed)) in cases.into_iter().enumerate() {
+        let bounds = with_false_stamps(other, milliseconds, least_ns, false_stamps, &mut Random(seed as u64 | 1));
+        let alignment = align_bounds(&bounds, NOTHING).unwrap();
+        let axis = Axis::new(&alignment.clocks, &[], &[]);
+        for share in 0..=10 {
+            let truth_ns = 1_000 * SECOND + milliseconds * 100_000 * share;
+            let off_ns = axis.to_reference(HostId(0), other.at(truth_ns)) - truth_ns;
+            assert!(
+                off_ns.unsigned_abs() <= alignment.error_ns() + 10,
+                "{number}: {off_ns} ns off with {false_stamps} false stamps in {milliseconds} ms over {least_ns:?} ns: {alignment:?}"
+            );
+        }
+        // No wider than twice the round trip, and what queues add where there are few bounds.
+        let most_ns = (least_ns.0 + least_ns.1) + 250_000;
+        assert!(alignment.error_ns() as i64 <= most_ns, "{number}: {} of {most_ns} ns", alignment.error_ns());
+    }
+}

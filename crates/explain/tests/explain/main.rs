@@ -1,0 +1,23 @@
+//! What is said of recordings: made by hand, of which the truth is known, and of real runs.
+//!
+//! One program for all: each one links the whole crate.
+
+mod accepting;
+mod chains;
+mod clocks;
+mod common;
+mod fixtures;
+mod polling;
+mod predictions;
+mod programs;
+mod programs_mounted;
+mod programs_network;
+mod programs_recorded;
+mod random;
+mod ranks;
+mod recordings;
+mod rpcstat;
+mod rules;
+mod schema;
+mod unprivileged;
+mod walks;

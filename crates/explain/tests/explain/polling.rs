@@ -1,0 +1,145 @@
+//! Programs that look at intervals for the end of a thread, a process or a server's job wait for that.
+
+use crate::common::*;
+use thalweg_explain::Explanation;
+use thalweg_trace::SpanKind as K;
+use thalweg_trace::*;
+
+const CONNECTION: &str = "127.0.0.1:40000 > 127.0.0.1:8080";
+
+/// Pauses of `every_us` from `from_us` until `until_us`, with a look of 100 µs after each.
+fn look(tale: &mut Tale, track: TrackId, from_us: u64, until_us: u64, every_us: u64) {
+    let mut at = from_us;
+    while at + every_us <= until_us {
+        tale.wait(track, K::WaitTimer, at, at + every_us - 100).by_timer().end();
+        at += every_us;
+    }
+}
+
+#[test]
+fn who_looks_for_a_threads_end_waits_for_what_it_does() {
+    let mut tale = Tale::new(110_000, 2);
+    let main = tale.thread(Role::Client, "prog", 100, 100);
+    let worker = tale.thread(Role::Client, "prog/worker", 100, 101);
+    tale.made(worker, 1_000, main);
+    look(&mut tale, main, 2_000, 102_000, 10_000);
+    tale.span(worker, K::CpuRun, 1_000, 60_000).end();
+    tale.wait(worker, K::FileRead, 60_000, 96_500).end();
+    tale.ended(worker, 96_500);
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 36.5);
+    assert!(charged_ms(&e, "client.cpu") > 59.0, "{:#?}", e.critical_path);
+    // From its end to the next look.
+    assert!(charged_ms(&e, "client.think") < 6.0, "{:#?}", e.critical_path);
+}
+
+/// A shell that starts `job` and then looks every 10 ms whether it is there, by a process that sleeps.
+#[test]
+fn a_shells_loop_of_sleeps_waits_for_the_process_that_it_looks_for() {
+    let mut tale = Tale::new(120_000, 2);
+    let shell = tale.thread(Role::Client, "sh", 100, 100);
+    let job = tale.thread(Role::Client, "job", 101, 101);
+    tale.made(job, 1_000, shell);
+    tale.span(job, K::CpuRun, 1_000, 96_000).end();
+    tale.ended(job, 96_000);
+    for n in 0..10_u32 {
+        let at = 2_000 + u64::from(n) * 10_000;
+        let sleep = tale.thread(Role::Client, "sleep", 200 + n, 200 + n);
+        tale.made(sleep, at, shell);
+        tale.wait(sleep, K::WaitTimer, at + 500, at + 9_000).by_timer().end();
+        tale.span(sleep, K::CpuRun, at + 9_000, at + 9_100).end();
+        tale.ended(sleep, at + 9_100);
+        tale.wait(shell, K::WaitLock, at, at + 50).woken_by(sleep).end();
+        tale.wait(shell, K::WaitLock, at + 100, at + 9_100).woken_by(sleep).end();
+    }
+    let e = tale.explain();
+    assert!(charged_ms(&e, "client.cpu") > 95.0, "{:#?}", e.critical_path);
+    assert!(charged_ms(&e, "client.think") < 6.0, "{:#?}", e.critical_path);
+}
+
+/// A client that asks every 10 ms whether a job is done; another thread of the server's does it while `work` is laid out.
+fn job(work: impl Fn(&mut Tale, TrackId)) -> Explanation {
+    let mut tale = Tale::new(110_000, 2);
+    let client = tale.thread(Role::Client, "ask", 100, 100);
+    let answers = tale.thread(Role::Server, "jobs", 200, 200);
+    let works = tale.thread(Role::Server, "jobs/worker", 200, 201);
+    let (near, far) = tale.two_ends(CONNECTION);
+    look(&mut tale, client, 2_000, 102_000, 10_000);
+    for n in 0..=10_u64 {
+        let asked = 2_000 + n * 10_000 - 100;
+        tale.span(client, K::NetSend, asked, asked + 10).on(near).bytes(100).end();
+        tale.wait(client, K::NetReceive, asked + 10, asked + 80).on(near).by_packet().end();
+        tale.span(client, K::NetReceive, asked + 80, asked + 90).on(near).bytes(100).end();
+        tale.wait(answers, K::WaitNetwork, (asked + 70).saturating_sub(10_000), asked + 20).on(far).by_packet().end();
+        tale.span(answers, K::NetReceive, asked + 20, asked + 30).on(far).bytes(100).end();
+        tale.span(answers, K::NetSend, asked + 60, asked + 70).on(far).bytes(100).end();
+    }
+    tale.wait(works, K::WaitLock, 0, 2_000).woken_by(answers).end();
+    work(&mut tale, works);
+    tale.explain()
+}
+
+#[test]
+fn who_asks_a_server_whether_a_job_is_done_waits_for_the_job() {
+    let e = job(|tale, works| {
+        tale.span(works, K::CpuRun, 2_000, 97_000).end();
+        tale.wait(works, K::WaitLock, 97_000, 130_000).end();
+    });
+    assert!(charged_ms(&e, "server.cpu") > 94.0, "{:#?}", e.critical_path);
+    let e = job(|tale, works| {
+        tale.wait(works, K::WaitTimer, 2_000, 97_000).by_timer().end();
+        tale.wait(works, K::WaitLock, 97_050, 130_000).end();
+    });
+    assert!(charged_ms(&e, "server.think") > 94.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn who_goes_on_pausing_did_not_wait_for_what_ended_meanwhile() {
+    let mut tale = Tale::new(110_000, 2);
+    let main = tale.thread(Role::Client, "prog", 100, 100);
+    let worker = tale.thread(Role::Client, "prog/worker", 100, 101);
+    tale.made(worker, 1_000, main);
+    look(&mut tale, main, 2_000, 102_000, 10_000);
+    tale.span(worker, K::CpuRun, 1_000, 50_000).end();
+    tale.ended(worker, 50_000);
+    assert!(charged_ms(&tale.explain(), "client.think") > 95.0);
+}
+
+#[test]
+fn who_moves_data_between_its_pauses_paces_itself() {
+    let mut tale = Tale::new(110_000, 2);
+    let main = tale.thread(Role::Client, "prog", 100, 100);
+    let worker = tale.thread(Role::Client, "prog/worker", 100, 101);
+    let sink = tale.file("/scratch/out");
+    tale.made(worker, 1_000, main);
+    look(&mut tale, main, 2_000, 102_000, 10_000);
+    for n in 1..=10_u64 {
+        tale.span(main, K::FileWrite, 1_910 + n * 10_000, 1_990 + n * 10_000).on(sink).bytes(1 << 20).end();
+    }
+    tale.span(worker, K::CpuRun, 1_000, 96_000).end();
+    tale.ended(worker, 96_000);
+    assert!(charged_ms(&tale.explain(), "client.think") > 95.0);
+}
+
+/// As Python does: who wants the interpreter waits 5 ms for it, asks for it, and has it from who computes.
+#[test]
+fn who_computes_is_followed_through_a_lock_that_the_looks_need() {
+    let mut tale = Tale::new(260_000, 2);
+    let main = tale.thread(Role::Client, "python3", 100, 100);
+    let worker = tale.thread(Role::Client, "python3/worker", 100, 101);
+    let lock = tale.object(ObjectKind::Lock, "condition or semaphore", &[]);
+    tale.made(worker, 1_000, main);
+    for n in 0..10_u64 {
+        let at = 2_000 + n * 25_200;
+        tale.wait(main, K::WaitTimer, at, at + 20_000).by_timer().end();
+        if n < 9 {
+            tale.wait(main, K::WaitLock, at + 20_010, at + 25_010).on(lock).by_timer().end();
+            tale.wait(main, K::WaitLock, at + 25_020, at + 25_040 - 20 * (n & 1)).on(lock).woken_by(worker).end();
+            tale.wait(worker, K::WaitLock, at + 25_050, at + 25_100).on(lock).woken_by(main).end();
+        }
+    }
+    tale.ended(worker, 247_000);
+    let e = tale.explain();
+    assert!(charged_ms(&e, "client.cpu") > 245.0, "{:#?}", e.critical_path);
+    assert!(e.critical_path.iter().map(|c| c.inferred_s).sum::<f64>() < 1e-3, "{:#?}", e.critical_path);
+}

@@ -1,0 +1,379 @@
+//! What is said of recordings made without privilege: nothing with confidence that they do not say.
+
+use crate::common::*;
+use thalweg_explain::Explanation;
+use thalweg_explain::document::Status;
+use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
+
+/// A recording of a user's; `looked_at`: threads were only looked at.
+fn unprivileged(end_us: u64, looked_at: bool) -> (Tale, TrackId) {
+    let mut tale = Tale::new(end_us, 4);
+    tale.meta.attributes.push(("wakers".to_owned(), "inferred".to_owned()));
+    if looked_at {
+        tale.meta.attributes.push(("resolution_ns".to_owned(), "2000000".to_owned()));
+    }
+    let client = tale.client("main");
+    (tale, client)
+}
+
+fn on_disk(tale: &mut Tale) -> ObjectId {
+    tale.object(ObjectKind::File, "/data/big", &[("device", "vda"), ("filesystem", "ext4"), ("direct", "yes")])
+}
+
+#[track_caller]
+fn is_unsure(e: &Explanation) {
+    assert_eq!(e.verdict.status, Status::Unsure, "{}: {:#?}", e.verdict.sentence, e.critical_path);
+}
+
+#[track_caller]
+fn is_limited_by(e: &Explanation, cause: &str) {
+    assert_eq!((e.verdict.status, e.verdict.cause.name()), (Status::Limited, cause), "{}: {:#?}", e.verdict.sentence, e.critical_path);
+}
+
+#[test]
+fn a_file_that_another_program_serves_is_no_disk() {
+    for kind in [K::FileRead, K::FileWrite, K::FileSync, K::FileStat] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let file = tale.object(ObjectKind::File, "/mnt/far", &[("device", "me@host:/srv"), ("filesystem", "fuse.sshfs")]);
+        tale.wait(client, kind, 5_000, 95_000).on(file).end();
+        let e = tale.explain();
+        is_unsure(&e);
+        assert_charged(&e, "unknown", 90.0);
+        let place = place_of(&e, "unknown");
+        assert!(place.contains("fuse.sshfs") && place.contains("me@host:/srv"), "{place}");
+    }
+}
+
+#[test]
+fn a_call_on_a_file_waited_for_its_device_only_where_that_did_something() {
+    for (kind, of_device, cause) in [(K::FileRead, K::DiskRead, "client.read"), (K::FileWrite, K::DiskWrite, "client.write")] {
+        let (mut tale, client) = unprivileged(2_000_000, false);
+        let file = on_disk(&mut tale);
+        tale.device("vda");
+        tale.wait(client, kind, 1_100_000, 1_900_000).on(file).end();
+        let e = tale.explain();
+        is_unsure(&e);
+        assert_charged(&e, cause, 800.0);
+        for (from, to) in [(1_500_000, 1_510_000), (1_940_000, 1_950_000)] {
+            let (mut tale, client) = unprivileged(2_000_000, false);
+            let file = on_disk(&mut tale);
+            let device = tale.device("vda");
+            tale.span(client, K::CpuRun, 0, 1_100_000).end();
+            tale.wait(client, kind, 1_100_000, 2_000_000).on(file).end();
+            tale.wait(client, K::FileRead, 0, 10).end();
+            tale.span(device, of_device, from, to).observed().end();
+            let e = tale.explain();
+            let inferred: f64 = e.critical_path.iter().map(|c| c.inferred_s).sum();
+            assert!(inferred < 0.001, "{from}: {:#?}", e.critical_path);
+            assert_charged(&e, cause, if kind == K::FileRead { 900.01 } else { 900.0 });
+        }
+    }
+}
+
+/// A question, and an answer that comes `ms` later while both ends wait on the connection.
+fn both_wait(name: &str, ms: u64, round_trip_us: i64) -> Explanation {
+    let (mut tale, client) = unprivileged(ms * 1_000 + 200, false);
+    let server = tale.server("server");
+    let (near, served) = tale.two_ends(name);
+    let end = ms * 1_000;
+    for end in [near, served] {
+        tale.counter(end, CounterName::TcpSrttUs, 5, round_trip_us);
+    }
+    tale.span(client, K::NetSend, 0, 10).on(near).bytes(1).end();
+    tale.wait(client, K::NetReceive, 10, end).on(near).end();
+    tale.wait(server, K::NetReceive, 0, end).on(served).end();
+    tale.span(server, K::NetSend, end, end + 5).on(served).bytes(1).end();
+    tale.explain()
+}
+
+#[test]
+fn what_no_network_takes_is_not_the_networks() {
+    let (here, away) = ("127.0.0.1:40000 > 127.0.0.1:80", "10.0.0.1:40000 > 10.0.0.2:80");
+    let e = both_wait(here, 400, 40);
+    is_unsure(&e);
+    assert!(charged_ms(&e, "unknown") > 350.0, "{:#?}", e.critical_path);
+    assert!(charged_ms(&both_wait(away, 400, 200), "unknown") > 350.0);
+    // A long path takes its round trip, also within a machine, and an acknowledgement may be held back for a while.
+    assert_eq!(charged_ms(&both_wait(away, 400, 200_000), "unknown"), 0.0);
+    assert_eq!(charged_ms(&both_wait(here, 60, 30_000), "unknown"), 0.0);
+    assert_eq!(charged_ms(&both_wait(here, 40, 40), "unknown"), 0.0);
+}
+
+/// A sender that waits for room all the while, and of whose other end nothing is recorded.
+fn waits_for_room(least_us: i64, again: bool) -> Explanation {
+    let (mut tale, client) = unprivileged(900_000, true);
+    let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+    for at in (5..890_000).step_by(10_000) {
+        let figures = [
+            (CounterName::TcpMinRttUs, least_us),
+            (CounterName::TcpSrttUs, 40_000),
+            (CounterName::TcpUnsentBytes, 1 << 20),
+            (CounterName::TcpInFlightBytes, 1 << 18),
+        ];
+        figures.into_iter().for_each(|(name, value)| tale.counter(near, name, at, value));
+    }
+    if again {
+        let at = thalweg_trace::Time::from_monotonic_ns(400_000_000);
+        let mark = thalweg_trace::Mark { track: client, kind: MarkKind::TcpRetransmit, at, object: Some(near), value: Some(1460) };
+        tale.event(thalweg_trace::Event::Mark(mark));
+    }
+    tale.span(client, K::NetSend, 0, 10).on(near).bytes(1 << 20).end();
+    tale.wait(client, K::NetSend, 10, 890_000).on(near).end();
+    tale.explain()
+}
+
+#[test]
+fn who_does_not_read_makes_no_path_of_a_machines_own_connection() {
+    for again in [false, true] {
+        let e = waits_for_room(4, again);
+        assert!(charged_ms(&e, "server.unknown") > 880.0, "{again}: {:#?}", e.critical_path);
+    }
+    // A path that is slow takes its time, also within a machine.
+    assert!(charged_ms(&waits_for_room(20_000, false), "network.bandwidth") > 880.0);
+}
+
+#[test]
+fn a_poll_that_timed_out_may_have_waited_for_whoever_the_program_deals_with() {
+    for deals in [false, true] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let pipe = tale.object(ObjectKind::Pipe, "pipe:[7]", &[]);
+        tale.wait(client, K::WaitNetwork, 1_000, 90_000).by_timer().end();
+        tale.span(client, K::CpuRun, 90_000, 99_000).end();
+        if deals {
+            tale.span(client, K::WaitLock, 99_000, 99_020).on(pipe).end();
+        }
+        let e = tale.explain();
+        if deals {
+            is_unsure(&e);
+            assert_charged(&e, "unknown", 89.0);
+        } else {
+            is_limited_by(&e, "client.think");
+        }
+    }
+}
+
+#[test]
+fn a_sleep_between_looks_for_bytes_is_no_pause() {
+    for (lay_there, receives) in [(0, true), (100, true), (0, false)] {
+        let (mut tale, client) = unprivileged(100_000, true);
+        let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+        for at in [1_000, 30_000, 60_000] {
+            tale.counter(near, CounterName::TcpUnreadBytes, at, lay_there);
+        }
+        tale.wait(client, K::WaitTimer, 2_000, 95_000).by_timer().end();
+        if receives {
+            tale.wait(client, K::NetReceive, 96_000, 96_000).on(near).bytes(100).offset(0).ran(0).end();
+        }
+        let e = tale.explain();
+        match receives && lay_there == 0 {
+            true => is_unsure(&e),
+            false => is_limited_by(&e, "client.think"),
+        }
+    }
+}
+
+#[test]
+fn two_that_seem_to_wait_for_each_other_do_not_keep_the_walk_from_what_they_did_before() {
+    let (mut tale, reader) = unprivileged(100_000, false);
+    let writer = tale.thread(Role::Client, "writer", 300, 301);
+    let pipe = tale.object(ObjectKind::Pipe, "pipe:[7]", &[]);
+    tale.span(writer, K::FileStat, 0, 10).end();
+    tale.wait(writer, K::WaitTimer, 10, 90_000).by_timer().end();
+    tale.wait(writer, K::WaitLock, 90_000, 90_200).on(pipe).woken_by(reader).end();
+    tale.wait(reader, K::WaitLock, 20, 90_100).on(pipe).woken_by(writer).end();
+    tale.span(reader, K::CpuRun, 90_100, 100_000).end();
+    let e = tale.explain();
+    assert!(charged_ms(&e, "client.think") > 89.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_long_stretch_without_calls_is_work_only_where_the_processor_time_says_so() {
+    let (mut tale, client) = unprivileged(100_000, false);
+    tale.span(client, K::FileStat, 0, 1_000).end();
+    is_unsure(&tale.explain());
+    tale.span(client, K::CpuRun, 1_000, 99_000).end();
+    let e = tale.explain();
+    is_limited_by(&e, "client.cpu");
+    assert!(e.verdict.sentence.contains("its own work"), "{}", e.verdict.sentence);
+}
+
+#[test]
+fn work_on_names_that_was_only_seen_from_outside_is_not_certain() {
+    for looked_at in [false, true] {
+        let (mut tale, client) = unprivileged(100_000, looked_at);
+        tale.span(client, K::FileOther, 0, 100_000).end();
+        let e = tale.explain();
+        assert_eq!(e.verdict.cause.name(), "client.metadata");
+        assert_eq!(e.verdict.status, if looked_at { Status::Unsure } else { Status::Limited });
+    }
+    // Blocked in a call on a name that is not known: on which file system it is, is not known either.
+    let (mut tale, client) = unprivileged(100_000, false);
+    tale.wait(client, K::FileStat, 0, 100_000).end();
+    is_unsure(&tale.explain());
+}
+
+#[test]
+fn queueing_that_no_count_tells_of_is_not_certain() {
+    let (mut tale, client) = unprivileged(100_000, false);
+    let helper = tale.thread(Role::Client, "helper", 100, 1001);
+    // It gave the lock up at 20 ms, and waits for something else since.
+    tale.wait(client, K::WaitLock, 1_000, 99_000).woken_in(WakerContext::Task).woken_by(helper).end();
+    tale.span(helper, K::CpuRun, 0, 20_000).end();
+    tale.wait(helper, K::WaitLock, 20_000, 100_000).end();
+    is_unsure(&tale.explain());
+}
+
+#[test]
+fn a_wait_that_ended_a_moment_later_than_the_one_that_it_led_to_is_what_was_waited_for() {
+    for looked_at in [false, true] {
+        let (mut tale, client) = unprivileged(900_000, looked_at);
+        let child = tale.thread(Role::Client, "sleep", 300, 301);
+        let any = tale.object(ObjectKind::Process, "any child", &[]);
+        tale.made(child, 2_000, client);
+        tale.span(client, K::FileStat, 0, 10).end();
+        tale.wait(client, K::WaitLock, 1_000, 890_000).on(any).woken_by(child).end();
+        tale.wait(child, K::WaitTimer, 3_000, 891_000).by_timer().end();
+        tale.ended(child, 892_000);
+        is_limited_by(&tale.explain(), "client.think");
+    }
+}
+
+#[test]
+fn children_one_after_another_are_each_followed() {
+    let (mut tale, client) = unprivileged(400_000, true);
+    let any = tale.object(ObjectKind::Process, "any child", &[]);
+    for n in 0..4_u64 {
+        let (from, to) = (n * 100_000, (n + 1) * 100_000);
+        let child = tale.thread(Role::Client, "sleep", 300 + n as u32, 1300 + n as u32);
+        // Known to ten milliseconds: the one before seems to be there yet.
+        tale.event(thalweg_trace::Event::Mark(thalweg_trace::Mark {
+            track: child,
+            kind: thalweg_trace::MarkKind::ThreadStart,
+            at: thalweg_trace::Time::from_monotonic_ns((from as i64 - 8_000) * 1_000),
+            object: None,
+            value: None,
+        }));
+        tale.wait(client, K::WaitLock, from, to).on(any).woken_by(child).end();
+        tale.wait(child, K::WaitTimer, from, to).by_timer().end();
+        tale.ended(child, to);
+    }
+    let e = tale.explain();
+    is_limited_by(&e, "client.think");
+    assert!(charged_ms(&e, "unknown") <= 1.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_lock_on_a_file_is_a_lock_whoever_has_it() {
+    let (mut tale, client) = unprivileged(100_000, false);
+    let lock = tale.object(ObjectKind::Lock, "flock /data/lock", &[]);
+    tale.wait(client, K::WaitLock, 0, 99_000).on(lock).end();
+    let e = tale.explain();
+    is_limited_by(&e, "client.lock");
+    assert!(e.verdict.place.contains("flock /data/lock"), "{}", e.verdict.place);
+}
+
+#[test]
+fn a_child_that_ended_before_its_parent_was_seen_to_go_on_is_what_was_waited_for() {
+    let (mut tale, client) = unprivileged(900_000, true);
+    let child = tale.thread(Role::Client, "gzip", 300, 301);
+    let any = tale.object(ObjectKind::Process, "any child", &[]);
+    tale.made(child, 2_000, client);
+    tale.wait(client, K::WaitLock, 1_000, 890_000).on(any).woken_by(child).end();
+    tale.span(child, K::CpuRun, 3_000, 880_000).end();
+    tale.ended(child, 880_000);
+    is_limited_by(&tale.explain(), "client.cpu");
+}
+
+#[test]
+fn queueing_before_a_wait_does_not_hide_who_ended_it() {
+    let (mut tale, client) = unprivileged(900_000, false);
+    let child = tale.thread(Role::Client, "sleep", 300, 301);
+    tale.made(child, 2_000, client);
+    tale.span(client, K::FileStat, 0, 10).end();
+    // The queueing is known as a sum: it may have been at the wait's beginning.
+    tale.wait(client, K::WaitLock, 1_000, 890_000).runnable(30_000).woken_by(child).end();
+    tale.wait(child, K::WaitTimer, 3_000, 889_000).by_timer().end();
+    is_limited_by(&tale.explain(), "client.think");
+}
+
+#[test]
+fn who_posts_a_semaphore_held_no_lock() {
+    for (name, cause) in [("mutex", "client.lock"), ("futex", "client.think")] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let worker = tale.thread(Role::Client, "main/worker", 100, 1001);
+        let lock = tale.object(ObjectKind::Lock, name, &[]);
+        tale.wait(client, K::WaitLock, 0, 90_000).on(lock).woken_by(worker).end();
+        tale.wait(worker, K::WaitTimer, 0, 90_000).by_timer().end();
+        tale.span(worker, K::FileStat, 90_500, 90_510).end();
+        tale.span(client, K::CpuRun, 90_000, 100_000).end();
+        is_limited_by(&tale.explain(), cause);
+    }
+}
+
+#[test]
+fn who_is_at_the_far_end_of_a_servers_connection_is_not_known_to_have_paused() {
+    let (mut tale, server) = unprivileged(100_000, true);
+    let (_, served) = tale.two_ends("10.0.0.1:40000 > 10.0.0.2:80");
+    tale.wait(server, K::NetReceive, 5_000, 95_000).on(served).end();
+    tale.span(server, K::NetReceive, 95_000, 95_000).on(served).bytes(100).offset(0).end();
+    tale.span(server, K::CpuRun, 95_000, 100_000).end();
+    is_unsure(&tale.explain());
+}
+
+#[test]
+fn a_write_through_the_page_cache_may_have_waited_for_something_else_than_its_disk() {
+    for (direct, certain) in [(&[][..], false), (&[("direct", "yes")][..], true)] {
+        let (mut tale, client) = unprivileged(1_000_000, false);
+        let attributes = [&[("device", "vda"), ("filesystem", "ext4")][..], direct].concat();
+        let file = tale.object(ObjectKind::File, "/data/big", &attributes);
+        let device = tale.device("vda");
+        tale.wait(client, K::FileWrite, 100_000, 900_000).on(file).end();
+        tale.span(device, K::DiskWrite, 500_000, 510_000).observed().end();
+        tale.span(client, K::CpuRun, 0, 100_000).end();
+        let e = tale.explain();
+        assert_charged(&e, "client.write", 800.0);
+        if certain { is_limited_by(&e, "client.write") } else { is_unsure(&e) }
+    }
+}
+
+/// A program that sleeps for 10 ms again and again, with `between` after each; `worker`: another thread computes all the while.
+fn sleeps_again_and_again(worker: bool, between: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
+    let (mut tale, client) = unprivileged(220_000, false);
+    if worker {
+        let other = tale.thread(Role::Client, "main/worker", 100, 1001);
+        tale.span(other, K::CpuRun, 500, 219_000).end();
+    }
+    for n in 0..20 {
+        let at = 1_000 + n * 10_000;
+        tale.wait(client, K::WaitTimer, at, at + 9_800).by_timer().end();
+        between(&mut tale, client, at + 9_800);
+    }
+    tale.explain()
+}
+
+#[test]
+fn what_a_program_looks_for_again_and_again_is_not_its_pauses() {
+    is_limited_by(&sleeps_again_and_again(false, |_, _, _| {}), "client.think");
+    let e = sleeps_again_and_again(true, |_, _, _| {});
+    is_unsure(&e);
+    assert!(e.verdict.place.contains("looks for something again and again"), "{}", e.verdict.place);
+    // A question, and its answer: a job elsewhere may be what it asks after. Bytes that only come, or go, are paced.
+    let asks = |question: u64, answer: u64| {
+        let (mut tale, client) = unprivileged(220_000, false);
+        let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+        for n in 0..20 {
+            let at = 1_000 + n * 10_000;
+            tale.wait(client, K::WaitTimer, at, at + 9_800).by_timer().end();
+            if question > 0 {
+                tale.span(client, K::NetSend, at + 9_800, at + 9_820).on(near).bytes(question).end();
+            }
+            if answer > 0 {
+                tale.span(client, K::NetReceive, at + 9_900, at + 9_950).on(near).bytes(answer).end();
+            }
+        }
+        tale.explain()
+    };
+    is_unsure(&asks(100, 500));
+    is_limited_by(&asks(0, 16 << 10), "client.think");
+    is_limited_by(&asks(16 << 10, 0), "client.think");
+}

@@ -1,0 +1,10 @@
+//! Commands that run and are recorded, whatever the recorder; and captures.
+//!
+//! One program for all: each one links the whole crate.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod capture;
+mod preloading;
+mod running;

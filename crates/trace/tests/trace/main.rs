@@ -1,0 +1,9 @@
+//! Recordings: written and read again, damaged, merged and exported.
+//!
+//! One program for all: each one links the whole crate.
+
+mod common;
+mod damage;
+mod export;
+mod merge;
+mod recording;
