@@ -1,5 +1,6 @@
 """The bench's own promises: how commands are timed and paired, what a bar asks, what the page shows."""
 
+import json
 import os
 import sys
 import tempfile
@@ -107,8 +108,9 @@ class Bars(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_what_did_not_run_is_never_shown_as_met(self):
         with tempfile.TemporaryDirectory() as directory:
-            result.write(directory, CASES[0].name, document(state="not run", reason="there is no disk"))
-            text = page.markdown(directory)
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(document(state="not run", reason="there is no disk")))
+            text = page.markdown(table)
         self.assertIn("**NOT RUN**: there is no disk", text)
         self.assertEqual(text.count("not measured."), len(CASES) - 1)
         self.assertNotIn("| met |", text)
@@ -117,9 +119,22 @@ class Page(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             missing = [{"name": "nfs-cp", "label": "nfs-cp", "reason": "only root may"}]
             told = document(state="done", absent=missing, rounds=[], subjects=[], reference="me", amount={"unit": "bytes"})
-            result.write(directory, CASES[0].name, told)
-            self.assertIn("| nfs-cp | | | | **NOT RUN**: only root may |", page.markdown(directory))
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(told), told)
+            self.assertIn("| nfs-cp | | | | **NOT RUN**: only root may |", page.markdown(table))
+
+    def test_a_line_counts_its_rounds_and_the_raw_times_lie_beside_it(self):
+        bar = {"to": "other", "what": "me / other", "wanted": "≥ 0.90", "aim": False, "met": True, "median": 1.0, "low": 1.0, "high": 1.0}
+        told = document(state="done", rounds=[{"samples": {}}] * 12, subjects=[], reference="me", amount={"unit": "bytes"})
+        told["bars"] = [{**bar, "ratios": [1.0] * 12}]
+        with tempfile.TemporaryDirectory() as directory:
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(told), told)
+            self.assertIn("12 rounds.", page.markdown(table))
+            self.assertNotIn("ratios", table.get(CASES[0].name)["bars"][0])
+            with open(os.path.join(table.raw, f"{CASES[0].name}.json")) as source:
+                self.assertEqual(len(json.load(source)["rounds"]), 12)
 
 
 def document(**fields):
-    return {"title": "", "machine": {"memory_bytes": 1 << 30}, "bars": [], **fields}
+    return {"case": CASES[0].name, "title": "", "machine": {"memory_bytes": 1 << 30}, "bars": [], **fields}
