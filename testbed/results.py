@@ -42,10 +42,14 @@ class Results:
 
     def put(self, line, whole=None):
         """Write or replace a line; `whole` is the document that it is drawn from. `Broken` where another process is writing for too long."""
-        name, line = line[self.key], _short({"schema": self.schema, **line})
         if whole is not None:
-            write_text(os.path.join(self.raw, f"{name}.json"), json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
-        self._change(lambda kept: [*(one for one in kept if one[self.key] != name), line])
+            write_text(os.path.join(self.raw, f"{line[self.key]}.json"), json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        self.put_all([line])
+
+    def put_all(self, lines):
+        """Write or replace several lines at once."""
+        made = {line[self.key]: _short({"schema": self.schema, **line}) for line in lines}
+        self._change(lambda kept: [*(one for one in kept if one[self.key] not in made), *made.values()])
 
     def remove(self, names):
         """Take lines out."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import types
@@ -9,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.harness import page, pairs, result  # noqa: E402
+from bench.harness import layout_page, ls_page, page, pairs, result, studies  # noqa: E402
 from bench.harness.cases import CASES  # noqa: E402
 from bench.harness.command import timed  # noqa: E402
 from bench.harness.pairs import Plan, Subject  # noqa: E402
@@ -134,6 +135,31 @@ class Page(unittest.TestCase):
             self.assertNotIn("ratios", table.get(CASES[0].name)["bars"][0])
             with open(os.path.join(table.raw, f"{CASES[0].name}.json")) as source:
                 self.assertEqual(len(json.load(source)["rounds"]), 12)
+
+
+class Studies(unittest.TestCase):
+    def test_the_studies_pages_are_what_is_kept_of_them(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for study, module in (("layout", layout_page), ("ls", ls_page)):
+                shutil.copytree(os.path.join(studies.DOCS, study), os.path.join(directory, study))
+                path = module.write(studies.Studies(docs=directory))
+                with open(path) as made, open(os.path.join(studies.DOCS, os.path.basename(path))) as there:
+                    self.assertEqual(made.read(), there.read(), f"bench/{study} --page writes another page")
+
+    def test_a_study_that_was_made_replaces_its_line_and_its_pictures(self):
+        with tempfile.TemporaryDirectory() as directory:
+            kept = studies.Studies(os.path.join(directory, "studies.jsonl"), os.path.join(directory, "docs"))
+            for name in ("one", "two"):
+                made = os.path.join(directory, name)
+                os.makedirs(made)
+                for file in ("ls.md", f"ls-{name}.svg", "raw.jsonl"):
+                    with open(os.path.join(made, file), "w") as out:
+                        out.write(f"# Heading\n\nMeasured {name}.\n")
+                kept.keep("ls", made)
+            line, pictures = kept.get("ls")
+            self.assertEqual((line["text"], pictures), ("Measured two.\n", ["ls-two"]))
+            with self.assertRaisesRegex(ValueError, "nothing of the study `layout`"):
+                kept.get("layout")
 
 
 def document(**fields):

@@ -3,7 +3,7 @@
 import os
 from statistics import median
 
-from lab.harness import rules, score
+from lab.harness import corpus, packs, rules, score
 from testbed import results
 from testbed.paths import REPOSITORY
 
@@ -61,7 +61,7 @@ def write(path, kept, scenarios):
     lines = kept.all()
     documents = [(one, lines.get(one.name)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [HEADER, _machine(there), _overall(there), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
+    parts = [HEADER, _machine(there), _overall(there), of_corpus(corpus.Corpus(corpus.DIRECTORY, "thalweg")), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
@@ -94,6 +94,15 @@ def _overall(documents):
     lines += ["| bar | | |", "|---|---|---|"]
     lines += [f"| {LABELS[what]} | {words} | {'met' if met else '**missed**'} |" for what, met, words in rows]
     return "\n".join(lines) + "\n"
+
+
+def of_corpus(held):
+    """What is expected of the recordings that are kept."""
+    answers = list(held.expectations.all().values())
+    if not answers:
+        return ""
+    words = f"{len(answers)} recordings, {corpus.outcomes(answers)}; {packs.size(held.packs) / 2**20:.1f} MiB packed"
+    return f"**The corpus** ([lab/corpus](../lab/corpus)), explained again by `make corpus` and `make test`: {words}.\n"
 
 
 def _recorders(documents):
