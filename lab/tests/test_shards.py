@@ -33,7 +33,7 @@ class Shards(unittest.TestCase):
         self.assertLessEqual(max(shard.seconds for shard in made), 25 * 60)
 
     def test_the_longest_are_dealt_first_and_loads_are_alike(self):
-        made = shards.deal("abcdef", lines(a=60, b=50, c=40, d=30, e=20, f=10), 2)
+        made = shards.deal("abcdef", lines(a=10, b=40, c=20, d=60, e=30, f=50), 2)
         self.assertEqual([shard.seconds for shard in made], [110, 100])
 
     def test_the_oldest_shard_is_next_and_all_have_been_measured_after_as_many_calls(self):

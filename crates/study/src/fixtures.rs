@@ -1,4 +1,4 @@
-//! The results that are kept in `bench/results`: their raw logs are what the engine reads, and hold the figures of their documents.
+//! Parts of two studies that were run, in `fixtures`: their raw logs are what the engine reads, and hold the figures of their documents.
 
 use crate::RAW;
 use crate::layout;
@@ -8,7 +8,7 @@ use std::path::Path;
 use thalweg_measure::{Header, Key, Run, Runs};
 
 fn file(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/results").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -29,6 +29,7 @@ fn the_layout_study_stands_in_its_raw_log() {
     let document: layout::Document = serde_json::from_str(&file("layout/layout.json")).unwrap();
     let (header, runs) = runs::<layout::Point, layout::Subject, layout::Sample>("layout");
     assert_eq!(header.of["nodes"], serde_json::json!(document.nodes));
+    assert!(!document.points.is_empty());
     for p in document.points.iter().filter(|p| p.subject.series != "local-cached") {
         let moved = |sample: &layout::Sample| sample.iter().filter(|moved| moved.operation == p.operation).cloned().collect::<Vec<_>>();
         let rates = |sample: &layout::Sample| moved(sample).into_iter().map(|moved| moved.bytes as f64 / moved.synced_s());
@@ -42,6 +43,7 @@ fn the_layout_study_stands_in_its_raw_log() {
 fn the_listing_study_stands_in_its_raw_log() {
     let document: ls::Document = serde_json::from_str(&file("ls/ls.json")).unwrap();
     let (_, runs) = runs::<ls::Point, ls::Subject, ls::Sample>("ls");
+    assert!(!document.points.is_empty());
     for p in &document.points {
         let first = if p.first_us.is_some() { 2 } else { 1 };
         let listings = runs.of(&ls::Point::Listing(p.point.clone()), &p.method);
