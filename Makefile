@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls lab gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls lab corpus corpus-record gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,23 +21,29 @@ fuzz:           ## readers of captures, RPCs and recordings on bytes that are ne
 lint:           ## formatting and clippy, warnings are errors
 	@tools/lint
 
-bench:          ## side by side with the raw hardware and with peers; long; writes bench/results/ and docs/BENCH.md
+bench:          ## side by side with the raw hardware and with peers; long; writes bench/results.jsonl and docs/BENCH.md
 	@tools/setup bench && tools/build --release && bench/run
 
 bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
-bench-recording: ## what recording costs, to within one per cent (root; 18 minutes; a quiet machine); writes bench/results/ and docs/BENCH.md
+bench-recording: ## what recording costs, to within one per cent (root; 18 minutes; a quiet machine); writes bench/results.jsonl and docs/BENCH.md
 	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-bystander
 
-bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/results/layout and docs/LAYOUT-BENCH.md
+bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout
 
-bench-ls:       ## what a listing costs with each mechanism, at round trips of 0 to 10 ms, beside NFS (root; long); writes bench/results/ls and docs/LS-BENCH.md
+bench-ls:       ## what a listing costs with each mechanism, at round trips of 0 to 10 ms, beside NFS (root; long); writes bench/studies.jsonl and docs/LS-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/ls
 
-lab:            ## faults with known causes, and what explain says of them (root; long; LAB='NAME ...' for some); writes docs/LAB.md
-	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(LAB)
+lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/LAB.md
+	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(if $(LAB),$(LAB),--shard next)
+
+corpus:         ## explain the lab's recordings again, and say which answers changed (CORPUS=--accept: they are expected from now on)
+	@tools/build --release && lab/corpus/score $(CORPUS)
+
+corpus-record:  ## record the lab's scenarios anew (root; 11 minutes; a quiet machine; it goes on where it was; CORPUS='NAME ...' for some), and pack the recordings
+	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && tools/cargo build --locked --quiet -p thalweg-explain --example fixture && $(MAKE) -s -C lab && { lab/corpus/record $(CORPUS) || echo "corpus: packing what was recorded" >&2; } && lab/corpus/make
 
 gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/GATES.md
 	@tools/setup gates && tools/build --release && gates/run $(GATES)

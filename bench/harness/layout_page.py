@@ -1,7 +1,8 @@
-"""docs/LAYOUT-BENCH.md and its pictures, from the results of a layout study."""
+"""docs/LAYOUT-BENCH.md, from what is kept of the layout study."""
 
 import os
-import shutil
+
+from testbed.results import write_text
 
 PREFACE = """# What each layout gives
 
@@ -52,19 +53,10 @@ transfers at the same offsets, each node for itself.
 """
 
 
-def write(results, repository, prediction):
-    """The page, and beside it the pictures, from the directory of results."""
-    with open(os.path.join(results, "layout.md")) as source:
-        measured = source.read().split("\n", 2)[2]
-    pictures = os.path.join(repository, "docs", "layout")
-    shutil.rmtree(pictures, ignore_errors=True)
-    os.makedirs(pictures)
-    names = sorted(name for name in os.listdir(results) if name.endswith(".svg"))
-    shown = ""
-    for name in names:
-        shutil.copy(os.path.join(results, name), pictures)
-        shown += f"![{name.removesuffix('.svg').replace('-', ' ')}](layout/{name})\n\n"
-    page = os.path.join(repository, "docs", "LAYOUT-BENCH.md")
-    with open(page, "w") as out:
-        out.write(PREFACE.replace("{prediction}", prediction) + shown + measured.rstrip() + "\n" + MAPPING)
+def write(studies):
+    """The page; its path."""
+    line, pictures = studies.get("layout")
+    shown = "".join(f"![{name.replace('-', ' ')}](layout/{name}.svg)\n\n" for name in pictures)
+    page = os.path.join(studies.docs, "LAYOUT-BENCH.md")
+    write_text(page, PREFACE.replace("{prediction}", line["prediction"]) + shown + line["text"].rstrip() + "\n" + MAPPING)
     return page

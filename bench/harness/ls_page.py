@@ -1,7 +1,8 @@
-"""docs/LS-BENCH.md and its pictures, from the results of a study of listings."""
+"""docs/LS-BENCH.md, from what is kept of the study of listings."""
 
 import os
-import shutil
+
+from testbed.results import write_text
 
 PREFACE = """# What a listing costs
 
@@ -78,25 +79,16 @@ of many. On the mount it is `open`, `stat` and `unlink`.
 """
 
 
-def write(results, repository):
-    """The page, and beside it the pictures, from the directory of results."""
-    with open(os.path.join(results, "ls.md")) as source:
-        measured = source.read().split("\n", 2)[2]
-    pictures = os.path.join(repository, "docs", "ls")
-    shutil.rmtree(pictures, ignore_errors=True)
-    os.makedirs(pictures)
+def write(studies):
+    """The page; its path."""
+    line, names = studies.get("ls")
     # What most is to be seen comes first.
     order = ["ls-mechanisms-1-ms", "ls-slope-1-ms", "ls-slope-no-link", "ls-round-trips", "ls-items"]
-    names = [name.removesuffix(".svg") for name in os.listdir(results) if name.endswith(".svg")]
     names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
-    shown = ""
-    for name in names:
-        shutil.copy(os.path.join(results, f"{name}.svg"), pictures)
-        shown += f"![{name.replace('-', ' ')}](ls/{name}.svg)\n\n"
-    page = os.path.join(repository, "docs", "LS-BENCH.md")
-    promised, rest = split(measured)
-    with open(page, "w") as out:
-        out.write(PREFACE + promised + "## Pictures\n\n" + shown + rest.rstrip() + "\n" + AFTER)
+    shown = "".join(f"![{name.replace('-', ' ')}](ls/{name}.svg)\n\n" for name in names)
+    promised, rest = split(line["text"])
+    page = os.path.join(studies.docs, "LS-BENCH.md")
+    write_text(page, PREFACE + promised + "## Pictures\n\n" + shown + rest.rstrip() + "\n" + AFTER)
     return page
 
 

@@ -1,11 +1,10 @@
-"""docs/BENCH.md from the result files: what was asked, what was reached, on which machine, every case's table."""
+"""docs/BENCH.md from the results: what was asked, what was reached, on which machine, every case's table."""
 
-from bench.harness import result
 from bench.harness.cases import CASES
 
 INTRODUCTION = """# How fast it is, beside what
 
-Made by `bench/run --markdown` from the files in `bench/results/`, which hold every raw time. Nothing here is typed by hand.
+Made by `bench/run --markdown` from [bench/results.jsonl](../bench/results.jsonl), one line for each case. Nothing here is typed by hand.
 
 **What is compared.** Whole commands, from before the process is started until it has ended; start-up counts for everybody.
 Client and servers share one machine and speak TCP over its loopback device. The source is in the page cache (checked with
@@ -30,9 +29,10 @@ With `--sync`, commands that cannot promise durability are followed by `sync FIL
 """
 
 
-def markdown(directory):
+def markdown(table):
     """The whole page."""
-    documents = {case.name: result.read(directory, case.name) for case in CASES}
+    lines = table.all()
+    documents = {case.name: lines.get(case.name) for case in CASES}
     parts = [INTRODUCTION, *_machine(documents), *_summary(documents), "## Every case\n"]
     for case in CASES:
         parts += _case(case, documents[case.name])
@@ -97,7 +97,7 @@ def _case(case, document):
     if document is None or document["state"] != "done":
         return [*lines, f"{state_word(document)}: {document['reason'] if document else 'not measured'}.\n"]
     cpu = document.get("cpu")
-    rounds = f"{len(document['rounds'])} rounds"
+    rounds = f"{document['rounds']} rounds"
     steal = f", {cpu['steal']:.1%} of the processors kept by the hypervisor" if cpu else ""
     lines.append(f"{rounds}{steal}.\n")
     lines += ["| command | median | rate | client CPU | ratio of rates, median (95 %) |", "|---|---|---|---|---|"]

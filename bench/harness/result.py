@@ -1,14 +1,18 @@
-"""What a case leaves behind: one JSON file with every raw time, and the bars it was held to.
+"""What a case leaves behind: one line with its figures and the bars it was held to, and a document with every raw time.
 
-The page is made from these files alone; nothing is measured while it is written.
+The page is made from the lines alone; nothing is measured while it is written.
 """
 
+import os
 from dataclasses import dataclass
 
 from bench.harness.pairs import summary
-from testbed import results
+from testbed.paths import REPOSITORY
+from testbed.results import RAW, Results
 
-SCHEMA = "thalweg.bench/1"
+SCHEMA = "thalweg.bench/2"
+PATH = os.path.join(REPOSITORY, "bench", "results.jsonl")
+SUBJECT = ("name", "label", "wall_s", "rate_per_s", "cpu_s", "peak_rss_bytes")
 
 
 @dataclass
@@ -87,11 +91,20 @@ def absolute_bar(what, wanted, summary, met):
     return {"to": None, "what": what, "wanted": wanted, "aim": False, "met": met, **summary}
 
 
-def read(directory, case_name):
-    """A case's file, or None."""
-    return results.read(directory, case_name, SCHEMA)
+def results(path=PATH):
+    """The bench's results, or those of a run that are kept elsewhere."""
+    return Results(path, "case", SCHEMA, os.path.join(RAW, "bench") if os.path.abspath(path) == PATH else None)
 
 
-def write(directory, case_name, document):
-    """Write a case's file."""
-    results.write(directory, case_name, {"schema": SCHEMA, "case": case_name, **document})
+def line(document):
+    """A case's document without its raw times: how many rounds there were, and what came of each subject and bar."""
+    made = {**document, "bars": [_without(bar, "ratios") for bar in document["bars"]]}
+    if "rounds" in document:
+        made["rounds"] = len(document["rounds"])
+    if "subjects" in document:
+        made["subjects"] = [{key: one[key] for key in SUBJECT if key in one} for one in document["subjects"]]
+    return made
+
+
+def _without(told, key):
+    return {name: value for name, value in told.items() if name != key}

@@ -1,6 +1,8 @@
 """The bench's own promises: how commands are timed and paired, what a bar asks, what the page shows."""
 
+import json
 import os
+import shutil
 import sys
 import tempfile
 import types
@@ -8,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.harness import page, pairs, result  # noqa: E402
+from bench.harness import layout_page, ls_page, page, pairs, result, studies  # noqa: E402
 from bench.harness.cases import CASES  # noqa: E402
 from bench.harness.command import timed  # noqa: E402
 from bench.harness.pairs import Plan, Subject  # noqa: E402
@@ -107,8 +109,9 @@ class Bars(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_what_did_not_run_is_never_shown_as_met(self):
         with tempfile.TemporaryDirectory() as directory:
-            result.write(directory, CASES[0].name, document(state="not run", reason="there is no disk"))
-            text = page.markdown(directory)
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(document(state="not run", reason="there is no disk")))
+            text = page.markdown(table)
         self.assertIn("**NOT RUN**: there is no disk", text)
         self.assertEqual(text.count("not measured."), len(CASES) - 1)
         self.assertNotIn("| met |", text)
@@ -117,9 +120,47 @@ class Page(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             missing = [{"name": "nfs-cp", "label": "nfs-cp", "reason": "only root may"}]
             told = document(state="done", absent=missing, rounds=[], subjects=[], reference="me", amount={"unit": "bytes"})
-            result.write(directory, CASES[0].name, told)
-            self.assertIn("| nfs-cp | | | | **NOT RUN**: only root may |", page.markdown(directory))
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(told), told)
+            self.assertIn("| nfs-cp | | | | **NOT RUN**: only root may |", page.markdown(table))
+
+    def test_a_line_counts_its_rounds_and_the_raw_times_lie_beside_it(self):
+        bar = {"to": "other", "what": "me / other", "wanted": "≥ 0.90", "aim": False, "met": True, "median": 1.0, "low": 1.0, "high": 1.0}
+        told = document(state="done", rounds=[{"samples": {}}] * 12, subjects=[], reference="me", amount={"unit": "bytes"})
+        told["bars"] = [{**bar, "ratios": [1.0] * 12}]
+        with tempfile.TemporaryDirectory() as directory:
+            table = result.results(os.path.join(directory, "results.jsonl"))
+            table.put(result.line(told), told)
+            self.assertIn("12 rounds.", page.markdown(table))
+            self.assertNotIn("ratios", table.get(CASES[0].name)["bars"][0])
+            with open(os.path.join(table.raw, f"{CASES[0].name}.json")) as source:
+                self.assertEqual(len(json.load(source)["rounds"]), 12)
+
+
+class Studies(unittest.TestCase):
+    def test_the_studies_pages_are_what_is_kept_of_them(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for study, module in (("layout", layout_page), ("ls", ls_page)):
+                shutil.copytree(os.path.join(studies.DOCS, study), os.path.join(directory, study))
+                path = module.write(studies.Studies(docs=directory))
+                with open(path) as made, open(os.path.join(studies.DOCS, os.path.basename(path))) as there:
+                    self.assertEqual(made.read(), there.read(), f"bench/{study} --page writes another page")
+
+    def test_a_study_that_was_made_replaces_its_line_and_its_pictures(self):
+        with tempfile.TemporaryDirectory() as directory:
+            kept = studies.Studies(os.path.join(directory, "studies.jsonl"), os.path.join(directory, "docs"))
+            for name in ("one", "two"):
+                made = os.path.join(directory, name)
+                os.makedirs(made)
+                for file in ("ls.md", f"ls-{name}.svg", "raw.jsonl"):
+                    with open(os.path.join(made, file), "w") as out:
+                        out.write(f"# Heading\n\nMeasured {name}.\n")
+                kept.keep("ls", made)
+            line, pictures = kept.get("ls")
+            self.assertEqual((line["text"], pictures), ("Measured two.\n", ["ls-two"]))
+            with self.assertRaisesRegex(ValueError, "nothing of the study `layout`"):
+                kept.get("layout")
 
 
 def document(**fields):
-    return {"title": "", "machine": {"memory_bytes": 1 << 30}, "bars": [], **fields}
+    return {"case": CASES[0].name, "title": "", "machine": {"memory_bytes": 1 << 30}, "bars": [], **fields}

@@ -5,7 +5,7 @@ from testbed import results
 
 HEADER = """# The gates: other people's programs on a mounted store
 
-`make gates` writes this page from [gates/results](../gates/results), where every case is. Each gate has a store of its own (two I/O
+`make gates` writes this page from [gates/results.jsonl](../gates/results.jsonl), one line for each gate. Each gate has a store of its own (two I/O
 servers with two targets each, and a metadata service) and mounts it twice. What needs one client runs on the first mount.
 
 - *Case*: one test of a suite, or one run of a program with one configuration.

@@ -1,17 +1,26 @@
-"""A gate's result on disk: one JSON file with every case."""
+"""A gate's result: a document with every case, and a line with what the page shows of it."""
+
+import os
 
 from gates.harness.case import checks, counts
-from testbed import results
+from testbed.paths import REPOSITORY
+from testbed.results import RAW, Results, now
 
-SCHEMA = "thalweg.gate/1"
+SCHEMA = "thalweg.gate/2"
+PATH = os.path.join(REPOSITORY, "gates", "results.jsonl")
+
+
+def results(path=PATH):
+    """The gates' results, or those of a run that are kept elsewhere."""
+    return Results(path, "gate", SCHEMA, os.path.join(RAW, "gates") if os.path.abspath(path) == PATH else None)
 
 
 def document(gate, told, cases, seconds):
     """What is kept of one run."""
     made, retried = checks(cases)
     return {
-        "schema": SCHEMA,
         "gate": gate.name,
+        "measured": now(),
         "title": gate.title,
         **told,
         "seconds": round(seconds, 1),
@@ -22,7 +31,13 @@ def document(gate, told, cases, seconds):
     }
 
 
-def read_all(directory, gates):
+def line(document):
+    """A document without the cases that passed."""
+    shown = [{key: case.get(key, "") for key in ("name", "state", "reason")} for case in document["cases"] if case["state"] != "passed"]
+    return {**document, "cases": shown}
+
+
+def read_all(table, gates):
     """The results there are of these gates, in their order."""
-    found = (results.read(directory, gate.name, SCHEMA) for gate in gates)
-    return [told for told in found if told]
+    lines = table.all()
+    return [lines[gate.name] for gate in gates if gate.name in lines]

@@ -8,7 +8,7 @@ import unittest
 GATES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(GATES))
 
-from gates.harness import gate, page  # noqa: E402
+from gates.harness import gate, page, result  # noqa: E402
 from gates.harness.case import Case, Done, attempt, counts  # noqa: E402
 from gates.harness.expected import Expected  # noqa: E402
 from testbed.errors import Broken, NotRun  # noqa: E402
@@ -67,6 +67,23 @@ class Cases(unittest.TestCase):
         self.assertTrue(page.line(suite, [Case("x", "failed", "why")], 1).startswith("FAILED"))
         self.assertIn("no fuse", page.line(suite, [Case("x", "skipped", "no fuse")], 1))
         self.assertEqual(counts([Case("x", "failed"), Case("y", "passed")])["failed"], 1)
+
+
+class Results(unittest.TestCase):
+    def test_a_line_counts_every_case_and_names_those_that_did_not_pass(self):
+        suite = gate.load_all(SUITES, ["fsx"])[0]
+        cases = [Case("x", "failed", "EIO"), Case("y", "passed"), Case("z", "skipped", "no fuse")]
+        document = result.document(suite, {"form": "long"}, cases, 1.0)
+        with tempfile.TemporaryDirectory() as directory:
+            table, path = result.results(os.path.join(directory, "results.jsonl")), os.path.join(directory, "page.md")
+            table.put(result.line(document), document)
+            page.write(path, result.read_all(table, [suite]))
+            with open(path) as source:
+                text = source.read()
+            self.assertEqual([case["name"] for case in table.get("fsx")["cases"]], ["x", "z"])
+        self.assertIn("| 1 | 1 | – | 1 | – | 1 |", text)
+        self.assertIn("- **fsx** `x`: EIO", text)
+        self.assertIn("- **fsx** `z`: no fuse", text)
 
 
 class Programs(unittest.TestCase):

@@ -1,6 +1,7 @@
-"""The lab's recordings as a data set: shrunk, without what tells of the machine, each with its label.
+"""The lab's recordings as data: shrunk, without what tells of the machine, each with its label; and how each is explained.
 
-A label is what was injected and what it cost, by the clock: nothing of it comes from an explanation.
+A label is what was injected and what it cost, by the clock: nothing of it comes from an explanation. An expectation is what the last
+accepted program answered, so that a change that makes an answer worse is seen, and says so.
 """
 
 import json
@@ -11,95 +12,83 @@ import subprocess
 import tempfile
 from types import SimpleNamespace
 
-from lab.harness import score
-from lab.harness.experiment import SCHEMA as RESULT
-from testbed import results, shell
+from lab.harness import packs, score
+from testbed import shell
 from testbed.errors import Broken
 from testbed.paths import REPOSITORY
+from testbed.results import RAW, Results
 
 DIRECTORY = os.path.join(REPOSITORY, "lab", "corpus")
-SCHEMA = "thalweg.corpus/1"
-MOST_BYTES = 10 << 20
+# What `record` made and `make` has not packed yet.
+RECORDED = os.path.join(RAW, "corpus")
+LABEL = "thalweg.corpus-label/2"
+EXPECTATION = "thalweg.corpus-expectation/1"
 # By how much shrinking may change what is charged to the causes that were injected.
 CHANGED = 0.005
+EXPLAIN_TIMEOUT_S = 60
 SCRATCH = re.compile(r"/dev/shm/thalweg-lab-\d+")
 GROUP = re.compile(r"thalweg-lab-\d+")
-TABLE = "## The recordings"
+NO_ANSWER = "no answer"
+# Of outcomes, the greater is the better; None is a fault too small to be told.
+RANKS = {"right": 2, None: 1, "unsure": 1, "wrong": 0, NO_ANSWER: -1}
 
 
 class Corpus:
-    """A directory with `labels.json`, a page, and a recording for each label."""
+    """Labels and expectations in a directory, and recordings below another (the packs are unpacked elsewhere)."""
 
-    def __init__(self, directory, thalweg, fixture=None):
+    def __init__(self, directory, thalweg, recordings=None, fixture=None):
         self.directory = directory
+        self.packs = os.path.join(directory, "packs")
+        self.recordings = recordings or os.path.join(directory, "recordings")
         self.thalweg = os.path.abspath(thalweg)
         self.fixture = fixture
-
-    def labels(self):
-        """What there is, by name."""
-        path = os.path.join(self.directory, "labels.json")
-        if not os.path.exists(path):
-            return {}
-        with open(path) as source:
-            return {one["name"]: one for one in json.load(source)["recordings"]}
+        self.labels = Results(os.path.join(directory, "labels.jsonl"), "name", LABEL)
+        self.expectations = Results(os.path.join(directory, "expectations.jsonl"), "name", EXPECTATION)
 
     def path(self, name):
         """Where a recording is."""
-        return os.path.join(self.directory, "recordings", name)
+        return os.path.join(self.recordings, name)
 
-    def add(self, scenario, recording, document):
-        """Shrink a recording that the lab kept, with the result of the same call of the lab; `Broken` where it cannot be taken."""
-        if document is None or document.get("repeated", 0) == 0 or "truths" not in document["figures"]:
-            raise Broken("there is no result of it")
+    def add(self, scenario, recording, label):
+        """Shrink a recording and keep it with its label; `Broken` where it cannot be taken."""
         before = self.explain(recording)
-        os.makedirs(os.path.dirname(self.path(scenario.name)), exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(self.path(scenario.name))) as scratch:
+        os.makedirs(self.recordings, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.recordings, prefix=".") as scratch:
             made = os.path.join(scratch, "made")
             renames = [f"{old}={new}" for old, new in self._private(self._texts(recording)).items()]
-            shell.run(self.fixture, recording, made, *renames, failure=Broken)
+            _run([self.fixture, recording, made, *renames])
             left = self._private(self._texts(made))
             if left:
                 raise Broken(f"it would still say {', '.join(left)}")
-            off = max((abs(_charged(before, c) - _charged(self.explain(made), c)) for c in scenario.causes), default=0)
+            after = self.explain(made)
+            off = max((abs(_charged(before, c) - _charged(after, c)) for c in scenario.causes), default=0)
             if off > CHANGED:
                 raise Broken(f"shrunk, another {off:.1%} is charged to what was injected")
             shutil.rmtree(self.path(scenario.name), ignore_errors=True)
             os.rename(made, self.path(scenario.name))
-        return _label(scenario, document)
+        self.labels.put(label)
 
     def explain(self, recording):
         """The explanation, as JSON."""
-        return json.loads(shell.run(self.thalweg, "explain", recording, "--json", failure=Broken))
+        return json.loads(_run([self.thalweg, "explain", recording, "--json"]))
 
-    def judged(self, label):
-        """What the explanation of a recording names, and whether that is right."""
-        told = SimpleNamespace(causes=[set(c.split("|")) for c in label["causes"]], places=label["where"], expect={"status": label["status"]})
-        named = score.named(self.explain(self.path(label["name"])))
-        return named, score.outcome(told, label["truths"], named)
-
-    def write(self, labels):
-        """Write the labels and the page's table."""
-        told = {"schema": SCHEMA, "license": "MIT OR Apache-2.0", "recordings": [labels[name] for name in sorted(labels)]}
-        results.write_text(os.path.join(self.directory, "labels.json"), json.dumps(told, indent=1) + "\n")
-        page = os.path.join(self.directory, "README.md")
-        head = (shell.read(page) or "").partition(TABLE)[0].rstrip()
-        rows = [f"{head}\n\n{TABLE}\n", "| recording | what happens | cause | its share of the time | KiB |", "|---|---|---|---|---|"]
-        results.write_text(page, "\n".join(rows + [self._row(labels[name]) for name in sorted(labels)]) + "\n")
-
-    def size(self, name=None):
-        """How many bytes a recording has, or all."""
-        top = self.path(name) if name else os.path.join(self.directory, "recordings")
-        return sum(os.path.getsize(os.path.join(parent, file)) for parent, _, files in os.walk(top) for file in files)
-
-    def _row(self, label):
-        name, causes = label["name"], ", ".join(label["causes"]).replace("|", " or ") or "none"
-        truths = ", ".join(f"{truth:.0%}" for truth in label["truths"]) or "–"
-        return f"| [{name}](../scenarios/{name}.toml) | {label['title']} | {causes} | {truths} | {self.size(name) / 1024:.0f} |"
+    def answer(self, label):
+        """What is answered of a recording, and whether that is right: a line as expectations have it."""
+        try:
+            document = self.explain(self.path(label["name"]))
+        except Broken as reason:
+            return {"name": label["name"], "outcome": NO_ANSWER, "reason": str(reason)}
+        causes = [set(cause.split("|")) for cause in label["causes"]]
+        held = SimpleNamespace(causes=causes, places=label["where"], expect={"status": label["status"]})
+        named = score.named(document)
+        made = {"name": label["name"], "outcome": score.outcome(held, label["truths"], named)}
+        made |= {key: named[key] for key in ("status", "cause", "where")}
+        return {**made, "shares": [round(_charged(document, of), 3) for of in causes]}
 
     def _texts(self, recording):
         with tempfile.TemporaryDirectory() as scratch:
             out = os.path.join(scratch, "csv")
-            subprocess.run([self.thalweg, "export", recording, "--to", "csv", "--output", out], check=True, capture_output=True)
+            _run([self.thalweg, "export", recording, "--to", "csv", "--output", out])
             tables = [os.path.join(parent, name) for parent, _, names in os.walk(out) for name in names]
             return "\n".join(shell.read(path) or "" for path in [*tables, os.path.join(recording, "meta.json")])
 
@@ -111,29 +100,65 @@ class Corpus:
         return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
 
-def of_the_lab(directory, name):
-    """The lab's result of a scenario."""
-    return results.read(directory, name, RESULT)
-
-
-def _label(scenario, document):
-    figures = document["figures"]
+def label(scenario, line, wall_s, build):
+    """The label of a scenario: what was injected, and what it costs by the lab's last result of it (`line`)."""
+    figures = line["figures"]
     return {
         "name": scenario.name,
         "title": scenario.title,
-        "story": scenario.story.strip(),
-        "injected": document["injected"],
         "causes": scenario.expect["causes"],
         "where": scenario.places,
         "status": scenario.expect.get("status"),
         "serial": bool(scenario.expect.get("serial", False)),
         "truths": [round(truth, 4) for truth in figures["truths"]],
-        "wall_s": {name: wall for name, wall in figures["wall_s"].items() if name in ("fault", "baseline")},
-        "repetitions": document["repeated"],
-        "busy_before": document["busy_before"],
-        "machine": {key: document["machine"].get(key) for key in ("processor", "cores", "kernel", "memory_bytes")},
-        "revision": document["build"]["revision"],
+        "lab_wall_s": {name: wall for name, wall in figures["wall_s"].items() if name in ("fault", "baseline")},
+        "repetitions": line["repeated"],
+        "wall_s": wall_s,
+        "machine": line["machine"],
+        "build": build["revision"],
     }
+
+
+def changes(expected, answers):
+    """What is not as expected, as (`worse`, `better`, `changed` or `new`; in words), the worst first."""
+    found = []
+    for answer in answers:
+        before = expected.get(answer["name"])
+        if before is None:
+            found.append(("new", f"{answer['name']}: {_words(answer)}"))
+            continue
+        was, now = RANKS[before["outcome"]], RANKS[answer["outcome"]]
+        kind = "worse" if now < was else "better" if now > was else "changed"
+        if now != was or _words(before) != _words(answer):
+            found.append((kind, f"{answer['name']}: {_words(before)}\n          now {_words(answer)}"))
+    return sorted(found, key=lambda one: ("worse", "better", "changed", "new").index(one[0]))
+
+
+def outcomes(answers):
+    """How many answers came out how, in words."""
+    every = [answer["outcome"] for answer in answers]
+    words = {"right": "right", "unsure": "unsure", "wrong": "wrong with confidence", None: "too small to tell", NO_ANSWER: NO_ANSWER}
+    return ", ".join(f"{every.count(outcome)} {word}" for outcome, word in words.items() if outcome in every or outcome in ("right", "unsure", "wrong"))
+
+
+def _words(answer):
+    if answer["outcome"] == NO_ANSWER:
+        return f"{NO_ANSWER}: {answer['reason']}"
+    shares = ", ".join(f"{share:.0%}" for share in answer["shares"])
+    charged = f", {shares} charged to what was injected" if shares else ""
+    return f"{answer['outcome'] or 'too small to tell'}: {answer['status']}, {answer['cause']} ({answer['where']}){charged}"
+
+
+def _run(argv):
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=EXPLAIN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"{os.path.basename(argv[0])} {argv[1]}: still running after {EXPLAIN_TIMEOUT_S} s") from None
+    except OSError as reason:
+        raise Broken(f"{argv[0]}: {reason.strerror}") from None
+    if done.returncode != 0:
+        raise Broken(f"{os.path.basename(argv[0])} {argv[1]}: exit code {done.returncode}: {shell.last_line(done.stderr)}")
+    return done.stdout
 
 
 def _charged(document, causes):

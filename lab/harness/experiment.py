@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from lab.harness import rules, score
 from lab.harness.fixture import Fixture
-from testbed import machine, paths
+from testbed import machine, paths, results
 from testbed.errors import Broken, NotRun
 
-SCHEMA = "thalweg.lab/3"
+# How often a scenario runs; and where its verdicts differ from run to run.
+REPETITIONS = 2
+WHERE_VERDICTS_DIFFER = 5
 # The runs that only predictions, or the truth of one of several faults, are held against need fewer repetitions.
 RE_RUNS = 3
 # For how long to look at how busy the machine is with other work before a scenario.
@@ -26,7 +28,8 @@ class Experiment:
         self.resources = resources
         self.recorded = not arguments.timing
         self.short = arguments.short
-        self.repeat = 1 if arguments.short else arguments.repetitions
+        self.repeat = 1 if arguments.short else arguments.repetitions or REPETITIONS
+        self.most = max(self.repeat, 0 if arguments.short or arguments.repetitions else WHERE_VERDICTS_DIFFER)
         self.budget_s = arguments.budget
         # Only the full form tries the other recorders and the rules.
         self.others = self.recorded and not (arguments.short or arguments.method)
@@ -41,15 +44,22 @@ class Experiment:
 
     def is_done(self, document):
         """Whether a document is a whole result of this very program, as often as is asked. The revision may have gained results since."""
-        same = document.get("build", {}).get("thalweg_sha256") == self._common()["build"]["thalweg_sha256"]
-        alike = all(document.get(key) == self._common()[key] for key in ("recorded", "repeat"))
-        return document.get("state") in ("passed", "failed") and same and alike
+        common = self._common()
+        alike = document.get("recorded") == common["recorded"] and document.get("repeat", 0) >= common["repeat"]
+        return document.get("state") in ("passed", "failed") and self._is_same_program(document) and alike
 
-    def of(self, scenario):
-        """Run a scenario; its document, whatever happened to it."""
+    def is_tried(self, document):
+        """Whether it is, or this very program found that the scenario cannot run here."""
+        return self.is_done(document) or (document.get("state") == "not run" and self._is_same_program(document))
+
+    def _is_same_program(self, document):
+        return document.get("build", {}).get("thalweg_sha256") == self._common()["build"]["thalweg_sha256"]
+
+    def of(self, scenario, last=None):
+        """Run a scenario; its document, whatever happened to it. `last` is its last result: where verdicts differed, they may again."""
         begun = time.monotonic()
         document = {**self._head(scenario), "busy_before": machine.busy_share(BUSY_S)}
-        raw = {"walls": {}, "explanations": [], "runs": []}
+        raw = {"walls": {}, "explanations": [], "runs": [], "differed": differ((last or {}).get("figures", {}).get("named", []))}
         try:
             with Fixture(self.resources, scenario) as fixture:
                 self._repeat(fixture, scenario, raw, begun)
@@ -72,6 +82,7 @@ class Experiment:
         took = round(time.monotonic() - begun, 1)
         others, trivial = self._judged(scenario, raw, told)
         made = {**document, **state, "took_s": took, "repeated": len(raw["walls"].get("fault", [])), "figures": told, "checks": found}
+        made["repeat"] = self._wanted(raw)
         return {**made, "others": others, "rules": trivial, "runs": raw["runs"]}
 
     def not_run(self, scenario, reason):
@@ -116,9 +127,9 @@ class Experiment:
             variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
         # The first run of all warms up servers, disks and memory, and is not counted.
         fixture.run(variants[-1], recorded=False)
-        for number in range(self.repeat):
+        for number in range(self.most):
             # Two repetitions are the least of which anything can be told.
-            if number >= 2 and time.monotonic() - begun > self.budget_s:
+            if number >= self._wanted(raw) or (number >= 2 and time.monotonic() - begun > self.budget_s):
                 break
             if number == RE_RUNS:
                 variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
@@ -133,6 +144,11 @@ class Experiment:
                     shutil.rmtree(run.recording, ignore_errors=True)
                 raw["walls"].setdefault(variant.name, []).append(run.wall_s)
                 raw["runs"].append(_told(variant, run))
+
+    def _wanted(self, raw):
+        """How often a scenario is to run, by what is known of its verdicts by now."""
+        verdicts = [document["verdict"] for document in raw["explanations"]]
+        return self.most if raw["differed"] or differ(verdicts) else self.repeat
 
     def _keep(self, scenario, raw, state):
         recordings = raw.get("recordings", [])
@@ -149,8 +165,8 @@ class Experiment:
     def _head(self, scenario):
         injected = [dict(fault) for fault in scenario.faults]
         return {
-            "schema": SCHEMA,
             "scenario": scenario.name,
+            "measured": results.now(),
             "title": scenario.title,
             "story": scenario.story.strip(),
             "injected": injected,
@@ -170,6 +186,11 @@ class Experiment:
                 "repeat": self.repeat,
             }
         return self.common
+
+
+def differ(verdicts):
+    """Whether verdicts of several runs are not all the same."""
+    return len({(verdict["status"], verdict["cause"]) for verdict in verdicts}) > 1
 
 
 def _told(variant, run):

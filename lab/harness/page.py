@@ -3,14 +3,13 @@
 import os
 from statistics import median
 
-from lab.harness import rules, score
-from lab.harness.experiment import SCHEMA
+from lab.harness import corpus, packs, rules, score
 from testbed import results
 from testbed.paths import REPOSITORY
 
 HEADER = """# The lab: faults with known causes, and what `thalweg explain` named
 
-`make lab` writes this page from [lab/results](../lab/results), where every raw figure is. Each scenario
+`make lab` writes this page from [lab/results.jsonl](../lab/results.jsonl), one line for each scenario. Each scenario
 ([lab/scenarios](../lab/scenarios)) runs a real client and, where there is one, a real server, with a fault of known size.
 
 - *Truth*: the share of the time that goes away with the fault, (T_fault − T_baseline) / T_fault, from medians of interleaved runs. The
@@ -20,6 +19,7 @@ HEADER = """# The lab: faults with known causes, and what `thalweg explain` name
 - *Named*: an answer that says it is *unsure* is not counted as named, and not as wrong. A wrong one that does not say so, and one at the
   wrong place, is *wrong with confidence*.
 - *Unknown*: the most that any repetition left unexplained.
+- *Build*: the revision of the program that was measured. Shards of the lab are measured one at a time, so builds may differ.
 - *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
 """
 
@@ -56,11 +56,12 @@ def line(document):
     return f"{STATES[document['state']]} {document['scenario']:34} {times} (truth {truths or '-'}){tail}{reason}"
 
 
-def write(path, directory, scenarios):
+def write(path, kept, scenarios):
     """The page from the results there are."""
-    documents = [(one, results.read(directory, one.name, SCHEMA)) for one in scenarios]
+    lines = kept.all()
+    documents = [(one, lines.get(one.name)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [HEADER, _machine(there), _overall(there), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
+    parts = [HEADER, _machine(there), _overall(there), of_corpus(corpus.Corpus(corpus.DIRECTORY, "thalweg")), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
@@ -95,6 +96,15 @@ def _overall(documents):
     return "\n".join(lines) + "\n"
 
 
+def of_corpus(held):
+    """What is expected of the recordings that are kept."""
+    answers = list(held.expectations.all().values())
+    if not answers:
+        return ""
+    words = f"{len(answers)} recordings, {corpus.outcomes(answers)}; {packs.size(held.packs) / 2**20:.1f} MiB packed"
+    return f"**The corpus** ([lab/corpus](../lab/corpus)), explained again by `make corpus` and `make test`: {words}.\n"
+
+
 def _recorders(documents):
     rows = score.by_recorder(documents)
     if not rows:
@@ -119,11 +129,11 @@ def _rules(documents):
 
 
 def _table(documents):
-    lines = ["| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
+    lines = ["| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | build | |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for scenario, document in documents:
         if document is None:
-            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | | not measured |")
+            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | | | not measured |")
         else:
             lines.append(_row(document))
     return "\n".join(lines) + "\n"
@@ -133,10 +143,11 @@ def _row(document):
     told = document.get("figures", {})
     injected = ", ".join(document["causes"])
     head = f"| [{document['scenario']}](../lab/scenarios/{document['scenario']}.toml) | {injected} |"
+    build = document["build"]["revision"]
     if document["state"] == "not run":
-        return f"{head} | | | | | | | | **NOT RUN** |"
+        return f"{head} | | | | | | | | {build} | **NOT RUN** |"
     if "named" not in told:
-        return f"{head} | | | | | | | | **failed** |"
+        return f"{head} | | | | | | | | {build} | **failed** |"
     walls = told["wall_s"]
     equal = "=" if document["serial"] else ""
     truth = " + ".join(f"{value:.0%}" for value in told["truths"]) or "–"
@@ -148,7 +159,7 @@ def _row(document):
     state = "passed" if document["state"] == "passed" else "**failed**"
     state += f" ({document['retries']} retried)" if document.get("retries") else ""
     counted = "/".join(str(told["outcomes"].count(what)) for what in ("right", "unsure", "wrong"))
-    return f"{head} {_named(told)} | {counted} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {state} |"
+    return f"{head} {_named(told)} | {counted} | {truth} | {share} {equal} | {told['unknown']:.1%} | {times} | {predicted} | {achieved} | {build} | {state} |"
 
 
 def _named(told):

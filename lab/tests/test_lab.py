@@ -9,9 +9,8 @@ from unittest import mock
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import page, resources, scenario, score  # noqa: E402
-from lab.harness.experiment import SCHEMA  # noqa: E402
-from testbed import disks, results  # noqa: E402
+from lab.harness import kept, page, resources, scenario, score  # noqa: E402
+from testbed import disks  # noqa: E402
 from testbed.errors import NotRun  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
@@ -185,12 +184,13 @@ class Scores(unittest.TestCase):
 class Pages(unittest.TestCase):
     def test_what_did_not_run_is_never_shown_as_passed(self):
         one = scenario.load(os.path.join(SCENARIOS, "curl-get-netem-delay.toml"))
-        document = {"schema": SCHEMA, "scenario": one.name, "state": "not run", "reason": "no netem", "causes": [], "machine": {}}
+        document = {"scenario": one.name, "state": "not run", "reason": "no netem", "causes": [], "machine": {}}
         document |= {"machine": {"memory_bytes": 1 << 30}, "build": {"revision": "r"}, "repeat": 5, "figures": {}}
         with tempfile.TemporaryDirectory() as directory:
-            results.write(directory, one.name, document)
+            table = kept.results(os.path.join(directory, "results.jsonl"))
+            table.put(document)
             path = os.path.join(directory, "page.md")
-            page.write(path, directory, [one])
+            page.write(path, table, [one])
             with open(path) as source:
                 text = source.read()
         self.assertIn("**NOT RUN**", text)

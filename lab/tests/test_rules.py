@@ -14,9 +14,8 @@ from types import SimpleNamespace
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import page, rules, scenario  # noqa: E402
-from lab.harness.experiment import SCHEMA, Experiment  # noqa: E402
-from testbed import results  # noqa: E402
+from lab.harness import kept, page, rules, scenario  # noqa: E402
+from lab.harness.experiment import Experiment  # noqa: E402
 from testbed.errors import Broken  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
@@ -123,10 +122,11 @@ class Orders(unittest.TestCase):
         chosen = [SimpleNamespace(name=name) for name in ("passed", "failed", "new")]
         running = SimpleNamespace(budget_s=60, is_done=lambda document: document.get("state") == "passed")
         with tempfile.TemporaryDirectory() as directory:
+            table = kept.results(os.path.join(directory, "results.jsonl"))
             for state in ("passed", "failed"):
-                results.write(directory, state, {"schema": SCHEMA, "state": state, "took_s": 1})
+                table.put({"scenario": state, "state": state, "took_s": 1})
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                found = command().in_order(running, chosen, directory, True)
+                found = command().in_order(running, chosen, table, True)
         self.assertIn("2 of 3 scenarios", said.getvalue())
         self.assertEqual([one.name for one in found], ["new", "failed", "passed"])
 
@@ -136,6 +136,7 @@ class Orders(unittest.TestCase):
         done = {**running.common, "state": "passed"}
         self.assertTrue(running.is_done(done))
         self.assertTrue(running.is_done({**done, "build": {"revision": "a-dirty", "thalweg_sha256": "1"}}))
+        self.assertTrue(running.is_done({**done, "repeat": 9}))
         for other in ({"build": {"revision": "a", "thalweg_sha256": "2"}}, {"repeat": 1}, {"recorded": False}, {"state": "not run"}):
             self.assertFalse(running.is_done({**done, **other}), other)
 

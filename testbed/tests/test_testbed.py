@@ -11,9 +11,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from testbed import files, hosts, packages, processes, results, scratch, shell, units  # noqa: E402
+from testbed import files, hosts, packages, processes, scratch, shell, units  # noqa: E402
 from testbed.errors import Broken, NotRun  # noqa: E402
-from testbed.paths import REPOSITORY  # noqa: E402
 from testbed.servers import SERVERS  # noqa: E402
 
 
@@ -86,16 +85,6 @@ class Units(unittest.TestCase):
         self.assertEqual(units.bits_per_s("400Mbit"), 4e8)
         with self.assertRaises(ValueError):
             units.size_bytes("64MB")
-
-
-class Results(unittest.TestCase):
-    def test_a_result_is_read_only_if_it_has_the_schema_and_names_no_checkout(self):
-        with tempfile.TemporaryDirectory() as directory:
-            results.write(directory, "one", {"schema": "a/1", "path": os.path.join(REPOSITORY, "target/x")})
-            self.assertEqual(results.read(directory, "one", "a/1")["path"], "target/x")
-            self.assertIsNone(results.read(directory, "one", "a/2"))
-            self.assertIsNone(results.read(directory, "other", "a/1"))
-            self.assertEqual(os.listdir(directory), ["one.json"])
 
 
 class Processes(unittest.TestCase):

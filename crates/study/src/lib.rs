@@ -20,9 +20,9 @@
 
 mod access;
 mod bar;
-#[cfg(test)]
-mod committed;
 mod error;
+#[cfg(test)]
+mod fixtures;
 pub mod layout;
 pub mod locality;
 pub mod ls;
