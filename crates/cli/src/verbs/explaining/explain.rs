@@ -9,7 +9,7 @@
 use crate::failure::Failure;
 use crate::output;
 use crate::recordings::explained::{explained, merged, note, print};
-use crate::recordings::record_flags::RecordFlags;
+use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ The explanation goes to standard error or to the file that --to names; with --js
 )]
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
-    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with_all = ["command", RECORDING_FLAGS])]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
@@ -53,9 +53,6 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
-    }
-    if arguments.flags.any_given() {
-        return Err(Failure::usage("recording options need a command: `thalweg explain [OPTIONS] -- COMMAND`"));
     }
     match (arguments.recordings.as_slice(), &arguments.after) {
         ([recording], after) => {
@@ -146,4 +143,40 @@ fn against(before: &Explanation, now: &Explanation, command: &[String], earlier:
     })?;
     let prediction = Prediction { before_s: before.wall_s, predicted_s: made.predicted_wall_s, achieved_s: now.wall_s };
     Ok(thalweg_report::predicted_against_achieved(&made.change, &prediction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+    use clap::{Arg, ArgAction, Args, Command};
+
+    fn parse(words: &[&str]) -> Result<clap::ArgMatches, clap::Error> {
+        Arguments::augment_args(Command::new("explain")).try_get_matches_from([&["explain"], words].concat())
+    }
+
+    /// The words that give a flag, with a value that it takes.
+    fn given(flag: &Arg) -> Vec<String> {
+        let name = format!("--{}", flag.get_long().expect("a flag for recording has a long name"));
+        if matches!(flag.get_action(), ArgAction::SetTrue) {
+            return vec![name];
+        }
+        let possible = flag.get_possible_values();
+        let values = possible.iter().map(|value| value.get_name().to_owned()).chain(["1s", "1Gi", "name"].map(str::to_owned));
+        let takes = |word: &String| parse(&[word, "--", "true"]).is_ok();
+        values.map(|value| format!("{name}={value}")).find(takes).map(|word| vec![word]).expect("one of the values is taken")
+    }
+
+    #[test]
+    fn flags_for_recording_are_refused_with_a_recording() {
+        assert!(parse(&["run.thw"]).is_ok(), "defaults are no flags given");
+        let flags = RecordFlags::augment_args(Command::new("flags"));
+        for flag in flags.get_arguments() {
+            let words = given(flag);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let with_recording = parse(&[&words[..], &["run.thw"]].concat());
+            assert_eq!(with_recording.map(drop).map_err(|e| e.kind()), Err(ErrorKind::ArgumentConflict), "{words:?} with a recording");
+            assert!(parse(&[&words[..], &["--", "true"]].concat()).is_ok(), "{words:?} with a command");
+        }
+    }
 }
