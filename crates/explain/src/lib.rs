@@ -14,6 +14,7 @@
 mod assemble;
 mod cause;
 pub mod document;
+mod limits;
 mod model;
 mod observe;
 pub mod rpcstat;

@@ -11,15 +11,10 @@ use crate::ExplainError;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
 use crate::document::*;
+use crate::limits::rpcstat as limits;
 use crate::observe::curve::phases;
 use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Source, TrackKind};
-
-/// The window is what limits from this part of it in flight on.
-const AT_WINDOW: f64 = 0.8;
-
-/// Fine bins for each step of the path.
-const BINS_PER_STEP: usize = 4;
 
 /// Who a bin's time goes to, in the order of the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +61,7 @@ fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
         let bin = &times.over_time.bins[index];
         let moving = times.moving.bins[index];
         let full = match (bin.in_flight, bin.receive_window) {
-            (Some(in_flight), Some(window)) => in_flight as f64 >= AT_WINDOW * window as f64,
+            (Some(in_flight), Some(window)) => in_flight as f64 >= limits::AT_WINDOW * window as f64,
             _ => false,
         };
         // What is sent again in a bin is taken to have cost what moved in it.
@@ -196,8 +191,8 @@ fn evidence(part: Part, document: &RpcStat) -> String {
 fn path(charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64, wall_s: f64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause());
-    for (step, chunk) in bins.chunks(BINS_PER_STEP).enumerate() {
-        let start_s = (step * BINS_PER_STEP) as f64 * bin_s;
+    for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
+        let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
         if start_s >= wall_s {
             break;
         }

@@ -1,6 +1,7 @@
 //! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::feed::Carried;
 use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;
@@ -225,8 +226,7 @@ impl Walk<'_, '_> {
         let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
         // Who sent just before it began to wait has asked for something.
-        const JUST_NS: i64 = 1_000_000;
-        let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
+        let asked = own.is_some_and(|s| s.end >= span.start - limits::JUST_SENT_NS);
         let seen = self.wire.seen_from_one_end(&way, blocked.for_room, asked);
         if let Some(cause) = seen.filter(|&cause| !self.may_be_far_ends(cause, connection, from)) {
             self.charge_wire(cause, (connection, NONE), blocked.for_room, from);

@@ -3,6 +3,7 @@
 //! neither a picture nor the cause of a gap can tell.
 
 use crate::cause::{Activity, Cause, End};
+use crate::limits::walk as limits;
 use crate::observe::cast::{Cast, Thing};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
@@ -135,9 +136,6 @@ enum Whereabouts {
     Wire,
     Server,
 }
-
-/// How many runs of the path are kept exactly.
-const EXACT_RUNS: usize = 1 << 18;
 
 /// The ledger of one walk.
 #[derive(Debug)]
@@ -296,8 +294,8 @@ impl Ledger {
             Whereabouts::Server | Whereabouts::Wire => {}
         }
         self.path.push(run);
-        if self.path.len() >= 2 * EXACT_RUNS {
-            self.step_ns = (self.step_ns * 2).max(self.wall_ns / EXACT_RUNS as i64);
+        if self.path.len() >= 2 * limits::EXACT_RUNS {
+            self.step_ns = (self.step_ns * 2).max(self.wall_ns / limits::EXACT_RUNS as i64);
             self.path = coarsen(&self.path, self.step_ns);
         }
     }
@@ -369,11 +367,10 @@ impl Place {
 
 /// Adds time to a label's, of a few labels.
 fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
-    const KEPT: usize = 32;
     let ns = u64::try_from(ns).unwrap_or(0);
     match times.iter().position(|(l, _)| *l == label) {
         Some(known) => times[known].1 += ns,
-        None if times.len() < KEPT => times.push((label, ns)),
+        None if times.len() < limits::MOST_LABELS => times.push((label, ns)),
         None => {}
     }
 }

@@ -23,6 +23,7 @@ mod timeouts;
 
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
+use crate::limits::walk as limits;
 use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
 use crate::observe::holes::Holes;
@@ -31,7 +32,7 @@ use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::wire::WireFacts;
 use ledger::{Ledger, Place, What};
-use rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
+use rules::{Rule, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
@@ -302,8 +303,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether jumps have gone round in a circle without any progress.
     fn circling(&self) -> bool {
-        const MOST: usize = 256;
-        self.jumps > (2 * self.cast.actors.len() + 16).min(MOST)
+        self.jumps > (2 * self.cast.actors.len() + 16).min(limits::MOST_JUMPS)
     }
 
     /// From where on the thread was in nothing but this span, as far as has been read.
@@ -423,7 +423,8 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.charge_thread(Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
             return Ok(());
         }
-        let still = blocked == Activity::Memory && waited >= STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
+        let still =
+            blocked == Activity::Memory && waited >= limits::STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
         let (cpu, waited) = if waited <= grain_ns(span) && !span.ending_seen() { (cpu + waited, 0) } else { (cpu, waited) };
         let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
         let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
@@ -440,10 +441,9 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether what a device completed at an instant was a read.
     fn device_read(&mut self, device: u32, at: i64) -> bool {
-        const NEAR_NS: i64 = 500_000;
         self.settle(device);
         let lane = &self.feed.lanes[device as usize];
-        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= NEAR_NS as u64);
+        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= limits::COMPLETION_NEAR_NS as u64);
         near.min_by_key(|s| s.end.abs_diff(at)).is_some_and(|s| s.kind == SpanKind::DiskRead)
     }
 
@@ -466,15 +466,13 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// Whether a read or write was blocked not by its device but with its whole process: so long that no
     /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
     fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Result<bool, ExplainError> {
-        const LEAST_NS: u64 = 10 * STILL_NS;
-        const EDGE_NS: i64 = 5_000_000;
         let pid = self.actor().pid;
-        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= 16 << 20;
-        if waited < LEAST_NS || !one_call || pid == 0 || span.ending_seen() {
+        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
+        if waited < limits::FROZEN_NS || !one_call || pid == 0 || span.ending_seen() {
             return Ok(false);
         }
         self.ensure(span.start)?;
-        let within = (span.start + EDGE_NS)..(self.at - EDGE_NS);
+        let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
         let others = self.cast.actors.iter().zip(&self.feed.lanes).enumerate();
         let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
         let mut alive = false;
@@ -507,7 +505,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn container(&mut self, span: &LiveSpan) {
         let from = self.piece_start(span).max(self.start);
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
-        if self.at - from > most.saturating_add(STILL_NS as i64) {
+        if self.at - from > most.saturating_add(limits::STILL_NS as i64) {
             self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
             self.charge_still(span.kind, from);
         } else {

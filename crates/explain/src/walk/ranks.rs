@@ -6,11 +6,9 @@
 //! of another rank in the same collective: ranks write for each other.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::ranks::{Provider, is_part};
 use crate::observe::span::is_mpi;
-
-/// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
-const DATA_BYTES: u64 = 64 << 10;
 
 /// What other ranks in a collective do for this one.
 enum Others {
@@ -151,7 +149,7 @@ impl Walk<'_, '_> {
                 self.ledger.note_holder(span.waker, span.end - from);
             }
         } else if elsewhere {
-            let cause = if operation.bytes() >= DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
+            let cause = if operation.bytes() >= limits::MPI_DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
             self.charge_wire(cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
         } else {
             self.charge_thread(Activity::Cpu, What::Running(operation.kind), NONE, from);
@@ -170,7 +168,6 @@ impl Walk<'_, '_> {
 
     /// Ranks in one collective work for each other: whether another one is blocked in a call on a file, or when one last was.
     fn work_of_others(&mut self, operation: &LiveSpan) -> Others {
-        const NEAR_SPANS: usize = 64;
         let mut until = i64::MIN;
         let collective = matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
             && is_part(operation);
@@ -185,7 +182,7 @@ impl Walk<'_, '_> {
             if lane.innermost().is_some_and(is_work) {
                 return Others::Work(track);
             }
-            let last = lane.ahead.iter().take(NEAR_SPANS).find(|s| is_work(s) && s.end > operation.start && s.end > s.start);
+            let last = lane.ahead.iter().take(limits::NEAR_SPANS).find(|s| is_work(s) && s.end > operation.start && s.end > s.start);
             until = until.max(last.map_or(i64::MIN, |s| s.end));
         }
         Others::Worked(until)

@@ -2,6 +2,7 @@
 //! that applies. `MODEL.md` tells the same in words.
 
 use crate::cause::Activity;
+use crate::limits::walk as limits;
 use crate::observe::span::LiveSpan;
 use thalweg_trace::SpanKind;
 
@@ -63,12 +64,8 @@ pub(crate) const fn rule(kind: SpanKind) -> Rule {
 /// Blocked time too short to be anything but the grain of the clocks it was measured with: it is
 /// counted as running.
 pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
-    (span.duration_ns() / 50).max(5_000)
+    (span.duration_ns() / limits::GRAIN_PART).max(limits::GRAIN_NS)
 }
-
-/// From this much on, a thread that neither ran, nor was runnable, nor was in a call that can wait, is
-/// said to stand still (a stopped process, a paused machine) rather than to fault pages in.
-pub(crate) const STILL_NS: u64 = 100_000_000;
 
 /// A wait's three parts, in their order: blocked until `.0`, runnable until `.1`, running until its end.
 pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {

@@ -1,6 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
+use crate::limits::walk as limits;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl Walk<'_, '_> {
@@ -39,7 +40,6 @@ impl Walk<'_, '_> {
     /// Only for a little: what was never seen to do anything before did not run for long. Then another thread of its process,
     /// which ran at the time, started it.
     fn go_to_starter(&mut self) -> Result<(), ExplainError> {
-        const LONG_NS: i64 = 20_000_000;
         let starter = self.starter();
         self.ensure(self.at)?;
         self.settle(starter);
@@ -49,7 +49,7 @@ impl Walk<'_, '_> {
             && wait.ending_seen()
             && rule(wait.kind) == Rule::Thread
         {
-            if self.at - wait.start > LONG_NS
+            if self.at - wait.start > limits::STARTED_LONG_NS
                 && let Some(running) = self.running_sibling(starter)
             {
                 self.jump(running);
@@ -99,8 +99,7 @@ impl Walk<'_, '_> {
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
-        const LONG_NS: i64 = 200_000;
-        if !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+        if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling() {
             return None;
         }
         self.awaits(from).filter(|waiting| waiting.side == End::Server)
@@ -321,10 +320,10 @@ impl Walk<'_, '_> {
         let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
         let woken_at = self.end_of_life(waker, span.start).map_or(woken_at, |ended| ended.min(woken_at));
         let lag = (self.at - woken_at) as u64;
-        if lag >= STILL_NS {
+        if lag >= limits::STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
-            if self.cast.wakers_inferred && lag >= doubts::UNTOLD_QUEUE_NS {
+            if self.cast.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
                 self.infer(woken_at);
             }
             self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);

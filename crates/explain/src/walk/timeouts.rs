@@ -2,6 +2,7 @@
 //! that looks for something at intervals waits for what it looks for.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::feed::Passed;
 
 impl Walk<'_, '_> {
@@ -64,7 +65,7 @@ impl Walk<'_, '_> {
     fn had_nothing_to_do(&mut self, track: u32, pause: &LiveSpan) -> bool {
         self.settle(track);
         let inner = self.feed.lanes[track as usize].innermost();
-        let early = pause.start + (pause.end - pause.start) / 8;
+        let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
         inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at)
     }
 }
