@@ -9,6 +9,7 @@ pub(crate) mod parts;
 pub(crate) mod round_trips;
 pub(crate) mod transfers;
 pub(crate) mod verdict;
+mod why;
 
 use crate::cause::Cause;
 use crate::document::*;
@@ -17,6 +18,7 @@ use crate::observe::channels::{Gathered, Idle, period_of};
 use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::Way;
 use crate::observe::quantile::of_sorted;
+use crate::rule::RuleId;
 use crate::walk::ledger::{Entry, Place, Run};
 use carried::Carried;
 pub(crate) use parts::Parts;
@@ -62,7 +64,7 @@ impl Parts<'_> {
             groups.push(((cause, &rest_names[&cause]), members));
         }
         groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
-        let charge = |cause: Cause, place: &str, members: &[usize], part: f64| {
+        let charge = |cause: Cause, place: &str, members: &[usize], part: f64, instead: Option<RuleId>| {
             let of = |wanted: &dyn Fn(&Entry) -> bool| -> f64 {
                 let ns = members.iter().map(|&i| &self.ledger.entries[i]).filter(|e| wanted(e)).map(|e| e.runs.total_ns).sum::<u64>();
                 ns as f64 * part
@@ -80,6 +82,7 @@ impl Parts<'_> {
                 via: evidence::via(self, cause, members),
                 quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.cast)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
+                rules: self.rules(members, part, instead),
             }
         };
         // Each charge with the group it is of.
@@ -88,9 +91,9 @@ impl Parts<'_> {
             let on_names = self.on_names(*cause, members);
             if let Some((metadata, part)) = on_names {
                 let place = place.replace("its own work", "calls on names and attributes");
-                list.push((charge(metadata, &place, members, part), group));
+                list.push((charge(metadata, &place, members, part, Some(RuleId::MetadataSamples)), group));
             }
-            list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part)), group));
+            list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part), None), group));
         }
         list.sort_by(|(a, _), (b, _)| b.seconds.total_cmp(&a.seconds).then(a.cause.cmp(&b.cause)));
         let mut of_entry = vec![0; self.ledger.entries.len()];

@@ -7,6 +7,7 @@ use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::stalls::Stalls;
+use crate::rule::RuleId;
 use std::collections::BTreeMap;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
@@ -198,15 +199,15 @@ impl Said {
     }
 
     /// What holds the sender back, if it is something of TCP's own.
-    fn limit(&self, way: &Transit) -> Option<Cause> {
+    fn limit(&self, way: &Transit) -> Option<(Cause, RuleId)> {
         let (start, end) = (way.start, way.end);
         if any_within(&self.timeouts, start, end) || any_within(&self.asked_again, start, end) {
-            return Some(Cause::NetworkLoss);
+            return Some((Cause::NetworkLoss, RuleId::WireTimeout));
         }
         let queueing = self.queueing(end);
         // A link that is full drops what does not fit in its queue: that is its bandwidth.
         if !queueing && any_within(&self.retransmits, start, end) {
-            return Some(Cause::NetworkLoss);
+            return Some((Cause::NetworkLoss, RuleId::WireRetransmit));
         }
         let backlogged = self.backlogged(way);
         if queueing || !backlogged && (way.bytes < limits::SMALL_BYTES || self.fits_latency(way)) {
@@ -214,11 +215,11 @@ impl Said {
         }
         let by_buffer = self.limited_by(&self.sndbuf_limited_us, start, end) >= limits::LIMITED_PART;
         if by_buffer && self.buffer_stands(end) {
-            return Some(Cause::NetworkSndbuf);
+            return Some((Cause::NetworkSndbuf, RuleId::WireSndbuf));
         }
         let by_window = self.limited_by(&self.rwnd_limited_us, start, end) >= limits::LIMITED_PART;
         if by_window && self.window_stands(start, end) {
-            return Some(Cause::NetworkRwnd);
+            return Some((Cause::NetworkRwnd, RuleId::WireRwnd));
         }
         let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * limits::IN_FLIGHT_NS_PER_US;
         let in_flight = most(&self.in_flight, start.min(end - round_trip_ns), end).filter(|&b| b > 0)?;
@@ -227,17 +228,17 @@ impl Said {
         let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), limits::FILLED_TENTHS);
         let fills_window = reaches(at(&self.receive_window, end), limits::FILLED_TENTHS);
         if fills_buffer && self.buffer_stands(end) {
-            Some(Cause::NetworkSndbuf)
+            Some((Cause::NetworkSndbuf, RuleId::WireSndbuf))
         } else if fills_window && self.window_stands(start, end) {
-            Some(Cause::NetworkRwnd)
+            Some((Cause::NetworkRwnd, RuleId::WireRwnd))
         } else if self.recovering(end) && reaches(at(&self.cwnd, end), limits::CWND_TENTHS) {
-            Some(Cause::NetworkLoss)
+            Some((Cause::NetworkLoss, RuleId::WireRecovering))
         } else if reaches(at(&self.cwnd, end), limits::CWND_TENTHS)
             || self.restarted(start, end)
             || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer)
         {
             // All of TCP's windows grow together until the path is full.
-            Some(Cause::NetworkCwnd)
+            Some((Cause::NetworkCwnd, RuleId::WireCwnd))
         } else {
             None
         }
@@ -332,18 +333,27 @@ impl WireFacts {
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.
     pub(crate) fn cause(&self, way: &Transit) -> Cause {
-        let by_size = if way.bytes < limits::SMALL_BYTES { Cause::NetworkLatency } else { Cause::NetworkBandwidth };
+        self.decided(way).0
+    }
+
+    /// The same, and the rule that says so.
+    pub(crate) fn decided(&self, way: &Transit) -> (Cause, RuleId) {
+        const LATENCY: (Cause, RuleId) = (Cause::NetworkLatency, RuleId::WireLatency);
+        const BANDWIDTH: (Cause, RuleId) = (Cause::NetworkBandwidth, RuleId::WireBandwidth);
+        let by_size = if way.bytes < limits::SMALL_BYTES { LATENCY } else { BANDWIDTH };
         let Some(said) = self.of(way.connection, way.sender) else { return by_size };
         if let Some(limit) = said.limit(way) {
             return limit;
         }
         // Bytes of which the size is not known: what TCP had in hand tells.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
-        match way.bytes {
-            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= limits::SMALL_BYTES as i64 => Cause::NetworkBandwidth,
-            bytes if bytes >= limits::SMALL_BYTES && said.fits_latency(way) => Cause::NetworkLatency,
+        let by_hand = match way.bytes {
+            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
+            bytes if bytes >= limits::SMALL_BYTES && said.fits_latency(way) => LATENCY,
             _ => by_size,
-        }
+        };
+        let queue = by_hand.0 == Cause::NetworkBandwidth && said.queueing(way.end);
+        (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
@@ -358,10 +368,10 @@ impl WireFacts {
         let before = most(&said.receive_window, i64::MIN, way.start).unwrap_or(0);
         let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
         match said.limit(way) {
-            Some(Cause::NetworkLoss) => Some(Cause::NetworkLoss),
+            Some((Cause::NetworkLoss, _)) => Some(Cause::NetworkLoss),
             // It has been wider: the other end does not read.
             _ if closed => None,
-            Some(limit) => Some(limit),
+            Some((limit, _)) => Some(limit),
             None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }

@@ -43,10 +43,10 @@ impl Walk<'_, '_> {
                 Some((activity, what, object)) => {
                     let place = self.ledger.thread_place(acceptor, what, object);
                     let cause = activity.at(self.cast.actors[acceptor as usize].end);
-                    self.ledger.charge(cause, place, from, self.at, NONE);
+                    self.ledger.charge(RuleId::AcceptOther, cause, place, (from, self.at), NONE);
                     self.at = from;
                 }
-                None => self.charge_wire(Cause::NetworkLoss, (span.connection, acceptor), true, from),
+                None => self.charge_wire(RuleId::AcceptDropped, Cause::NetworkLoss, (span.connection, acceptor), true, from),
             }
             return Ok(true);
         }

@@ -46,7 +46,7 @@ impl Walk<'_, '_> {
         }
         let kind = if sending { SpanKind::NetSend } else { SpanKind::NetReceive };
         let place = self.ledger.thread_place(self.track, What::Blocked(kind), NONE);
-        self.ledger.charge(Cause::Unknown, place, from, self.at, self.track);
+        self.ledger.charge(RuleId::NotTheNetwork, Cause::Unknown, place, (from, self.at), self.track);
         self.at = from;
         true
     }
@@ -54,10 +54,11 @@ impl Walk<'_, '_> {
     /// Blocked in a call on files. What another program or machine serves is not known; what no device was seen to work for may have been a lock.
     pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Result<(), ExplainError> {
         let what = What::Blocked(span.kind);
+        let mut rule = in_blocked(activity);
         if self.cast.wakers_inferred && from < self.at {
             let served = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.served_by().is_some());
             if served {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::FileElsewhere, Cause::Unknown, what, span.object, from);
                 return Ok(());
             }
             let certain = match activity {
@@ -68,10 +69,11 @@ impl Walk<'_, '_> {
                 _ => true,
             };
             if !certain {
+                rule = RuleId::FileNoDevice;
                 self.infer(from);
             }
         }
-        self.charge_thread(activity, what, span.object, from);
+        self.charge_thread(rule, activity, what, span.object, from);
         Ok(())
     }
 
@@ -87,7 +89,7 @@ impl Walk<'_, '_> {
             self.infer(from);
         }
         let what = if span.kind == SpanKind::CpuRun { What::OwnWork } else { What::Running(span.kind) };
-        self.charge_thread(activity, what, span.object, from);
+        self.charge_thread(RuleId::Running, activity, what, span.object, from);
     }
 
     /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
@@ -151,7 +153,7 @@ impl Walk<'_, '_> {
         let theirs = self.feed.lanes[waker as usize].innermost().copied();
         let Some(theirs) = theirs.filter(|t| t.waker == self.track && t.object == span.object && is_idle_wait(t)) else { return false };
         let from = self.piece_start(span).max(theirs.start).max(self.start).min(self.at - 1);
-        self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, from);
+        self.charge_thread_as(RuleId::EachOther, Cause::Unknown, What::Blocked(span.kind), span.object, from);
         // Whoever began to wait later did something before.
         if theirs.start > span.start {
             self.jump(waker);

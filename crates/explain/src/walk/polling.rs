@@ -36,12 +36,12 @@ impl Walk<'_, '_> {
         if !looks.often {
             self.infer(looks.from);
         }
-        self.charge_thread(Activity::Think, What::Blocked(pause.kind), NONE, at);
+        self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at);
         if self.at > at {
             // It had ended by the last look already, which came too early: that ran, or waited for what it looks with.
             self.jump(looks.track);
             self.infer(at);
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, at);
+            self.charge_thread(RuleId::PollWork, Activity::Cpu, What::OwnWork, NONE, at);
         }
         self.came_from.insert(done, looks.track);
         self.looked_at = Some((looks.track, done));
@@ -162,7 +162,7 @@ impl Walk<'_, '_> {
     pub(super) fn charge_looking(&mut self, pause: &LiveSpan) {
         let from = self.piece_start(pause);
         self.infer(from);
-        self.charge_thread(Activity::Think, What::Looking, NONE, from);
+        self.charge_thread(RuleId::PollUnknown, Activity::Think, What::Looking, NONE, from);
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only looked at, it

@@ -44,7 +44,7 @@ impl Walk<'_, '_> {
                 let from = self.piece_start(span).max(since);
                 let name = self.missing(&operation);
                 *self.unrecorded_ranks.entry(name).or_default() += self.at - from;
-                self.charge_thread_as(Cause::Unknown, What::Blocked(operation.kind), NONE, from);
+                self.charge_thread_as(RuleId::MpiUnrecorded, Cause::Unknown, What::Blocked(operation.kind), NONE, from);
                 Ok(true)
             }
             _ => Ok(self.others_work(span, &operation) || self.slept_in_call(span, &call)),
@@ -78,7 +78,7 @@ impl Walk<'_, '_> {
         }
         if until < self.at {
             let from = self.piece_start(span).max(until);
-            self.charge_thread(Activity::Lock, What::Blocked(span.kind), NONE, from);
+            self.charge_thread(RuleId::MpiLauncher, Activity::Lock, What::Blocked(span.kind), NONE, from);
             return Ok(true);
         }
         let has_begun = |walk: &Self| {
@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
         let slept = span.kind == SpanKind::WaitTimer && !self.is_walkable(span.waker);
         if slept {
             let from = self.piece_start(span);
-            self.charge_thread(Activity::Lock, What::Blocked(call.kind), NONE, from);
+            self.charge_thread(RuleId::MpiSleep, Activity::Lock, What::Blocked(call.kind), NONE, from);
         }
         slept
     }
@@ -144,15 +144,15 @@ impl Walk<'_, '_> {
         let from = self.piece_start(span).max(since).max(worked_until);
         let elsewhere = self.cast.actors.get(provider as usize).is_some_and(|a| a.machine != self.actor().machine);
         if span.kind == SpanKind::WaitRunqueue {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+            self.charge_thread(RuleId::MpiRunnable, Activity::Runqueue, What::Runnable, NONE, from);
             if span.waker != NONE {
                 self.ledger.note_holder(span.waker, span.end - from);
             }
         } else if elsewhere {
             let cause = if operation.bytes() >= limits::MPI_DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
-            self.charge_wire(cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
+            self.charge_wire(RuleId::MpiWire, cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
         } else {
-            self.charge_thread(Activity::Cpu, What::Running(operation.kind), NONE, from);
+            self.charge_thread(RuleId::MpiRunning, Activity::Cpu, What::Running(operation.kind), NONE, from);
         }
     }
 

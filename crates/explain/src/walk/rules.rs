@@ -4,6 +4,7 @@
 use crate::cause::Activity;
 use crate::limits::walk as limits;
 use crate::observe::span::LiveSpan;
+use crate::rule::RuleId;
 use thalweg_trace::SpanKind;
 
 /// How a span is charged.
@@ -93,6 +94,15 @@ pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> 
         (Some(SpanKind::FileSync), _) | (_, SpanKind::DiskFlush) => Activity::Sync,
         (Some(SpanKind::FileWrite), _) | (_, SpanKind::DiskWrite) => Activity::Write,
         _ => Activity::Read,
+    }
+}
+
+/// By which rule being blocked in work of its own is charged.
+pub(crate) const fn in_blocked(activity: Activity) -> RuleId {
+    match activity {
+        Activity::Memory => RuleId::Memory,
+        Activity::Cpu => RuleId::BlockedComputing,
+        _ => RuleId::FileBlocked,
     }
 }
 

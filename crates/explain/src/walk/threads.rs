@@ -30,7 +30,7 @@ impl Walk<'_, '_> {
             if self.is_untold(from) {
                 self.infer(from);
             }
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
+            self.charge_thread(RuleId::Running, Activity::Cpu, What::OwnWork, NONE, from);
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
                 self.jump(running);
                 return Ok(());
             }
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
+            self.charge_thread(RuleId::RunningStarted, Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
             if self.at > wait.start {
                 return Ok(());
             }
@@ -156,15 +156,15 @@ impl Walk<'_, '_> {
         let earliest = self.piece_start(span);
         if span.cpu_ns != 0 && (self.at > runnable_until || earliest > span.start) && self.has_parts(span)? {
             let earliest = self.piece_start(span);
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), span.object, earliest);
+            self.charge_thread(RuleId::RunningBetweenWaits, Activity::Cpu, What::Running(span.kind), span.object, earliest);
             return Ok(());
         }
         if self.at > runnable_until {
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
+            self.charge_thread(RuleId::RunningAfterWait, Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
             return Ok(());
         }
         if self.at > blocked_until {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_until.max(earliest));
+            self.charge_thread(RuleId::RunnableInSpan, Activity::Runqueue, What::Runnable, NONE, blocked_until.max(earliest));
             return Ok(());
         }
         let mut span = *span;
@@ -286,7 +286,7 @@ impl Walk<'_, '_> {
         if self.is_file_lock(span.object) && (stranger || self.is_another_program(waker)) {
             // Whatever its holder did: the lock is what was waited for.
             let (from, until) = (self.piece_start(&span), self.at);
-            self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            self.charge_thread(RuleId::LockFile, Activity::Lock, What::Blocked(span.kind), span.object, from);
             self.ledger.note_holder(waker, until - self.at);
             return Ok(());
         }
@@ -326,7 +326,7 @@ impl Walk<'_, '_> {
             if self.cast.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
                 self.infer(woken_at);
             }
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
+            self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
         // A mount waits for whoever uses it: none of those was started for it.
@@ -349,21 +349,23 @@ impl Walk<'_, '_> {
         let what = What::Blocked(span.kind);
         let by_thread = rule(span.kind) == Rule::Thread;
         match kind {
-            _ if self.is_file_lock(span.object) => self.charge_thread(Activity::Lock, what, span.object, from),
+            _ if self.is_file_lock(span.object) => self.charge_thread(RuleId::LockFileUnknown, Activity::Lock, what, span.object, from),
             // Somebody types, or does not.
-            Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
+            Some(ObjectKind::Terminal) => self.charge_thread(RuleId::NoWakerTerminal, Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            Some(ObjectKind::Socket) => self.charge_thread_as(RuleId::NoWakerSocket, Cause::ServerUnknown, what, span.object, from),
             _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
-                self.charge_thread_as(Cause::ServerUnknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerDatagram, Cause::ServerUnknown, what, span.object, from);
             }
-            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
+            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => {
+                self.charge_thread_as(RuleId::NoWakerPipe, Cause::Unknown, what, span.object, from)
+            }
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
             _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ => {
                 if self.circling() {
@@ -374,7 +376,7 @@ impl Walk<'_, '_> {
                     Rule::Work { blocked, .. } => blocked,
                     _ => Activity::Lock,
                 };
-                self.charge_thread(activity, what, span.object, from);
+                self.charge_thread(RuleId::NoWaker, activity, what, span.object, from);
             }
         }
     }

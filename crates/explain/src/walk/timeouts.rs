@@ -26,14 +26,14 @@ impl Walk<'_, '_> {
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
         if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
             // It may have waited for one of those with whom it deals.
-            self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
+            self.charge_thread_as(RuleId::TimeLimitUnknown, Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
             return Ok(None);
         }
         // Or a lock that a thread which ran meanwhile had, and gave back just then.
         if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
             self.infer(earliest);
         }
-        self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
+        self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), span.object, earliest);
         Ok(None)
     }
 

@@ -8,13 +8,13 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::{explained, merged, note, print};
+use crate::recordings::explained::{explained, explained_as, merged, note, print};
 use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use thalweg_explain::Explanation;
+use thalweg_explain::{Explanation, Options};
 use thalweg_record::Exit;
 use thalweg_report::{Prediction, TextOptions};
 use thalweg_trace::Source;
@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
     json: bool,
+    /// Say of each charge by which rules it was charged, and on which spans that rests
+    #[arg(long, conflicts_with = "after")]
+    why: bool,
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
@@ -47,6 +50,12 @@ pub(crate) struct Arguments {
     /// The command to run, record and explain, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options { why: self.why, ..Options::default() }
+    }
 }
 
 /// Explains.
@@ -67,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn explain_one(arguments: &Arguments, recording: &Path, after: Option<&Path>) -> Result<(), Failure> {
-    let (recording, explanation) = explained(recording)?;
+    let (recording, explanation) = explained_as(recording, &arguments.options())?;
     match after {
         None => hand_over(&explanation, arguments, false),
         Some(earlier) => {
@@ -84,7 +93,7 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
     merged(recordings, &path)?;
-    hand_over(&explained(&path)?.1, arguments, false)
+    hand_over(&explained_as(&path, &arguments.options())?.1, arguments, false)
 }
 
 /// Runs a command, records it and explains the recording; ends as the command did.
@@ -97,7 +106,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
     let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
     temporary.guard();
-    let explained = explained(&outcome.path).map(|(_, explanation)| explanation);
+    let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
     // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
     let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
